@@ -1,0 +1,170 @@
+"""Builds the programs of a cluster out of Go modules, locked by the go.mod and go.sum in tools/.
+
+One folder in tools/ is one family: families can't share a go.mod because their requirements
+clash. This module knows how a program is built, not what it is for.
+"""
+
+import os
+import re
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+
+from e2e.cluster.cache import cache_dir, digest, kept
+from e2e.cluster.shell import ClusterError, Say, run, silent
+
+TOOLS_DIR = Path(__file__).parent / "tools"
+
+_KUBERNETES_STAMPS = tuple(
+    f"k8s.io/component-base/version.{stamp}"
+    for stamp in (
+        "gitVersion={version}",
+        "gitMajor={major}",
+        "gitMinor={minor}",
+        "gitTreeState=clean",
+    )
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """Where a program comes from; stamps are the variables that the linker sets."""
+
+    family: str
+    package: str
+    module: str = ""
+    stamps: tuple[str, ...] = ()
+
+
+def _kubernetes(name: str) -> Source:
+    return Source(
+        "kubernetes", f"k8s.io/kubernetes/cmd/{name}", "k8s.io/kubernetes", _KUBERNETES_STAMPS
+    )
+
+
+def _containerd(name: str) -> Source:
+    module = "github.com/containerd/containerd/v2"
+    return Source(
+        "containerd", f"{module}/cmd/{name}", module, (f"{module}/version.Version={{version}}",)
+    )
+
+
+SOURCES: dict[str, Source] = {
+    "etcd": Source("etcd", "go.etcd.io/etcd/server/v3", "go.etcd.io/etcd/server/v3"),
+    "kube-apiserver": _kubernetes("kube-apiserver"),
+    "kubectl": _kubernetes("kubectl"),
+    "helm": Source(
+        "helm",
+        "helm.sh/helm/v4/cmd/helm",
+        "helm.sh/helm/v4",
+        ("helm.sh/helm/v4/internal/version.version={version}",),
+    ),
+    "kind": Source("kind", "sigs.k8s.io/kind", "sigs.k8s.io/kind"),
+    "kube-controller-manager": _kubernetes("kube-controller-manager"),
+    "kube-scheduler": _kubernetes("kube-scheduler"),
+    "kubelet": _kubernetes("kubelet"),
+    "kube-proxy": _kubernetes("kube-proxy"),
+    "kubeadm": _kubernetes("kubeadm"),
+    "containerd": _containerd("containerd"),
+    "containerd-shim-runc-v2": _containerd("containerd-shim-runc-v2"),
+    "ctr": _containerd("ctr"),
+    "coredns": Source("coredns", ".", "github.com/coredns/coredns"),
+    "crictl": Source(
+        "crictl",
+        "sigs.k8s.io/cri-tools/cmd/crictl",
+        "sigs.k8s.io/cri-tools",
+        ("sigs.k8s.io/cri-tools/pkg/version.Version={version}",),
+    ),
+    "local-path-provisioner": Source(
+        "local-path-provisioner",
+        "github.com/rancher/local-path-provisioner",
+        "github.com/rancher/local-path-provisioner",
+        ("main.VERSION={version}",),
+    ),
+    "pause": Source("pause", "."),
+    "kubeconform": Source(
+        "kubeconform", "github.com/yannh/kubeconform/cmd/kubeconform", "github.com/yannh/kubeconform"
+    ),
+    "actionlint": Source(
+        "actionlint", "github.com/rhysd/actionlint/cmd/actionlint", "github.com/rhysd/actionlint"
+    ),
+}
+"""Every program by name, in the order in which others wait for them."""
+
+
+def binary(name: str, say: Say = silent) -> Path:
+    """Return the path of a program, building it first where the cache has none."""
+    source = SOURCES.get(name)
+    if source is None:
+        raise ClusterError(f"no program is named {name}; there are: {', '.join(SOURCES)}")
+    folder = TOOLS_DIR / source.family
+    flags = _flags(source, folder)
+    key = digest(*sorted(folder.glob("*.*")), source.package, " ".join(flags), _go_version())
+
+    def build(place: Path) -> None:
+        say(f"building {name} from its Go module")
+        # GOFLAGS of the user could change what is built without changing the digest.
+        settings = {"CGO_ENABLED": "0", "GOFLAGS": ""}
+        output = place / name
+        run(["go", "build", *flags, "-o", output, source.package], cwd=folder, env=settings)
+
+    path = kept("binaries", name, key, build) / name
+    _show(path)
+    return path
+
+
+def binaries(*names: str, say: Say = silent) -> dict[str, Path]:
+    """Return the paths of several programs, or of all."""
+    return {name: binary(name, say) for name in names or SOURCES}
+
+
+def bin_dir() -> Path:
+    """Name the folder that has a link to the program last asked for under each name."""
+    return cache_dir() / "bin"
+
+
+def version(family: str, module: str) -> str:
+    """Read a module's version from its family's go.mod, the one place that names it."""
+    text = (TOOLS_DIR / family / "go.mod").read_text()
+    found = re.search(rf"^(?:require)?\s*{re.escape(module)} (v\S+)", text, re.MULTILINE)
+    if found is None:
+        raise ClusterError(f"tools/{family}/go.mod does not require {module}")
+    return found[1]
+
+
+def module_dir(family: str, module: str) -> Path:
+    """Return the folder of a module's sources, fetching them where needed."""
+    folder = TOOLS_DIR / family
+    _go_version()
+    run(["go", "mod", "download", module], cwd=folder, env={"GOFLAGS": ""})
+    listed = run(["go", "list", "-m", "-f", "{{.Dir}}", module], cwd=folder, env={"GOFLAGS": ""})
+    return Path(listed.strip())
+
+
+def _flags(source: Source, folder: Path) -> list[str]:
+    words = ["-s", "-w"]
+    if source.stamps:
+        found = version(folder.name, source.module)
+        major, minor = found.removeprefix("v").split(".")[:2]
+        for stamp in source.stamps:
+            words += ["-X", stamp.format(version=found, major=major, minor=minor)]
+    return ["-trimpath", "-buildvcs=false", "-mod=readonly", f"-ldflags={' '.join(words)}"]
+
+
+def _go_version() -> str:
+    if shutil.which("go") is None:
+        raise ClusterError(
+            "Go is not installed: install Go 1.26 or newer (or give the cluster to use in KUBECONFIG)"
+        )
+    # Asked inside a family's folder, Go answers for the toolchain that its go.mod selects.
+    return run(["go", "env", "GOVERSION", "GOARCH"], cwd=TOOLS_DIR / "pause")
+
+
+def _show(path: Path) -> None:
+    link = bin_dir() / path.name
+    if link.is_symlink() and link.readlink() == path:
+        return
+    link.parent.mkdir(parents=True, exist_ok=True)
+    fresh = link.with_name(f".{path.name}.{os.getpid()}")
+    fresh.symlink_to(path)
+    fresh.replace(link)

@@ -1,0 +1,142 @@
+"""Takes programs and root filesystems out of Debian's packages without installing anything.
+
+Installing would start services (the engine's package starts its own) and change the machine;
+extracting the packages that the machine lacks into the cache does neither.
+"""
+
+import os
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+from e2e.cluster.cache import digest, kept
+from e2e.cluster.shell import ClusterError, Say, run
+
+RELEASE = "bookworm"
+"""The release of the root filesystems: its systemd still runs on cgroup v1, its Python is 3.11."""
+
+_TOOLS = ("docker.io", "containerd", "runc", "tini", "iptables", "iproute2", "mmdebstrap", "zstd")
+_FOLDERS = ("usr/local/bin", "usr/sbin", "usr/bin", "sbin", "bin")
+_SOURCE_FILES = ("sources.list", "sources.list.d/debian.sources")
+_INSTALLED = Path("/var/lib/dpkg/status")
+_APT = ("apt-get", "-o", "APT::Sandbox::User=root")
+
+
+@dataclass(frozen=True, slots=True)
+class Toolbox:
+    """Programs extracted from packages, and the environment in which they find their parts."""
+
+    root: Path
+
+    @property
+    def env(self) -> dict[str, str]:
+        """Variables that put the toolbox first."""
+        libraries = sorted(self.root.glob("usr/lib/*-linux-gnu"))
+        libraries += sorted(self.root.glob("lib/*-linux-gnu"))
+        plugins = sorted(self.root.glob("usr/lib/*-linux-gnu/xtables"))
+        perl = sorted(self.root.glob("usr/share/perl/*")) + sorted(
+            self.root.glob("usr/lib/*-linux-gnu/perl*/*")
+        )
+        folders = [str(self.root / folder) for folder in _FOLDERS]
+        env = {"PATH": os.pathsep.join([*folders, os.environ.get("PATH", os.defpath)])}
+        for name, paths in (
+            ("LD_LIBRARY_PATH", libraries),
+            ("XTABLES_LIBDIR", plugins),
+            ("PERL5LIB", perl),
+        ):
+            if paths:
+                env[name] = os.pathsep.join(map(str, paths))
+        return env
+
+    def tool(self, name: str) -> Path:
+        """Return a program's path: out of the toolbox, else the machine's own."""
+        for folder in self.env["PATH"].split(os.pathsep):
+            path = Path(folder) / name
+            if path.exists():
+                return path
+        raise ClusterError(f"neither the toolbox nor this machine has {name}")
+
+
+def toolbox(say: Say) -> Toolbox:
+    """Return the toolbox, extracting the packages that this machine lacks on the first call."""
+    versions = _lacking()
+
+    def fill(place: Path) -> None:
+        say(f"extracting {len(versions)} Debian packages")
+        debs = place / "debs"
+        debs.mkdir()
+        try:
+            run([*_APT, "download", *versions], cwd=debs)
+        except ClusterError:
+            # The list of packages is older than the archive; a fresh one has what can be had.
+            run([*_APT, "update"])
+            run([*_APT, "download", *(word.partition("=")[0] for word in versions)], cwd=debs)
+        for deb in sorted(debs.glob("*.deb")):
+            run(["dpkg", "-x", deb, place])
+            deb.unlink()
+        debs.rmdir()
+        _link_iptables(place)
+
+    return Toolbox(kept("debian", "toolbox", digest(*sorted(versions)), fill))
+
+
+def root_filesystem(name: str, packages: tuple[str, ...], say: Say) -> Path:
+    """Return a tar of a minimal Debian with these packages, cached."""
+    key = digest(RELEASE, *packages, *_SKIPPED)
+
+    def fill(place: Path) -> None:
+        say(f"making a Debian root filesystem for {name} (half a minute)")
+        tools = toolbox(say)
+        run(
+            [
+                tools.tool("mmdebstrap"),
+                "--variant=minbase",
+                *(f"--dpkgopt=path-exclude={path}" for path in _SKIPPED),
+                f"--include={','.join(packages)}",
+                RELEASE,
+                place / "root.tar",
+                *_sources(),
+            ],
+            env=tools.env,
+        )
+
+    return kept("debian", name, key, fill) / "root.tar"
+
+
+_SKIPPED = ("/usr/share/man/*", "/usr/share/doc/*", "/usr/share/locale/*", "/usr/share/info/*")
+
+
+def _lacking() -> list[str]:
+    """Ask apt which packages, as name=version, it would have to install here."""
+
+    def ask(place: Path) -> None:
+        simulate = [*_APT, "install", "--simulate", "--no-install-recommends", *_TOOLS]
+        try:
+            plan = run(simulate)
+        except ClusterError:
+            run([*_APT, "update"])
+            plan = run(simulate)
+        found = re.findall(r"^Inst (\S+) (?:\[\S+\] )?\((\S+)", plan, re.MULTILINE)
+        (place / "packages").write_text("\n".join(sorted("=".join(pair) for pair in found)))
+
+    # apt takes seconds to answer, and its answer changes only with what is installed.
+    key = digest(_INSTALLED.read_bytes(), *_TOOLS)
+    return (kept("debian", "lacking", key, ask) / "packages").read_text().split()
+
+
+def _link_iptables(place: Path) -> None:
+    """Make the links that the package's own script would make when it is installed."""
+    folder = place / "usr/sbin"
+    if not (folder / "xtables-nft-multi").exists():
+        return
+    for family in ("iptables", "ip6tables"):
+        for suffix in ("", "-save", "-restore"):
+            (folder / f"{family}{suffix}").symlink_to("xtables-nft-multi")
+
+
+def _sources() -> list[str]:
+    """Name this machine's own package sources where it runs the same release."""
+    etc = Path("/etc/apt")
+    files = [etc / name for name in _SOURCE_FILES if (etc / name).is_file()]
+    fitting = [str(path) for path in files if RELEASE in path.read_text()]
+    return fitting[:1]

@@ -1,0 +1,68 @@
+"""Looks at this machine once, so that each work-around is applied only where it is needed."""
+
+import os
+import platform
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+_CAP_SYS_RESOURCE = 24
+_ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64"}
+
+
+@dataclass(frozen=True, slots=True)
+class Machine:
+    """What decides how a cluster can be had here."""
+
+    root: bool
+    debian: str
+    """The Debian release's code name; empty elsewhere."""
+    cgroup_v1: bool
+    sys_resource: bool
+    """Whether this process has CAP_SYS_RESOURCE, which engines take for granted."""
+    architecture: str
+
+    @property
+    def why_no_engine(self) -> str:
+        """Say in one line why an engine can't be started here; empty where it can."""
+        lacking = [
+            word
+            for word, there in (("root", self.root), ("Debian with apt", bool(self.debian)))
+            if not there
+        ]
+        if not lacking:
+            return ""
+        return (
+            f"no Docker engine answers, and starting one needs {' and '.join(lacking)}: "
+            "install Docker and start it, or give the cluster to use in KUBECONFIG"
+        )
+
+
+def look() -> Machine:
+    """Look at the machine that this process runs on."""
+    return Machine(
+        root=os.geteuid() == 0,
+        debian=debian_release(_text("/etc/os-release")),
+        cgroup_v1=not Path("/sys/fs/cgroup/cgroup.controllers").exists(),
+        sys_resource=has_capability(_text("/proc/self/status"), _CAP_SYS_RESOURCE),
+        architecture=_ARCHITECTURES.get(platform.machine(), platform.machine()),
+    )
+
+
+def debian_release(os_release: str) -> str:
+    """Read Debian's code name out of os-release; derivatives name packages differently."""
+    fields = dict(re.findall(r'^(\w+)="?([^"\n]*)"?$', os_release, re.MULTILINE))
+    return fields.get("VERSION_CODENAME", "") if fields.get("ID") == "debian" else ""
+
+
+def has_capability(status: str, number: int) -> bool:
+    """Read from /proc/PID/status whether the bounding set holds a capability."""
+    found = re.search(r"^CapBnd:\s*([0-9a-f]+)$", status, re.MULTILINE)
+    return found is None or bool(int(found[1], 16) >> number & 1)
+
+
+def _text(path: str) -> str:
+    try:
+        return Path(path).read_text()
+    except OSError:
+        return ""

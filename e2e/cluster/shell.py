@@ -1,0 +1,80 @@
+"""Runs other programs and turns their failures into one kind of error with their last words."""
+
+import os
+import subprocess
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import IO
+
+Say = Callable[[str], None]
+"""How progress is told: one call, one line."""
+
+Argument = str | Path
+
+_LAST_WORDS = 15
+
+
+class ClusterError(Exception):
+    """A cluster can't be had or used; the message says what to do about it."""
+
+
+def silent(_line: str) -> None:
+    """Say nothing."""
+
+
+def run(
+    command: Sequence[Argument],
+    *,
+    env: Mapping[str, str] | None = None,
+    cwd: Path | None = None,
+    text_in: str | None = None,
+    file_in: IO[bytes] | None = None,
+    timeout: float | None = None,
+) -> str:
+    """Run a program to its end and return what it printed; a failure is a ClusterError."""
+    words = [str(word) for word in command]
+    try:
+        done = subprocess.run(
+            words,
+            env=merged(env),
+            cwd=cwd,
+            input=text_in.encode() if text_in is not None else None,
+            # The default of inheriting stdin would let a program eat the user's keystrokes.
+            **({} if text_in is not None else {"stdin": file_in or subprocess.DEVNULL}),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            timeout=timeout,
+            check=False,
+        )
+    except FileNotFoundError as error:
+        raise ClusterError(f"{words[0]} is not installed") from error
+    except subprocess.TimeoutExpired as error:
+        raise ClusterError(f"{_title(words)} was still running after {timeout:.0f} s") from error
+    output = done.stdout.decode(errors="replace")
+    if done.returncode != 0:
+        last = "\n".join(output.rstrip().splitlines()[-_LAST_WORDS:])
+        raise ClusterError(f"{_title(words)} failed (exit {done.returncode}):\n{last}")
+    return output
+
+
+def succeeds(
+    command: Sequence[Argument],
+    *,
+    env: Mapping[str, str] | None = None,
+    timeout: float | None = None,
+) -> bool:
+    """Whether a program is there and ends well."""
+    try:
+        run(command, env=env, timeout=timeout)
+    except ClusterError:
+        return False
+    return True
+
+
+def merged(env: Mapping[str, str] | None) -> dict[str, str]:
+    """Lay some variables over this process's environment."""
+    return {**os.environ, **(env or {})}
+
+
+def _title(words: Sequence[str]) -> str:
+    return " ".join([Path(words[0]).name, *words[1:4]])
