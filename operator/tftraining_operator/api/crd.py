@@ -1,0 +1,217 @@
+"""The CustomResourceDefinition, made of the models and the rules. Pure but for `main`.
+
+`python -m tftraining_operator.api.crd` prints it, byte for byte the same each time;
+`--write ROOT` writes the copies that are kept in a checkout of the repository.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from tftraining_operator.api import keys
+from tftraining_operator.api.rules import RULES, Rule
+from tftraining_operator.api.transitions import TRANSITIONS, TransitionRule
+from tftraining_operator.api.types import Spec, Status
+
+Schema = dict[str, Any]
+
+NAME = f"{keys.PLURAL}.{keys.GROUP}"
+
+COPIES = (
+    f"crds/{keys.GROUP}_{keys.PLURAL}.yaml",
+    f"charts/tftraining-operator/files/{keys.GROUP}_{keys.PLURAL}.yaml",
+)
+"""Where the text is kept, relative to the repository's root: to apply, and inside the chart."""
+
+_HEADER = "# Generated from operator/tftraining_operator/api by `make manifests`; do not edit.\n"
+
+_COLUMNS: tuple[tuple[str, str, str, int], ...] = (
+    ("State", "string", ".status.state", 0),
+    ("Workers", "string", ".status.replicas.worker", 0),
+    ("PS", "string", ".status.replicas.ps", 0),
+    ("Progress", "string", ".status.progress.percentText", 0),
+    ("Restarts", "integer", ".status.restarts", 0),
+    ("Age", "date", ".metadata.creationTimestamp", 0),
+    ("Step", "integer", ".status.progress.step", 1),
+    ("Loss", "string", ".status.progress.loss", 1),
+    ("ETA", "integer", ".status.progress.etaSeconds", 1),
+    ("Message", "string", ".status.message", 1),
+)
+"""Name, type, path and priority; kubectl shows priority 1 with -o wide only."""
+
+_KEPT = frozenset(
+    {"type", "required", "enum", "pattern", "minimum", "maximum"}
+    | {"minLength", "maxLength", "minItems", "maxItems"}
+)
+"""What pydantic emits and a structural schema says in the same way."""
+
+_DROPPED = frozenset({"title", "$defs"})
+
+
+def crd() -> dict[str, Any]:
+    """Return the CustomResourceDefinition as a plain object."""
+    return {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": NAME},
+        "spec": {
+            "group": keys.GROUP,
+            "names": {
+                "kind": keys.KIND,
+                "listKind": f"{keys.KIND}List",
+                "plural": keys.PLURAL,
+                "singular": keys.SINGULAR,
+                "shortNames": [keys.SHORT_NAME],
+                "categories": ["ml", "training"],
+            },
+            "scope": "Namespaced",
+            "versions": [_version()],
+        },
+    }
+
+
+def render() -> str:
+    """Return the definition as YAML, always the same bytes for the same models."""
+    # No aliases: two equal lists of rules must not become an anchor and a reference.
+    dumper = type("_Plain", (yaml.SafeDumper,), {"ignore_aliases": lambda *_: True})
+    text: str = yaml.dump(crd(), Dumper=dumper, sort_keys=False, width=100, allow_unicode=True)
+    return _HEADER + text
+
+
+def _version() -> dict[str, Any]:
+    return {
+        "name": keys.VERSION,
+        "served": True,
+        "storage": True,
+        "schema": {"openAPIV3Schema": schema()},
+        "subresources": {
+            "status": {},
+            "scale": {
+                "specReplicasPath": ".spec.worker.replicas",
+                "statusReplicasPath": ".status.workerReplicas",
+                "labelSelectorPath": ".status.workerSelector",
+            },
+        },
+        "selectableFields": [
+            {"jsonPath": ".spec.runPolicy.suspend"},
+            {"jsonPath": ".status.state"},
+        ],
+        "additionalPrinterColumns": [
+            {"name": name, "type": type_, "jsonPath": path}
+            | ({"priority": priority} if priority else {})
+            for name, type_, path, priority in _COLUMNS
+        ],
+    }
+
+
+def schema() -> Schema:
+    """Return the structural schema of the whole object, rules included."""
+    root: Schema = {
+        "type": "object",
+        "description": "One distributed TensorFlow training, from its start to its end.",
+        "required": ["spec"],
+        "properties": {
+            "apiVersion": {"type": "string"},
+            "kind": {"type": "string"},
+            "metadata": {"type": "object"},
+            "spec": of_model(Spec),
+            "status": of_model(Status),
+        },
+    }
+    rules: list[Rule | TransitionRule] = [*RULES, *TRANSITIONS]
+    for rule in rules:
+        node = root
+        for part in filter(None, rule.node.split(".")):
+            node = node["properties"][part]
+        node.setdefault("x-kubernetes-validations", []).append(_validation(rule))
+    return root
+
+
+def of_model(model: type[Spec | Status]) -> Schema:
+    """Return the structural schema of one model."""
+    raw = model.model_json_schema(by_alias=True, mode="validation")
+    return _structural(raw, raw.get("$defs", {}), model.__name__)
+
+
+def _structural(given: Schema, defs: dict[str, Schema], path: str) -> Schema:
+    """Rewrite one node of pydantic's JSON schema; raise at what a CRD could not say."""
+    node = _flat(given, defs)
+    found: Schema = {}
+    for key, value in node.items():
+        if key == "properties":
+            found[key] = {n: _structural(v, defs, f"{path}.{n}") for n, v in value.items()}
+        elif key == "items":
+            found[key] = _structural(value, defs, f"{path}[]")
+        elif key == "additionalProperties" and value is True:
+            found["x-kubernetes-preserve-unknown-fields"] = True
+        elif key == "additionalProperties" and isinstance(value, dict):
+            found[key] = _structural(value, defs, f"{path}.*")
+        elif key == "default":
+            found |= _default(value, node)
+        elif key == "description":
+            found[key] = " ".join(value.split())
+        elif key in _KEPT or key.startswith("x-kubernetes-"):
+            found[key] = value
+        elif key not in _DROPPED and (key, value) != ("additionalProperties", False):
+            # Of a refused unknown field there is nothing to say: strict validation refuses it.
+            raise ValueError(f"{path}: a CRD cannot say {key}: {value}")
+    return {} | {key: found[key] for key in _ORDER if key in found} | found
+
+
+_ORDER = ("description", "type", "default", "required", "properties")
+
+
+def _flat(given: Schema, defs: dict[str, Schema]) -> Schema:
+    """Follow $ref and drop the null of `X | None`: absence is how an API object says none."""
+    node = dict(given)
+    while "$ref" in node or "anyOf" in node:
+        if "$ref" in node:
+            inner = defs[node.pop("$ref").removeprefix("#/$defs/")]
+        else:
+            choices = [c for c in node.pop("anyOf") if c.get("type") != "null"]
+            if len(choices) != 1:
+                raise ValueError(f"a CRD cannot say one of {choices}")
+            inner = choices[0]
+        node = inner | node
+    return node
+
+
+def _default(value: object, node: Schema) -> Schema:
+    if value is None:
+        return {}
+    # A nested object's defaults stand at its own fields; {} makes the API server visit them.
+    is_object = node.get("type") == "object" and "properties" in node
+    return {"default": {} if is_object else value}
+
+
+def _validation(rule: Rule | TransitionRule) -> Schema:
+    entry = {"rule": rule.cel, "message": rule.message}
+    # Metadata's schema is the API server's own: no path leads into it.
+    if rule.node and rule.field != rule.node:
+        entry["fieldPath"] = rule.field.removeprefix(rule.node)
+    return entry
+
+
+def main(argv: list[str] | None = None) -> None:
+    """Print the definition, or write its copies."""
+    parser = argparse.ArgumentParser(prog="python -m tftraining_operator.api.crd")
+    parser.add_argument(
+        "--write", metavar="ROOT", type=Path, help="write the copies in this checkout"
+    )
+    root: Path | None = parser.parse_args(argv).write
+    if root is None:
+        sys.stdout.write(render())
+        return
+    for copy in COPIES:
+        target = root / copy
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_text(render(), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,59 @@
+"""Every name that crosses a process: group, kind, labels, environment, ports, reasons."""
+
+from enum import StrEnum
+
+GROUP = "tftraining.dev"
+VERSION = "v1alpha1"
+API_VERSION = f"{GROUP}/{VERSION}"
+KIND = "TFTrainingJob"
+PLURAL = "tftrainingjobs"
+SINGULAR = "tftrainingjob"
+SHORT_NAME = "tftj"
+
+MANAGED_BY = f"{GROUP}/operator"
+"""spec.runPolicy.managedBy of the jobs that this operator takes care of."""
+
+CONTAINER = "tensorflow"
+"""The one container that trains; only it gets TF_CONFIG, ports, probes and volumes."""
+
+CLUSTER_PORT = 2222
+"""TensorFlow's gRPC port, the same on every pod."""
+
+PROGRESS_PORT = 8080
+PROGRESS_PORT_NAME = "progress"
+
+# Labels: written by the operator on every pod and service of a job, read by selectors and store.
+LABEL_JOB = f"{GROUP}/job"
+LABEL_JOB_UID = f"{GROUP}/job-uid"
+LABEL_ROLE = f"{GROUP}/role"
+LABEL_INDEX = f"{GROUP}/index"
+LABEL_ATTEMPT = f"{GROUP}/attempt"
+"""The job's attempt in which the pod was created; a chief of an older attempt is stale."""
+LABEL_MANAGED_BY = "app.kubernetes.io/managed-by"
+LABEL_MANAGED_BY_VALUE = "tftraining-operator"
+
+ANNOTATION_WORKERS = f"{GROUP}/workers"
+"""How many workers the pod's TF_CONFIG names; a chief with another number is stale."""
+
+
+class Role(StrEnum):
+    """TensorFlow's task types, in the order in which pods are created."""
+
+    PS = "ps"
+    WORKER = "worker"
+    CHIEF = "chief"
+    EVALUATOR = "evaluator"
+
+
+class ConditionType(StrEnum):
+    """Conditions of a job. Names are API: never renamed."""
+
+    ACCEPTED = "Accepted"
+    PODS_READY = "PodsReady"
+    RUNNING = "Running"
+    RESTARTING = "Restarting"
+    STALLED = "Stalled"
+    SUSPENDED = "Suspended"
+    SUCCEEDED = "Succeeded"
+    FAILED = "Failed"
+    FINISHED = "Finished"

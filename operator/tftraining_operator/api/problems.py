@@ -1,0 +1,170 @@
+"""What is wrong with a spec, told so that its author can mend it: path and sentence. Pure."""
+
+from __future__ import annotations
+
+import difflib
+import types
+import typing
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from pydantic import BaseModel, ValidationError
+
+from tftraining_operator.api.types import Spec
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from pydantic_core import ErrorDetails
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """One reason to refuse a spec."""
+
+    path: str
+    """Field as users write it, such as spec.worker.replicas."""
+    message: str
+    """What to write instead."""
+
+    def __str__(self) -> str:
+        return f"{self.path}: {self.message}"
+
+
+def from_error(
+    error: ValidationError, *, model: type[BaseModel] = Spec, root: str = "spec"
+) -> list[Problem]:
+    """Tell the errors of parsing `model`, found at `root`, in the words of the YAML's author."""
+    return [
+        Problem(field_path(root, details["loc"]), _message(details, model))
+        for details in error.errors(include_url=False)
+    ]
+
+
+def field_path(root: str, loc: Sequence[int | str]) -> str:
+    """Join a location to a path as kubectl writes it: spec.containers[0].name."""
+    path = root
+    for part in loc:
+        path += f"[{part}]" if isinstance(part, int) else f".{part}"
+    return path
+
+
+def _message(details: ErrorDetails, model: type[BaseModel]) -> str:
+    if details["type"] == "extra_forbidden":
+        return _unknown_field(details["loc"], model)
+    tell = _MESSAGES.get(details["type"])
+    if tell is None:
+        return details["msg"]
+    return tell(details.get("ctx") or {}, details["input"])
+
+
+def _unknown_field(loc: Sequence[int | str], model: type[BaseModel]) -> str:
+    *parents, name = loc
+    known = _known_fields(model, parents)
+    # Someone who writes back_off_limit or BackoffLimit means backoffLimit.
+    spelled = {field.lower(): field for field in known}
+    near = difflib.get_close_matches(str(name).replace("_", "").lower(), spelled, n=1)
+    if near:
+        return f"unknown field; did you mean {spelled[near[0]]}?"
+    if known:
+        return f"unknown field; known here are {', '.join(known)}"
+    return "unknown field; nothing can be set here"
+
+
+def _known_fields(model: type[BaseModel], parents: Sequence[int | str]) -> list[str]:
+    for part in parents:
+        if isinstance(part, int):
+            continue
+        field = next((f for n, f in model.model_fields.items() if (f.alias or n) == part), None)
+        found = _model_in(field.annotation) if field else None
+        if found is None:
+            return []
+        model = found
+    return [field.alias or name for name, field in model.model_fields.items()]
+
+
+def _model_in(annotation: Any) -> type[BaseModel] | None:  # noqa: ANN401
+    """Find the model in `Model`, `Model | None`, `list[Model]` and their like."""
+    if isinstance(annotation, types.GenericAlias) or typing.get_args(annotation):
+        found = map(_model_in, typing.get_args(annotation))
+        return next((model for model in found if model), None)
+    is_model = isinstance(annotation, type) and issubclass(annotation, BaseModel)
+    return annotation if is_model else None
+
+
+def _must_be(what: str) -> Callable[[Mapping[str, Any], object], str]:
+    return lambda _ctx, given: f"must be {what}, not {_kind(given)}"
+
+
+def _integer(_ctx: Mapping[str, Any], given: object) -> str:
+    if isinstance(given, str) and given.strip().lstrip("-").isdigit():
+        return f"must be an integer: write {given.strip()} without quotes"
+    return f"must be an integer, not {_kind(given)}"
+
+
+def _boolean(_ctx: Mapping[str, Any], given: object) -> str:
+    if isinstance(given, str) and given.lower() in {"true", "false", "yes", "no", "on", "off"}:
+        truth = "true" if given.lower() in {"true", "yes", "on"} else "false"
+        return f"must be true or false: write {truth} without quotes"
+    return f"must be true or false, not {_kind(given)}"
+
+
+def _string(_ctx: Mapping[str, Any], given: object) -> str:
+    if isinstance(given, bool | int | float):
+        return f'must be a string: write "{_literal(given)}" in quotes'
+    return f"must be a string, not {_kind(given)}"
+
+
+def _enum(ctx: Mapping[str, Any], given: object) -> str:
+    # pydantic joins the values as 'A', 'B' or 'C'.
+    values = [part for part in str(ctx["expected"]).split("'")[1::2] if part]
+    told = f"must be one of {', '.join(values)}, not {_kind(given)}"
+    lower = {value.lower(): value for value in values}
+    near = difflib.get_close_matches(str(given).lower(), lower, n=1)
+    return f"{told}; did you mean {lower[near[0]]}?" if near else told
+
+
+def _pattern(ctx: Mapping[str, Any], given: object) -> str:
+    return f"{_kind(given)} does not have the form {ctx['pattern']}"
+
+
+def _kind(given: object) -> str:
+    """Name a value short enough for a sentence."""
+    if given is None:
+        return "null"
+    if isinstance(given, str):
+        shown = given if len(given) <= 40 else given[:37] + "..."  # noqa: PLR2004
+        return f'"{shown}"'
+    if isinstance(given, bool | int | float):
+        return _literal(given)
+    return "a list" if isinstance(given, list) else "an object"
+
+
+def _literal(given: float) -> str:
+    return str(given).lower() if isinstance(given, bool) else str(given)
+
+
+_MESSAGES: dict[str, Callable[[Mapping[str, Any], object], str]] = {
+    "missing": lambda _ctx, _given: "is required",
+    "int_type": _integer,
+    "int_from_float": _integer,
+    "int_parsing_size": lambda _ctx, _given: "is too large a number",
+    "bool_type": _boolean,
+    "string_type": _string,
+    "enum": _enum,
+    "list_type": _must_be("a list"),
+    "dict_type": _must_be("an object"),
+    "model_type": _must_be("an object"),
+    "model_attributes_type": _must_be("an object"),
+    "string_pattern_mismatch": _pattern,
+    "greater_than_equal": lambda ctx, given: f"must be at least {ctx['ge']}, not {given}",
+    "less_than_equal": lambda ctx, given: f"must be at most {ctx['le']}, not {given}",
+    "string_too_short": lambda ctx, _given: f"must have at least {ctx['min_length']} characters",
+    "string_too_long": lambda ctx, given: (
+        f"has {len(str(given))} characters, may have {ctx['max_length']}"
+    ),
+    "too_long": lambda ctx, _given: (
+        f"has {ctx['actual_length']} items, may have {ctx['max_length']}"
+    ),
+    "value_error": lambda ctx, _given: str(ctx["error"]),
+}

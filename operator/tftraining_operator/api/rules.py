@@ -1,0 +1,232 @@
+"""What no single field can say about a job: each rule once, as CEL and as Python.
+
+The API server runs the CEL, the operator and the command line run the Python; a test feeds both
+the same cases. Every message tells what to write instead. What may change later: transitions.py.
+Pure.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from tftraining_operator.api.keys import CONTAINER, Role
+from tftraining_operator.api.problems import Problem
+from tftraining_operator.api.types import PodTemplate, Spec, Strategy
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+MAX_NAME = 63 - len(f"-{Role.EVALUATOR}-0")
+"""The longest role makes the longest pod name, and a DNS label ends at 63."""
+
+_DNS_LABEL = r"^[a-z]([-a-z0-9]*[a-z0-9])?$"
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """What must hold for a job whenever it is written."""
+
+    node: str
+    """Node of the CRD that carries the CEL; empty for the root."""
+    field: str
+    """Field that the problem is told of; `node` or below it."""
+    cel: str
+    message: str
+    holds: Callable[[str, Spec], bool]
+    """The same as `cel`, over metadata.name and the parsed spec."""
+
+
+def problems(name: str, spec: Spec) -> list[Problem]:
+    """Return every rule that a job breaks, in the table's order."""
+    broken = (rule for rule in RULES if not rule.holds(name, spec))
+    return [Problem(rule.field, rule.message) for rule in broken]
+
+
+def _has_container(template: PodTemplate | None) -> bool:
+    if template is None or template.spec is None:
+        return False
+    return any(container.name == CONTAINER for container in template.spec.containers or [])
+
+
+def _trains(role: Role) -> Callable[[str, Spec], bool]:
+    def holds(_name: str, spec: Spec) -> bool:
+        given = spec.role(role)
+        if given is None or spec.replicas(role) == 0:
+            return True
+        return _has_container(spec.template) or _has_container(given.template)
+
+    return holds
+
+
+def _container_rule(role: Role) -> Rule:
+    def named(template: str) -> str:
+        # has() at each step: with optional access the API server no longer sees the list's bound.
+        spec = f"{template}.spec"
+        return (
+            f"(has({template}) && has({spec}) && has({spec}.containers)"
+            f" && {spec}.containers.exists(c, c.name == '{CONTAINER}'))"
+        )
+
+    return Rule(
+        node="spec",
+        field=f"spec.{role}",
+        cel=(
+            f"!has(self.{role}) || self.{role}.replicas == 0 || {named('self.template')}"
+            f" || {named(f'self.{role}.template')}"
+        ),
+        message=(
+            f"{role} has no container named {CONTAINER}: name the one that trains so, in"
+            f" spec.template.spec.containers or spec.{role}.template.spec.containers"
+        ),
+        holds=_trains(role),
+    )
+
+
+def _one_storage(_name: str, spec: Spec) -> bool:
+    at = spec.checkpoint
+    if at is None:
+        return True
+    return [at.persistent_volume_claim, at.uri, at.empty_dir].count(None) == 2  # noqa: PLR2004
+
+
+def _evaluator_can_read(_name: str, spec: Spec) -> bool:
+    if spec.replicas(Role.EVALUATOR) == 0:
+        return True
+    return spec.checkpoint is not None and spec.checkpoint.empty_dir is None
+
+
+RULES: tuple[Rule, ...] = (
+    Rule(
+        node="",
+        field="metadata.name",
+        cel=f"self.metadata.name.matches('{_DNS_LABEL}')",
+        message=(
+            "the job's name must be a DNS label, as a Service is named after it: lower-case letters,"
+            " digits and -, beginning with a letter, ending with a letter or digit"
+        ),
+        holds=lambda name, _spec: re.fullmatch(_DNS_LABEL, name) is not None,
+    ),
+    Rule(
+        node="",
+        field="metadata.name",
+        cel=f"size(self.metadata.name) <= {MAX_NAME}",
+        message=(
+            f"the job's name may have at most {MAX_NAME} characters: pods add up to"
+            f" {63 - MAX_NAME} (-{Role.EVALUATOR}-0), and a DNS label ends at 63"
+        ),
+        holds=lambda name, _spec: len(name) <= MAX_NAME,
+    ),
+    Rule(
+        # Not on spec.chief: its default {} would have to pass before its fields have theirs.
+        node="spec",
+        field="spec.chief.replicas",
+        cel="self.chief.replicas == 1",
+        message="there is always one chief: write 1 or leave it out, and add workers instead",
+        holds=lambda _name, spec: spec.chief.replicas == 1,
+    ),
+    Rule(
+        node="spec.evaluator",
+        field="spec.evaluator.replicas",
+        cel="self.replicas <= 1",
+        message="there is at most one evaluator: write 1, or 0 for none",
+        holds=lambda _name, spec: spec.replicas(Role.EVALUATOR) <= 1,
+    ),
+    Rule(
+        node="spec",
+        field="spec.worker",
+        cel=(
+            f"self.strategy != '{Strategy.PARAMETER_SERVER}'"
+            " || (has(self.worker) && self.worker.replicas >= 1)"
+        ),
+        message="strategy ParameterServer needs workers: set spec.worker.replicas to 1 or more",
+        holds=lambda _name, spec: (
+            spec.strategy != Strategy.PARAMETER_SERVER or spec.replicas(Role.WORKER) >= 1
+        ),
+    ),
+    Rule(
+        node="spec",
+        field="spec.ps",
+        cel=(
+            f"self.strategy != '{Strategy.PARAMETER_SERVER}'"
+            " || (has(self.ps) && self.ps.replicas >= 1)"
+        ),
+        message=(
+            "strategy ParameterServer needs parameter servers: set spec.ps.replicas to 1 or more,"
+            " or choose strategy MultiWorkerMirrored"
+        ),
+        holds=lambda _name, spec: (
+            spec.strategy != Strategy.PARAMETER_SERVER or spec.replicas(Role.PS) >= 1
+        ),
+    ),
+    Rule(
+        node="spec",
+        field="spec.ps",
+        cel=(
+            f"self.strategy == '{Strategy.PARAMETER_SERVER}'"
+            " || !has(self.ps) || self.ps.replicas == 0"
+        ),
+        message=(
+            "only strategy ParameterServer has parameter servers: remove spec.ps or set"
+            " spec.strategy to ParameterServer"
+        ),
+        holds=lambda _name, spec: (
+            spec.strategy == Strategy.PARAMETER_SERVER or spec.replicas(Role.PS) == 0
+        ),
+    ),
+    Rule(
+        node="spec",
+        field="spec.worker",
+        cel=(
+            f"self.strategy != '{Strategy.MULTI_WORKER_MIRRORED}'"
+            " || (has(self.worker) && self.worker.replicas >= 1)"
+        ),
+        message=(
+            "strategy MultiWorkerMirrored needs workers beside the chief: set spec.worker.replicas"
+            " to 1 or more, or choose strategy Mirrored"
+        ),
+        holds=lambda _name, spec: (
+            spec.strategy != Strategy.MULTI_WORKER_MIRRORED or spec.replicas(Role.WORKER) >= 1
+        ),
+    ),
+    Rule(
+        node="spec",
+        field="spec.worker",
+        cel=(
+            f"self.strategy != '{Strategy.MIRRORED}'"
+            " || !has(self.worker) || self.worker.replicas == 0"
+        ),
+        message=(
+            "strategy Mirrored trains in the chief alone: remove spec.worker or set spec.strategy"
+            " to MultiWorkerMirrored"
+        ),
+        holds=lambda _name, spec: (
+            spec.strategy != Strategy.MIRRORED or spec.replicas(Role.WORKER) == 0
+        ),
+    ),
+    Rule(
+        node="spec.checkpoint",
+        field="spec.checkpoint",
+        cel=(
+            "[has(self.persistentVolumeClaim), has(self.uri), has(self.emptyDir)]"
+            ".filter(given, given).size() == 1"
+        ),
+        message="set exactly one of persistentVolumeClaim, uri and emptyDir",
+        holds=_one_storage,
+    ),
+    Rule(
+        node="spec",
+        field="spec.checkpoint",
+        cel=(
+            "!has(self.evaluator) || self.evaluator.replicas == 0"
+            " || (has(self.checkpoint) && !has(self.checkpoint.emptyDir))"
+        ),
+        message=(
+            "the evaluator reads the chief's checkpoints: set spec.checkpoint.persistentVolumeClaim"
+            " or spec.checkpoint.uri, or remove spec.evaluator"
+        ),
+        holds=_evaluator_can_read,
+    ),
+    *(_container_rule(role) for role in (Role.CHIEF, Role.WORKER, Role.PS, Role.EVALUATOR)),
+)

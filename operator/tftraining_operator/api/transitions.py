@@ -1,0 +1,98 @@
+"""What may change in a job, and when: each rule once, as CEL and as Python, like rules.py. Pure.
+
+runPolicy and worker.replicas change at any time. All else is baked into running pods, so it
+changes only while the job is suspended. What counts is the stored object: an update that suspends
+the job and changes a template at once would change it under running pods.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from tftraining_operator.api.problems import Problem
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from tftraining_operator.api.types import Spec
+
+
+@dataclass(frozen=True, slots=True)
+class TransitionRule:
+    """What must hold between a job's old and new spec. The API server runs these on update only."""
+
+    node: str
+    """Node of the CRD that carries the CEL; above the field, or setting it escapes the rule."""
+    field: str
+    """Field that the problem is told of."""
+    cel: str
+    message: str
+    holds: Callable[[Spec, Spec], bool]
+    """The same as `cel`, over the old and the new spec."""
+
+
+def update_problems(old: Spec, new: Spec) -> list[Problem]:
+    """Return every rule that the change from `old` to `new` breaks, in the table's order."""
+    broken = (rule for rule in TRANSITIONS if not rule.holds(old, new))
+    return [Problem(rule.field, rule.message) for rule in broken]
+
+
+def _while_suspended(
+    field: str, same: Callable[[Spec, Spec], bool], *, cel: str = "", told: str = ""
+) -> TransitionRule:
+    unchanged = cel or _equal(field)
+    return TransitionRule(
+        node="spec",
+        field=f"spec.{field}",
+        cel=f"oldSelf.runPolicy.suspend || ({unchanged})",
+        message=(
+            f"{told}can change only while the job is suspended: set spec.runPolicy.suspend to"
+            " true first, in an update of its own"
+        ),
+        holds=lambda old, new: old.run_policy.suspend or same(old, new),
+    )
+
+
+def _equal(field: str) -> str:
+    # has() and not optional access, of which the API server cannot estimate the cost.
+    return (
+        f"has(self.{field}) == has(oldSelf.{field})"
+        f" && (!has(self.{field}) || self.{field} == oldSelf.{field})"
+    )
+
+
+def _same_workers(old: Spec, new: Spec) -> bool:
+    if old.worker is None or new.worker is None:
+        return old.worker is new.worker
+    return (old.worker.template, old.worker.restart_policy) == (
+        new.worker.template,
+        new.worker.restart_policy,
+    )
+
+
+TRANSITIONS: tuple[TransitionRule, ...] = (
+    TransitionRule(
+        node="spec",
+        field="spec.runPolicy.managedBy",
+        cel="self.runPolicy.managedBy == oldSelf.runPolicy.managedBy",
+        message="managedBy never changes: delete the job and create it again",
+        holds=lambda old, new: old.run_policy.managed_by == new.run_policy.managed_by,
+    ),
+    _while_suspended("strategy", lambda old, new: old.strategy == new.strategy),
+    _while_suspended("template", lambda old, new: old.template == new.template),
+    _while_suspended("chief", lambda old, new: old.chief == new.chief),
+    _while_suspended(
+        "worker",
+        _same_workers,
+        cel=(
+            "has(self.worker) == has(oldSelf.worker) && (!has(self.worker)"
+            " || (self.worker.restartPolicy == oldSelf.worker.restartPolicy"
+            f" && {_equal('worker.template')}))"
+        ),
+        told="all but replicas ",
+    ),
+    _while_suspended("ps", lambda old, new: old.ps == new.ps),
+    _while_suspended("evaluator", lambda old, new: old.evaluator == new.evaluator),
+    _while_suspended("checkpoint", lambda old, new: old.checkpoint == new.checkpoint),
+)
