@@ -1,0 +1,277 @@
+"""A real kube-apiserver and etcd as processes on loopback, for tests of whatever talks to them.
+
+No scheduler, controllers or kubelet: pods stay Pending until a test writes their status, owned
+objects are not collected, deleted namespaces stay Terminating. ServiceAccount admission is off, as
+nobody would create the account that pods need; all other default admission, RBAC and
+PodSecurity included, is on.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+import shutil
+import socket
+import subprocess
+import tempfile
+import time
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlencode
+
+import urllib3
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+PROGRAMS = ("etcd", "kube-apiserver", "kubectl")
+
+_START_SECONDS = 45
+_ATTEMPTS = 3
+
+
+class KubectlError(Exception):
+    """kubectl ended with another code than 0; the text is what it said."""
+
+
+class StartError(Exception):
+    """A process ended or did not answer in time; the text ends with its log."""
+
+
+@dataclass(frozen=True, slots=True)
+class Response:
+    """What the API server answered."""
+
+    status: int
+    body: dict[str, Any]
+
+    @property
+    def ok(self) -> bool:
+        return self.status < 300
+
+    @property
+    def message(self) -> str:
+        return str(self.body.get("message", ""))
+
+
+@dataclass(frozen=True, slots=True)
+class ApiServer:
+    """A running API server and its administrator's ways to talk to it."""
+
+    url: str
+    kubeconfig: Path
+    """Of a user in system:masters; holds a bearer token and the server's certificate."""
+    token: str
+    ca: Path
+    _kubectl: Path
+    _pool: urllib3.PoolManager
+
+    def kubectl(self, *args: str, stdin: str | None = None) -> str:
+        """Run kubectl and return its standard output. Raises KubectlError with what it said."""
+        home = self.kubeconfig.parent
+        done = subprocess.run(
+            [self._kubectl, *args],
+            input=stdin,
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=60,
+            env={"KUBECONFIG": str(self.kubeconfig), "HOME": str(home), "PATH": os.environ["PATH"]},
+        )
+        if done.returncode:
+            raise KubectlError(f"kubectl {' '.join(args)}: {done.stderr.strip()}")
+        return done.stdout
+
+    def request(
+        self,
+        method: str,
+        path: str,
+        body: object = None,
+        *,
+        query: Mapping[str, str] | None = None,
+        content_type: str = "application/json",
+        token: str | None = None,
+    ) -> Response:
+        """Make one raw call, as the administrator or with another token."""
+        answer = self._pool.request(
+            method,
+            f"{self.url}{path}" + (f"?{urlencode(query)}" if query else ""),
+            body=None if body is None else json.dumps(body).encode(),
+            headers={
+                "Authorization": f"Bearer {token or self.token}",
+                "Content-Type": content_type,
+            },
+        )
+        is_json = answer.headers.get("Content-Type", "").startswith("application/json")
+        return Response(answer.status, answer.json() if is_json else {"message": str(answer.data)})
+
+    def apply(self, *objects: Mapping[str, Any]) -> None:
+        """Apply objects with kubectl, as a user does."""
+        listed = {"apiVersion": "v1", "kind": "List", "items": list(objects)}
+        self.kubectl("apply", "-f", "-", stdin=json.dumps(listed))
+
+
+@contextmanager
+def running(programs: Mapping[str, Path]) -> Iterator[ApiServer]:
+    """Start both processes, wait until they serve, and end them whatever happens."""
+    for attempt in range(1, _ATTEMPTS + 1):
+        with tempfile.TemporaryDirectory(prefix="apiserver-") as folder:
+            processes: list[subprocess.Popen[bytes]] = []
+            try:
+                server = _start(programs, Path(folder), processes)
+            except StartError:
+                # A port may have been taken between being found free and being bound.
+                if attempt == _ATTEMPTS:
+                    raise
+                continue
+            else:
+                yield server
+                return
+            finally:
+                _end(processes)
+
+
+def _start(
+    programs: Mapping[str, Path], folder: Path, processes: list[subprocess.Popen[bytes]]
+) -> ApiServer:
+    etcd_port, port = _free_ports(2)
+    token = secrets.token_hex(16)
+    key, certificate = _certificate(folder)
+    (folder / "tokens.csv").write_text(f'{token},admin,admin,"system:masters"\n')
+    etcd_url = f"http://127.0.0.1:{etcd_port}"
+    commands = {
+        "etcd": [
+            f"--data-dir={folder}/etcd",
+            "--unsafe-no-fsync",
+            f"--listen-client-urls={etcd_url}",
+            f"--advertise-client-urls={etcd_url}",
+            "--listen-peer-urls=http://127.0.0.1:0",
+        ],
+        "kube-apiserver": [
+            f"--etcd-servers={etcd_url}",
+            "--bind-address=127.0.0.1",
+            "--advertise-address=127.0.0.1",
+            f"--secure-port={port}",
+            f"--cert-dir={folder}",
+            f"--tls-cert-file={certificate}",
+            f"--tls-private-key-file={key}",
+            f"--token-auth-file={folder}/tokens.csv",
+            "--authorization-mode=RBAC",
+            "--service-account-issuer=https://kubernetes.default.svc",
+            f"--service-account-signing-key-file={key}",
+            f"--service-account-key-file={certificate}",
+            "--service-cluster-ip-range=198.19.0.0/24",
+            "--disable-admission-plugins=ServiceAccount",
+            # The endpoints of the Service `kubernetes` may not be on loopback.
+            "--endpoint-reconciler-type=none",
+        ],
+    }
+    for name, flags in commands.items():
+        processes.append(_spawn(programs[name], flags, folder / f"{name}.log"))
+    server = ApiServer(
+        url=f"https://127.0.0.1:{port}",
+        kubeconfig=folder / "kubeconfig",
+        token=token,
+        ca=certificate,
+        _kubectl=programs["kubectl"],
+        _pool=urllib3.PoolManager(ca_certs=str(certificate), maxsize=8, retries=False),
+    )
+    server.kubeconfig.write_text(json.dumps(_kubeconfig(server)))
+    _wait(server, processes, folder)
+    return server
+
+
+def _certificate(folder: Path) -> tuple[Path, Path]:
+    """Make one key and self-signed certificate, for TLS and for the tokens of ServiceAccounts."""
+    openssl = shutil.which("openssl")
+    if openssl is None:
+        raise StartError("openssl is needed to make the API server's certificate")
+    key, certificate = folder / "server.key", folder / "server.crt"
+    options = {
+        "-newkey": "ec",
+        "-pkeyopt": "ec_paramgen_curve:prime256v1",
+        "-subj": "/CN=kube-apiserver",
+        "-days": "2",
+        "-keyout": key,
+        "-out": certificate,
+    }
+    extensions = (
+        "subjectAltName=IP:127.0.0.1,DNS:localhost",
+        "keyUsage=critical,digitalSignature,keyCertSign",
+    )
+    command: list[str | Path] = [openssl, "req", "-x509", "-nodes"]
+    for option, value in options.items():
+        command += [option, value]
+    for extension in extensions:
+        command += ["-addext", extension]
+    subprocess.run(command, check=True, capture_output=True)
+    return key, certificate
+
+
+def _spawn(program: Path, flags: Sequence[str], log: Path) -> subprocess.Popen[bytes]:
+    # Where Linux offers it, the process dies with the tests even if these are killed.
+    setpriv = shutil.which("setpriv")
+    guard = [setpriv, "--pdeathsig", "KILL"] if setpriv else []
+    with log.open("wb") as out:
+        return subprocess.Popen(
+            [*guard, program, *flags], stdin=subprocess.DEVNULL, stdout=out, stderr=out
+        )
+
+
+def _end(processes: Sequence[subprocess.Popen[bytes]]) -> None:
+    # Nothing is worth saving, and open watches would make a graceful end take a minute.
+    for process in reversed(processes):
+        process.kill()
+        process.wait()
+
+
+def _wait(server: ApiServer, processes: Sequence[subprocess.Popen[bytes]], folder: Path) -> None:
+    deadline = time.monotonic() + _START_SECONDS
+    while True:
+        if any(process.poll() is not None for process in processes):
+            raise StartError(f"a process ended at once\n{_logs(folder)}")
+        try:
+            ready = all(
+                server.request("GET", path).ok for path in ("/readyz", "/api/v1/namespaces/default")
+            )
+        except urllib3.exceptions.HTTPError:
+            ready = False
+        if ready:
+            return
+        if time.monotonic() > deadline:
+            raise StartError(f"not ready within {_START_SECONDS} s\n{_logs(folder)}")
+        time.sleep(0.1)
+
+
+def _logs(folder: Path) -> str:
+    tails = (
+        f"{log.name}:\n" + "\n".join(log.read_text(errors="replace").splitlines()[-15:])
+        for log in sorted(folder.glob("*.log"))
+    )
+    return "\n".join(tails)
+
+
+def _free_ports(count: int) -> list[int]:
+    sockets = [socket.socket() for _ in range(count)]
+    try:
+        for each in sockets:
+            each.bind(("127.0.0.1", 0))
+        return [each.getsockname()[1] for each in sockets]
+    finally:
+        for each in sockets:
+            each.close()
+
+
+def _kubeconfig(server: ApiServer) -> dict[str, Any]:
+    cluster = {"server": server.url, "certificate-authority": str(server.ca)}
+    return {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "current-context": "test",
+        "clusters": [{"name": "test", "cluster": cluster}],
+        "users": [{"name": "admin", "user": {"token": server.token}}],
+        "contexts": [{"name": "test", "context": {"cluster": "test", "user": "admin"}}],
+    }

@@ -1,0 +1,77 @@
+"""Fixtures that several suites share: a real API server, a namespace in it, the CRD, helm."""
+
+from __future__ import annotations
+
+import secrets
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from e2e.cluster.binaries import binary
+from e2e.cluster.shell import ClusterError
+from tests.apiserver import PROGRAMS, ApiServer, running
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+ROOT = Path(__file__).parents[1]
+
+_NEEDED: Mapping[str, tuple[str, ...]] = {"apiserver": PROGRAMS, "helm": ("helm",)}
+
+
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """Build what is missing before any test's clock runs: a cold build takes minutes."""
+    if session.config.option.collectonly:
+        return
+    wanted = {name for item in session.items for name in getattr(item, "fixturenames", ())}
+    for fixture, programs in _NEEDED.items():
+        if fixture in wanted:
+            for program in programs:
+                _build(program)
+
+
+def _build(program: str) -> Path | str:
+    """Return the program's path, or why there is none."""
+    try:
+        return binary(program)
+    except (ClusterError, OSError) as error:
+        return str(error)
+
+
+def _or_skip(program: str) -> Path:
+    found = _build(program)
+    if isinstance(found, str):
+        pytest.skip(f"{program} is not to be had: {found}")
+    return found
+
+
+@pytest.fixture(scope="session")
+def apiserver() -> Iterator[ApiServer]:
+    """A kube-apiserver with its etcd, the same for all tests of the session."""
+    with running({program: _or_skip(program) for program in PROGRAMS}) as server:
+        yield server
+
+
+@pytest.fixture
+def namespace(apiserver: ApiServer) -> str:
+    """A namespace that no other test has."""
+    name = f"test-{secrets.token_hex(4)}"
+    made = apiserver.request("POST", "/api/v1/namespaces", {"metadata": {"name": name}})
+    assert made.ok, made.message
+    return name
+
+
+@pytest.fixture(scope="session")
+def crd(apiserver: ApiServer) -> str:
+    """The name of our CustomResourceDefinition, applied as a user does and served."""
+    name = "tftrainingjobs.tftraining.dev"
+    apiserver.kubectl("apply", "-f", str(ROOT / "crds"))
+    apiserver.kubectl("wait", "--for=condition=Established", f"crd/{name}", "--timeout=20s")
+    return name
+
+
+@pytest.fixture(scope="session")
+def helm() -> Path:
+    """The helm program."""
+    return _or_skip("helm")
