@@ -1,6 +1,6 @@
 module tools/crictl
 
-go 1.26.0
+go 1.26.2
 
 tool sigs.k8s.io/cri-tools/cmd/crictl
 

@@ -1,0 +1,165 @@
+"""Brings a cluster up, hands it out and takes it down again; the only module that decides these.
+
+A cluster of a given KUBECONFIG is used as it is. One of ours is ready only when its `ready` file
+says so, which is written last: whatever a killed run left is deleted by the next one.
+"""
+
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from e2e.cluster import engine as engines
+from e2e.cluster import kind
+from e2e.cluster.binaries import binary, bin_dir
+from e2e.cluster.cache import cache_dir, locked
+from e2e.cluster.engine import Engine
+from e2e.cluster.node_image import node_image
+from e2e.cluster.shell import ClusterError, Say, run, silent, succeeds
+
+NAME = "tftraining"
+
+_READY_SECONDS = 120
+
+
+@dataclass(frozen=True, slots=True)
+class Cluster:
+    """A cluster that answers."""
+
+    name: str
+    kubeconfig: Path
+    given: bool = False
+    """Whether the user named it in KUBECONFIG: it is never taken down."""
+    engine: Engine | None = field(default=None, repr=False)
+    say: Say = field(default=silent, repr=False)
+
+    @property
+    def docker(self) -> dict[str, str]:
+        """The environment in which docker commands reach the cluster's engine."""
+        return dict(self.engine.env) if self.engine else {}
+
+    def load(self, image: str) -> None:
+        """Give the nodes an image that the engine has; a given cluster must have it already."""
+        if self.engine is None:
+            self.say(f"{image}: the cluster of your KUBECONFIG has to have it or be able to pull it")
+        else:
+            kind.load(self.engine, self.name, image)
+
+    def tool(self, name: str) -> Path:
+        """Return the path of kubectl, helm, kind or another program."""
+        return binary(name, self.say)
+
+    def kubectl(self, *arguments: str | Path, text_in: str | None = None) -> str:
+        """Run kubectl against the cluster."""
+        command = [self.tool("kubectl"), "--kubeconfig", self.kubeconfig, *arguments]
+        return run(command, text_in=text_in)
+
+
+@contextmanager
+def obtain(
+    name: str = NAME, *, say: Say = print, workers: int = 0, keep: bool = False
+) -> Iterator[Cluster]:
+    """Have a cluster: the given one, the one that is up, or one for the time of the block."""
+    was_up = _ready_file(name).exists()
+    cluster = up(name, say=say, workers=workers)
+    try:
+        yield cluster
+    finally:
+        if not (cluster.given or was_up or keep):
+            down(name, say=say)
+
+
+def up(name: str = NAME, *, say: Say = print, workers: int = 0) -> Cluster:
+    """Return the given cluster, the one that is up, or a new one."""
+    given = given_kubeconfig()
+    if given:
+        return Cluster(name="given", kubeconfig=given, given=True, say=say)
+    with locked(cache_dir() / "locks" / f"cluster-{name}"):
+        folder = _folder(name)
+        if not bin_dir().exists():
+            say("first time on this machine: about 15 minutes on 2 cores; later 1 minute")
+        engine = engines.engine(say)
+        cluster = Cluster(name, folder / "kubeconfig", engine=engine, say=say)
+        if name in kind.clusters(engine):
+            if _ready_file(name).exists() and _answers(cluster):
+                return cluster
+            say(f"removing what is left of an earlier cluster {name}")
+            kind.delete(engine, name, folder)
+        _ready_file(name).unlink(missing_ok=True)
+        folder.mkdir(parents=True, exist_ok=True)
+        image = node_image(engine, say)
+        say(f"creating the cluster {name}")
+        kind.create(engine, name, image, workers, folder, say)
+        _wait(cluster)
+        _ready_file(name).write_text(image)
+        return cluster
+
+
+def down(name: str = NAME, *, say: Say = print) -> list[str]:
+    """Take our cluster of this name away, and its engine with the last one; say what is left."""
+    with locked(cache_dir() / "locks" / f"cluster-{name}"):
+        _ready_file(name).unlink(missing_ok=True)
+        engine = _engine_of_earlier(say)
+        if engine is not None and name in kind.clusters(engine):
+            say(f"deleting the cluster {name}")
+            kind.delete(engine, name, _folder(name))
+        if _folder(name).exists():
+            shutil.rmtree(_folder(name))
+        if engine is None or kind.clusters(engine):
+            return []
+        if engine.ours:
+            if engine.docker("network", "ls", "--quiet", "--filter", f"name=^{kind.NETWORK}$"):
+                engine.docker("network", "rm", kind.NETWORK)
+            return engines.stop(say)
+        return []
+
+
+def given_kubeconfig() -> Path | None:
+    """Return the KUBECONFIG that the user gave; one of our own clusters' is none."""
+    named = os.environ.get("KUBECONFIG")
+    if not named:
+        return None
+    path = Path(named).expanduser().absolute()
+    if not path.is_file():
+        if path.is_relative_to(_folders()):
+            return None
+        raise ClusterError(f"KUBECONFIG names {path}, which is no file")
+    return None if path.is_relative_to(_folders()) else path
+
+
+def _engine_of_earlier(say: Say) -> Engine | None:
+    """Return the engine that may have clusters of ours, starting it only to clean up."""
+    if engines.used():
+        return engines.engine(say)
+    if succeeds(["docker", "version"], timeout=20):
+        return engines.engine(say)
+    return None
+
+
+def _wait(cluster: Cluster) -> None:
+    """Wait until the cluster's own pods serve; kind itself waits for no more than the nodes."""
+    limit = f"--timeout={_READY_SECONDS}s"
+    for namespace in ("kube-system", "local-path-storage"):
+        cluster.kubectl(
+            "wait", "--for=condition=Available", "deployment", "--all", "-n", namespace, limit
+        )
+    cluster.kubectl("wait", "--for=create", "serviceaccount/default", "-n", "default", limit)
+
+
+def _answers(cluster: Cluster) -> bool:
+    kubectl = [cluster.tool("kubectl"), "--kubeconfig", cluster.kubeconfig]
+    return succeeds([*kubectl, "get", "--raw", "/readyz", "--request-timeout=5s"])
+
+
+def _folders() -> Path:
+    return cache_dir() / "clusters"
+
+
+def _folder(name: str) -> Path:
+    return _folders() / name
+
+
+def _ready_file(name: str) -> Path:
+    return _folder(name) / "ready"

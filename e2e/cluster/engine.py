@@ -1,0 +1,196 @@
+"""Has a Docker engine: the one that answers, else Debian's dockerd, started and stopped here.
+
+Our engine keeps its images in the cache and everything else in a run folder whose name follows
+from the cache's, so every later process, also after a crash, finds the engine it may reuse or
+must clean up after. Nothing here ends a process that does not name one of these two folders.
+"""
+
+import os
+import shutil
+import signal
+import stat
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from e2e.cluster import leftovers, oci_runtime
+from e2e.cluster.cache import cache_dir, digest
+from e2e.cluster.debian import Toolbox, toolbox
+from e2e.cluster.machine import Machine, look
+from e2e.cluster.shell import ClusterError, Say, run, succeeds
+
+# Of the range reserved for benchmarks, so that no private network can be in the way.
+BRIDGE = "198.18.200.1/24"
+NETWORKS = "198.18.208.0/20"
+
+_START_SECONDS = 30.0
+_STOP_SECONDS = 20.0
+
+
+@dataclass(frozen=True, slots=True)
+class Engine:
+    """An engine that answers; ours tells whether it is this module's to stop."""
+
+    env: dict[str, str]
+    ours: bool
+    machine: Machine
+
+    def docker(self, *arguments: str | Path, timeout: float | None = None) -> str:
+        """Run the docker client."""
+        # run() looks a bare name up in this process's PATH, not in the toolbox's.
+        client = shutil.which("docker", path=self.env.get("PATH"))
+        return run([client or "docker", *arguments], env=self.env, timeout=timeout)
+
+    def has_image(self, image: str) -> bool:
+        """Whether the engine has an image under this name."""
+        return bool(self.docker("images", "--quiet", image).strip())
+
+
+def run_dir() -> Path:
+    """Name the folder of our engine's socket, pid and containers; it ends with the machine."""
+    # Short, because the path of a socket may have at most 107 characters.
+    return Path("/run") / f"tftraining-{digest(str(cache_dir()))[:8]}"
+
+
+def data_dir() -> Path:
+    """Name the folder in which our engine keeps its images between runs."""
+    return cache_dir() / "engine"
+
+
+def engine(say: Say) -> Engine:
+    """Return an engine that answers, starting our own where there is none."""
+    machine = look()
+    if pid() is not None:
+        return _ours(machine, toolbox(say))
+    if succeeds(["docker", "version", "--format", "{{.Server.Version}}"], timeout=20):
+        return Engine(env={}, ours=False, machine=machine)
+    if machine.why_no_engine:
+        raise ClusterError(machine.why_no_engine)
+    say("no Docker engine answers here: starting one from Debian's packages")
+    tools = toolbox(say)
+    _start(machine, tools)
+    return _ours(machine, tools)
+
+
+def pid() -> int | None:
+    """Return the process id of our engine; a pid file alone proves nothing after a crash."""
+    try:
+        number = int((run_dir() / "dockerd.pid").read_text())
+        words = Path(f"/proc/{number}/cmdline").read_bytes().decode().split("\0")
+    except (OSError, ValueError):
+        return None
+    return number if str(data_dir()) in words else None
+
+
+def used() -> bool:
+    """Whether our engine runs, or has containers or processes of an earlier run to take away."""
+    containers = data_dir() / "containers"
+    return (
+        run_dir().exists()
+        or pid() is not None
+        or (containers.is_dir() and any(containers.iterdir()))
+    )
+
+
+def stop(say: Say) -> list[str]:
+    """Stop our engine, tidy up after it, and return what is still there; nothing when well."""
+    if not run_dir().exists():
+        return []
+    say("stopping the Docker engine")
+    number = pid()
+    if number is not None:
+        os.kill(number, signal.SIGTERM)
+        if not _until(lambda: pid() is None, _STOP_SECONDS):
+            os.kill(number, signal.SIGKILL)
+    _end_strays()
+    tools = toolbox(say)
+    picture = run_dir() / "before.json"
+    rest = []
+    if picture.exists():
+        rest = leftovers.tidy(leftovers.Picture.load(picture), tools, run_dir(), data_dir())
+    shutil.rmtree(run_dir())
+    return rest
+
+
+def _ours(machine: Machine, tools: Toolbox) -> Engine:
+    # The legacy builder goes through the OCI runtime's front; BuildKit calls runc by itself.
+    client = {"DOCKER_HOST": f"unix://{run_dir()}/docker.sock", "DOCKER_BUILDKIT": "0"}
+    return Engine(env={"PATH": tools.env["PATH"], **client}, ours=True, machine=machine)
+
+
+def _start(machine: Machine, tools: Toolbox) -> None:
+    folder = run_dir()
+    folder.mkdir(mode=0o711, parents=True, exist_ok=True)
+    # The picture of before a crashed engine is the right one to go back to.
+    if not (folder / "before.json").exists():
+        leftovers.take(tools, folder, data_dir()).save(folder / "before.json")
+    log = folder / "dockerd.log"
+    with log.open("ab") as output:
+        # --fork leaves the engine to init, so that it outlives this process without a zombie.
+        run(["setsid", "--fork", *_redirected(_command(machine, tools), log)], env=tools.env)
+        output.flush()
+    answers = _ours(machine, tools)
+    if not _until(lambda: _answers(answers), _START_SECONDS):
+        last = "\n".join(log.read_text(errors="replace").splitlines()[-10:])
+        raise ClusterError(f"the Docker engine does not start; its last words:\n{last}")
+
+
+def _command(machine: Machine, tools: Toolbox) -> list[str]:
+    folder = run_dir()
+    command = [
+        str(tools.tool("dockerd")),
+        *("--data-root", str(data_dir())),
+        *("--exec-root", str(folder / "exec")),
+        *("--pidfile", str(folder / "dockerd.pid")),
+        *("--host", f"unix://{folder}/docker.sock"),
+        *("--config-file", str(folder / "none.json")),
+        *("--bip", BRIDGE),
+        *("--default-address-pool", f"base={NETWORKS},size=24"),
+        *("--exec-opt", "native.cgroupdriver=cgroupfs"),
+        *("--oom-score-adjust", "0"),
+    ]
+    (folder / "none.json").write_text("{}")
+    if not machine.sys_resource:
+        command += ["--add-runtime", f"front={_runtime_front(tools)}", "--default-runtime", "front"]
+    return command
+
+
+def _runtime_front(tools: Toolbox) -> Path:
+    """Write the program that the engine starts in place of runc."""
+    front = run_dir() / "runc-front"
+    # Isolated and without site-packages: it starts for every exec.
+    python = f"{Path(sys.executable).resolve()} -IS {Path(oci_runtime.__file__).resolve()}"
+    front.write_text(f'#!/bin/sh\nexec {python} {tools.tool("runc")} "$@"\n')
+    front.chmod(front.stat().st_mode | stat.S_IXUSR)
+    return front
+
+
+def _redirected(command: list[str], log: Path) -> list[str]:
+    return ["sh", "-c", 'log=$1; shift; exec "$@" >>"$log" 2>&1 </dev/null', "sh", str(log), *command]
+
+
+def _answers(candidate: Engine) -> bool:
+    try:
+        candidate.docker("version")
+    except ClusterError:
+        return False
+    return True
+
+
+def _end_strays() -> None:
+    """End containerd and its shims where dockerd was killed before it could."""
+    for stray in leftovers.processes([str(run_dir())]):
+        number, words = stray.split(" ", 1)
+        if "containerd" in words.split(" ", 1)[0]:
+            os.kill(int(number), signal.SIGKILL)
+
+
+def _until(holds: Callable[[], bool], seconds: float) -> bool:
+    end = time.monotonic() + seconds
+    while not holds():
+        if time.monotonic() > end:
+            return False
+        time.sleep(0.1)
+    return True

@@ -1,0 +1,88 @@
+"""Drives kind: writes its configuration, makes and deletes clusters, loads images into them."""
+
+import shutil
+from pathlib import Path
+
+import yaml
+
+from e2e.cluster.binaries import binary, version
+from e2e.cluster.engine import Engine
+from e2e.cluster.machine import Machine
+from e2e.cluster.shell import Say, run, silent, succeeds
+
+# Of the range reserved for benchmarks, beside those of the engine's bridges.
+POD_SUBNET = "198.19.128.0/18"
+SERVICE_SUBNET = "198.19.192.0/20"
+NETWORK = "kind"
+
+_RUNTIME_OF_CONTAINERD = {2: "io.containerd.grpc.v1.cri", 3: "io.containerd.cri.v1.runtime"}
+
+
+def config(name: str, workers: int, machine: Machine) -> str:
+    """Write kind.yaml for one control plane node and this many workers."""
+    content: dict[str, object] = {
+        "kind": "Cluster",
+        "apiVersion": "kind.x-k8s.io/v1alpha4",
+        "name": name,
+        "networking": {
+            "ipFamily": "ipv4",
+            "apiServerAddress": "127.0.0.1",
+            "podSubnet": POD_SUBNET,
+            "serviceSubnet": SERVICE_SUBNET,
+        },
+        "nodes": [{"role": "control-plane"}, *({"role": "worker"} for _ in range(workers))],
+    }
+    if machine.cgroup_v1:
+        # kubelet refuses cgroup v1 unless told that it is meant.
+        kubelet = {"kind": "KubeletConfiguration", "failCgroupV1": False}
+        content["kubeadmConfigPatches"] = [yaml.safe_dump(kubelet)]
+    if not machine.sys_resource:
+        # Without the capability nothing may lower its oom score, and no pod would start.
+        content["containerdConfigPatches"] = [
+            f'version = {number}\n[plugins."{plugin}"]\n  restrict_oom_score_adj = true\n'
+            for number, plugin in _RUNTIME_OF_CONTAINERD.items()
+        ]
+    return yaml.safe_dump(content, sort_keys=False)
+
+
+def program(say: Say = silent) -> Path:
+    """Return kind: the one on PATH where it is of our version, else our own."""
+    found = shutil.which("kind")
+    wanted = version("kind", "sigs.k8s.io/kind")
+    if found and succeeds([found, "version"]) and wanted in run([found, "version"]):
+        return Path(found)
+    return binary("kind", say)
+
+
+def create(engine: Engine, name: str, image: str, workers: int, folder: Path, say: Say) -> Path:
+    """Make a cluster whose nodes run, and return its kubeconfig; it lies in the folder."""
+    kubeconfig, settings = folder / "kubeconfig", folder / "kind.yaml"
+    settings.write_text(config(name, workers, engine.machine))
+    command = ["create", "cluster", "--name", name, "--image", image, "--config", settings]
+    run(
+        [program(say), *command, "--kubeconfig", kubeconfig, "--wait", "180s", "--retain"],
+        env=engine.env,
+    )
+    return kubeconfig
+
+
+def delete(engine: Engine, name: str, folder: Path) -> None:
+    """Delete a cluster, or what there is of one."""
+    run(
+        [program(), "delete", "cluster", "--name", name, "--kubeconfig", folder / "kubeconfig"],
+        env=engine.env,
+    )
+
+
+def clusters(engine: Engine) -> list[str]:
+    """List the engine's clusters, half-made ones too."""
+    label = "io.x-k8s.kind.cluster"
+    listed = engine.docker(
+        *("ps", "--all", "--filter", f"label={label}", "--format", f'{{{{.Label "{label}"}}}}')
+    )
+    return sorted(set(listed.split()))
+
+
+def load(engine: Engine, name: str, image: str) -> None:
+    """Give the cluster's nodes an image that the engine has."""
+    run([program(), "load", "docker-image", image, "--name", name], env=engine.env)

@@ -1,0 +1,165 @@
+"""Knows what an engine leaves on a machine: takes pictures, compares them, and tidies up.
+
+Only what is in the later picture and not in the earlier one is ever taken away.
+"""
+
+import contextlib
+import json
+import os
+import re
+import shlex
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from e2e.cluster.debian import Toolbox
+from e2e.cluster.shell import ClusterError, run
+
+_PATHS = ("/etc/docker", "/lib/modules", "/var/lib/docker", "/run/docker", "/opt/containerd")
+_CGROUPS = ("docker", "kubelet", "kubelet.slice", "system.slice/docker*")
+_FORWARD = Path("/proc/sys/net/ipv4/ip_forward")
+_COUNTERS = re.compile(r" ?\[[0-9:]+\]")
+_OURS = re.compile(r"DOCKER|docker0|\bbr-[0-9a-f]{12}\b")
+
+
+@dataclass(frozen=True, slots=True)
+class Picture:
+    """What of the machine an engine may change."""
+
+    links: tuple[str, ...]
+    rules: tuple[str, ...]
+    """Lines of iptables-save, each with its table in front."""
+    mounts: tuple[str, ...]
+    cgroups: tuple[str, ...]
+    paths: tuple[str, ...]
+    processes: tuple[str, ...]
+    forwarding: str
+
+    def save(self, path: Path) -> None:
+        """Keep the picture for a later run."""
+        path.write_text(json.dumps(asdict(self)))
+
+    @classmethod
+    def load(cls, path: Path) -> "Picture":
+        """Read back a picture."""
+        fields = json.loads(path.read_text())
+        return cls(**{k: v if isinstance(v, str) else tuple(v) for k, v in fields.items()})
+
+
+def take(tools: Toolbox, *folders: Path) -> Picture:
+    """Take a picture; of processes and mounts only those that name one of these folders."""
+    marks = [str(folder) for folder in folders]
+    cgroup_root = Path("/sys/fs/cgroup")
+    return Picture(
+        links=tuple(sorted(path.name for path in Path("/sys/class/net").iterdir())),
+        rules=tuple(rules_of(run([tools.tool("iptables-save")], env=tools.env))),
+        mounts=tuple(
+            point
+            for point in (
+                line.split()[4] for line in Path("/proc/self/mountinfo").read_text().splitlines()
+            )
+            if any(mark in point for mark in marks) or "/docker/" in point
+        ),
+        cgroups=tuple(
+            sorted(
+                str(path)
+                for name in _CGROUPS
+                for pattern in (name, f"*/{name}")
+                for path in cgroup_root.glob(pattern)
+            )
+        ),
+        paths=tuple(path for path in _PATHS if Path(path).exists()),
+        processes=tuple(processes(marks)),
+        forwarding=_FORWARD.read_text().strip(),
+    )
+
+
+def rules_of(saved: str) -> list[str]:
+    """Turn the output of iptables-save into lines that name their table; counters are dropped."""
+    table, lines = "", []
+    for line in saved.splitlines():
+        if line.startswith("*"):
+            table = line[1:]
+        elif line.startswith((":", "-")):
+            lines.append(f"{table} {_COUNTERS.sub('', line)}")
+    return lines
+
+
+def processes(marks: list[str]) -> list[str]:
+    """List processes, as "PID command line", whose command line holds one of the marks."""
+    found = []
+    for folder in Path("/proc").iterdir():
+        if folder.name.isdigit() and int(folder.name) != os.getpid():
+            with contextlib.suppress(OSError):
+                words = (folder / "cmdline").read_bytes().decode(errors="replace").split("\0")
+                line = " ".join(words).strip()
+                if any(mark in line for mark in marks):
+                    found.append(f"{folder.name} {line}")
+    return sorted(found)
+
+
+def compare(before: Picture, after: Picture) -> list[str]:
+    """Say what the later picture has that the earlier one had not, one line each."""
+    lines = []
+    for field in ("links", "rules", "mounts", "cgroups", "paths", "processes"):
+        old = set(getattr(before, field))
+        # Empty built-in chains appear as soon as anything reads or writes the table.
+        new = [x for x in getattr(after, field) if x not in old and not _idle_chain(x)]
+        lines += [f"{field}: {entry}" for entry in new]
+    if before.forwarding != after.forwarding:
+        lines.append(f"ip_forward: {after.forwarding}, was {before.forwarding}")
+    return lines
+
+
+def undo_rules(before: Picture, after: Picture) -> list[list[str]]:
+    """Return the iptables arguments that take the engine's rules and chains away again."""
+    old = set(before.rules)
+    added = [line for line in after.rules if line not in old and _OURS.search(line)]
+    undo: list[list[str]] = []
+    chains: list[list[str]] = []
+    for line in added:
+        table, rule = line.split(" ", 1)
+        if rule.startswith("-A "):
+            undo.append(["-t", table, "-D", *shlex.split(rule)[1:]])
+        elif rule.startswith(":"):
+            chains.append(["-t", table, "-X", rule[1:].split()[0]])
+    # The engine closes forwarding when it is the one that switched it on.
+    if "filter :FORWARD DROP" in after.rules and "filter :FORWARD DROP" not in old:
+        undo.append(["-t", "filter", "-P", "FORWARD", "ACCEPT"])
+    return undo + chains
+
+
+def tidy(before: Picture, tools: Toolbox, *folders: Path) -> list[str]:
+    """Take away what the engine left and say what is still there after that."""
+    after = take(tools, *folders)
+    for point in reversed([mount for mount in after.mounts if mount not in before.mounts]):
+        _try("umount", "--lazy", point)
+    for arguments in undo_rules(before, after):
+        _try(tools.tool("iptables"), "-w", *arguments, env=tools.env)
+    for link in set(after.links) - set(before.links):
+        if link == "docker0" or re.fullmatch(r"br-[0-9a-f]{12}", link):
+            _try(tools.tool("ip"), "link", "delete", link, env=tools.env)
+    for cgroup in set(after.cgroups) - set(before.cgroups):
+        _remove_folders(Path(cgroup))
+    for path in set(after.paths) - set(before.paths):
+        (Path(path) / "key.json").unlink(missing_ok=True)
+        _remove_folders(Path(path))
+    if before.forwarding != after.forwarding:
+        _FORWARD.write_text(before.forwarding)
+    return compare(before, take(tools, *folders))
+
+
+def _idle_chain(line: str) -> bool:
+    return re.fullmatch(r"\w+ :[A-Z]+ ACCEPT", line) is not None
+
+
+def _try(*command: str | Path, env: dict[str, str] | None = None) -> None:
+    # What can't be taken away shows in the comparison that follows.
+    with contextlib.suppress(ClusterError):
+        run(command, env=env)
+
+
+def _remove_folders(top: Path) -> None:
+    """Remove a tree of folders that hold no files of anyone's (a cgroup's files don't count)."""
+    for folder, _, _ in os.walk(top, topdown=False):
+        with contextlib.suppress(OSError):
+            Path(folder).rmdir()

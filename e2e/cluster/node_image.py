@@ -1,0 +1,121 @@
+"""Names the image of a cluster's nodes: kind's public one, else one made here, kept by the engine."""
+
+import contextlib
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from e2e.cluster import components, node_root
+from e2e.cluster.binaries import TOOLS_DIR, binary
+from e2e.cluster.cache import cache_dir, digest, locked
+from e2e.cluster.engine import Engine
+from e2e.cluster.shell import ClusterError, Say, run
+
+# The default of the kind release in tools/kind, by its digest so that it is the same every time.
+PUBLIC = (
+    "kindest/node:v1.37.0@sha256:a1ed56cfb0e7b93589bdf97c8cd566405a265939e3620fc4f5de89adff580ae5"
+)
+REPOSITORY = "tftraining/node"
+
+_FAMILIES = ("kubernetes", "etcd", "containerd", "coredns", "crictl", "local-path-provisioner")
+_PULL_SECONDS = 300
+
+
+def own_name() -> str:
+    """Name the image that is made here; the name changes with everything that goes into it."""
+    sources = [TOOLS_DIR / family for family in (*_FAMILIES, "kind", "pause")]
+    code = [Path(module.__file__ or "") for module in (components, node_root)]
+    key = digest(*sources, node_root.NODE_DIR, *code, Path(__file__))
+    return f"{REPOSITORY}:{components.kubernetes_version()}-{key[:12]}"
+
+
+def node_image(engine: Engine, say: Say) -> str:
+    """Return the name of a node image that the engine has."""
+    own = own_name()
+    if engine.has_image(own):
+        return own
+    if _has_public(engine, say):
+        return PUBLIC
+    if engine.machine.why_no_engine:
+        raise ClusterError(
+            "kind's node image can't be pulled, and making one needs root on Debian: "
+            "give the cluster to use in KUBECONFIG"
+        )
+    with locked(cache_dir() / "locks" / "node-image"):
+        if not engine.has_image(own):
+            _make(engine, own, say)
+    return own
+
+
+def _has_public(engine: Engine, say: Say) -> bool:
+    if engine.has_image(PUBLIC):
+        return True
+    say("asking for kind's public node image")
+    try:
+        engine.docker("pull", "--quiet", PUBLIC, timeout=_PULL_SECONDS)
+    except ClusterError:
+        say("it can't be pulled here: making one out of Go modules and Debian packages")
+        return False
+    return True
+
+
+def _make(engine: Engine, image: str, say: Say) -> None:
+    with tempfile.TemporaryDirectory(dir=cache_dir(), prefix="node-") as name:
+        work = Path(name)
+        root, images = work / "root", work / "images"
+        root.mkdir(mode=0o755)
+        images.mkdir()
+        node_root.assemble(root, say)
+        say("making the images of Kubernetes' own pods")
+        archives = components.write_all(images, root, engine.machine.architecture, say)
+        say("loading them into the node image")
+        _preload(root, work / "containerd", archives, say)
+        shutil.rmtree(images)
+        say("importing the node image")
+        tar = work / "root.tar"
+        run(["tar", "-C", root, "-cf", tar, "."])
+        entrypoint = 'ENTRYPOINT ["/usr/local/bin/entrypoint","/sbin/init"]'
+        changes = ["--change", entrypoint, "--change", "ENV container=docker"]
+        engine.docker("import", *changes, tar, image)
+
+
+def _preload(root: Path, work: Path, archives: list[Path], say: Say) -> None:
+    """Fill the store of the node's containerd, so that a node starts without pulling anything."""
+    state = work / "state"
+    state.mkdir(parents=True)
+    store = root / "var/lib/containerd"
+    template = (node_root.NODE_DIR / "preload.toml").read_text()
+    config = work / "preload.toml"
+    config.write_text(template.replace("@ROOT@", str(store)).replace("@STATE@", str(state)))
+    ctr = [binary("ctr", say), "--address", state / "socket", "--namespace", "k8s.io"]
+    with _containerd(config, work / "log", say) as containerd:
+        _wait(state / "socket", containerd)
+        for archive in archives:
+            # --local, because the transfer service needs plugins that are switched off here.
+            run([*ctr, "images", "import", "--local", "--discard-unpacked-layers", archive])
+
+
+@contextmanager
+def _containerd(config: Path, log: Path, say: Say) -> Iterator[subprocess.Popen[bytes]]:
+    # Mounts of its own vanish with it, even if it is killed.
+    command = ["unshare", "--mount", binary("containerd", say), "--config", config]
+    with log.open("wb") as output:
+        process = subprocess.Popen(command, stdout=output, stderr=output)
+        try:
+            yield process
+        finally:
+            process.terminate()
+            process.wait()
+
+
+def _wait(socket: Path, process: subprocess.Popen[bytes]) -> None:
+    for _ in range(100):
+        if socket.exists():
+            return
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(0.1)
+            break
+    raise ClusterError("the containerd that fills the node image does not start")
