@@ -82,6 +82,7 @@ SOURCES: dict[str, Source] = {
         ("main.VERSION={version}",),
     ),
     "pause": Source("pause", "."),
+    "probe": Source("probe", "."),
     "kubeconform": Source(
         "kubeconform", "github.com/yannh/kubeconform/cmd/kubeconform", "github.com/yannh/kubeconform"
     ),

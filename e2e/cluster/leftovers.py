@@ -14,7 +14,7 @@ from pathlib import Path
 from e2e.cluster.debian import Toolbox
 from e2e.cluster.shell import ClusterError, run
 
-_PATHS = ("/etc/docker", "/lib/modules", "/var/lib/docker", "/run/docker", "/opt/containerd")
+_PATHS = ("/etc/docker", "/lib/modules", "/var/lib/docker", "/run/docker", "/run/containerd", "/opt/containerd")
 _CGROUPS = ("docker", "kubelet", "kubelet.slice", "system.slice/docker*")
 _FORWARD = Path("/proc/sys/net/ipv4/ip_forward")
 _COUNTERS = re.compile(r" ?\[[0-9:]+\]")

@@ -1,0 +1,2 @@
+"""stub"""
+def build_images(cluster, say=print): return []

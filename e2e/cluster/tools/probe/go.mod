@@ -1,0 +1,3 @@
+module tools/probe
+
+go 1.26.0
