@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-import types
+import json
 import typing
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -16,6 +16,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from pydantic_core import ErrorDetails
+
+
+_SHOWN = 40
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,11 +88,10 @@ def _known_fields(model: type[BaseModel], parents: Sequence[int | str]) -> list[
 
 def _model_in(annotation: Any) -> type[BaseModel] | None:  # noqa: ANN401
     """Find the model in `Model`, `Model | None`, `list[Model]` and their like."""
-    if isinstance(annotation, types.GenericAlias) or typing.get_args(annotation):
-        found = map(_model_in, typing.get_args(annotation))
-        return next((model for model in found if model), None)
-    is_model = isinstance(annotation, type) and issubclass(annotation, BaseModel)
-    return annotation if is_model else None
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        return annotation
+    found = map(_model_in, typing.get_args(annotation))
+    return next((model for model in found if model), None)
 
 
 def _must_be(what: str) -> Callable[[Mapping[str, Any], object], str]:
@@ -111,7 +113,7 @@ def _boolean(_ctx: Mapping[str, Any], given: object) -> str:
 
 def _string(_ctx: Mapping[str, Any], given: object) -> str:
     if isinstance(given, bool | int | float):
-        return f'must be a string: write "{_literal(given)}" in quotes'
+        return f'must be a string: write "{_kind(given)}" in quotes'
     return f"must be a string, not {_kind(given)}"
 
 
@@ -133,15 +135,14 @@ def _kind(given: object) -> str:
     if given is None:
         return "null"
     if isinstance(given, str):
-        shown = given if len(given) <= 40 else given[:37] + "..."  # noqa: PLR2004
-        return f'"{shown}"'
+        return _short(json.dumps(given, ensure_ascii=False))
     if isinstance(given, bool | int | float):
-        return _literal(given)
+        return _short(json.dumps(given))
     return "a list" if isinstance(given, list) else "an object"
 
 
-def _literal(given: float) -> str:
-    return str(given).lower() if isinstance(given, bool) else str(given)
+def _short(text: str) -> str:
+    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."
 
 
 _MESSAGES: dict[str, Callable[[Mapping[str, Any], object], str]] = {
@@ -157,8 +158,8 @@ _MESSAGES: dict[str, Callable[[Mapping[str, Any], object], str]] = {
     "model_type": _must_be("an object"),
     "model_attributes_type": _must_be("an object"),
     "string_pattern_mismatch": _pattern,
-    "greater_than_equal": lambda ctx, given: f"must be at least {ctx['ge']}, not {given}",
-    "less_than_equal": lambda ctx, given: f"must be at most {ctx['le']}, not {given}",
+    "greater_than_equal": lambda ctx, given: f"must be at least {ctx['ge']}, not {_kind(given)}",
+    "less_than_equal": lambda ctx, given: f"must be at most {ctx['le']}, not {_kind(given)}",
     "string_too_short": lambda ctx, _given: f"must have at least {ctx['min_length']} characters",
     "string_too_long": lambda ctx, given: (
         f"has {len(str(given))} characters, may have {ctx['max_length']}"

@@ -103,7 +103,7 @@ RULES: tuple[Rule, ...] = (
         field="metadata.name",
         cel=f"self.metadata.name.matches('{_DNS_LABEL}')",
         message=(
-            "the job's name must be a DNS label, as a Service is named after it: lower-case letters,"
+            "the job's name must be a DNS label, as a Service has it too: lower-case letters,"
             " digits and -, beginning with a letter, ending with a letter or digit"
         ),
         holds=lambda name, _spec: re.fullmatch(_DNS_LABEL, name) is not None,

@@ -11,7 +11,7 @@ import json
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, Any
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 from pydantic.alias_generators import to_camel
 
 from tftraining_operator.api import keys
@@ -68,6 +68,21 @@ def _unique(key: str) -> Callable[[list[Any]], list[Any]]:
     return check
 
 
+def _without_nulls(given: object) -> object:
+    return {k: v for k, v in given.items() if v is not None} if isinstance(given, dict) else given
+
+
+def _integral(given: object) -> object:
+    return int(given) if isinstance(given, float) and given.is_integer() else given
+
+
+StringMap = Annotated[dict[str, str], BeforeValidator(_without_nulls)]
+"""A map of strings; a key whose value is null is absent, as the API server has it."""
+
+_INTEGRAL = BeforeValidator(_integral)
+"""3.0 is 3, as in JSON. Not so where a CEL rule reads the field: there 3.0 has the wrong type."""
+
+
 class Strategy(StrEnum):
     """TensorFlow's distribution strategy."""
 
@@ -109,8 +124,8 @@ class Container(_Shell):
 class TemplateMetadata(_Shell):
     """Labels and annotations of the pods."""
 
-    labels: dict[str, str] | None = None
-    annotations: dict[str, str] | None = None
+    labels: StringMap | None = None
+    annotations: StringMap | None = None
 
 
 class PodSpec(_Shell):
@@ -206,17 +221,17 @@ class RunPolicy(_Model):
 
     suspend: bool = False
     """While true the job has no pods; its checkpoint stays."""
-    backoff_limit: Annotated[int, Field(ge=0, le=1000)] = 3
+    backoff_limit: Annotated[int, Field(ge=0, le=1000), _INTEGRAL] = 3
     """Counted restarts before the job is Failed."""
-    active_deadline_seconds: Annotated[int | None, Field(ge=1, le=2**31 - 1)] = None
+    active_deadline_seconds: Annotated[int | None, Field(ge=1, le=2**31 - 1), _INTEGRAL] = None
     """Seconds from start to Failed if not finished by then; paused while suspended."""
-    startup_deadline_seconds: Annotated[int, Field(ge=1, le=2**31 - 1)] = 600
+    startup_deadline_seconds: Annotated[int, Field(ge=1, le=2**31 - 1), _INTEGRAL] = 600
     """Seconds within which all pods must be ready once; then Failed with the culprit named."""
-    stall_timeout_seconds: Annotated[int | None, Field(ge=1, le=2**31 - 1)] = None
+    stall_timeout_seconds: Annotated[int | None, Field(ge=1, le=2**31 - 1), _INTEGRAL] = None
     """Seconds without a new step after which the chief is restarted, counted."""
-    evaluator_grace_seconds: Annotated[int, Field(ge=0, le=2**31 - 1)] = 120
+    evaluator_grace_seconds: Annotated[int, Field(ge=0, le=2**31 - 1), _INTEGRAL] = 120
     """Seconds the evaluator may take for the last checkpoint after the chief succeeded."""
-    ttl_seconds_after_finished: Annotated[int | None, Field(ge=0, le=2**31 - 1)] = None
+    ttl_seconds_after_finished: Annotated[int | None, Field(ge=0, le=2**31 - 1), _INTEGRAL] = None
     """Seconds after the end until the job is deleted; kept for ever if not set."""
     clean_pod_policy: CleanPodPolicy = CleanPodPolicy.RUNNING
     """Which pods are deleted at the end: Running, All or None."""
@@ -428,6 +443,11 @@ class Status(_Model):
     """The newest failure."""
     first_failure: Failure | None = None
     """The first failure since the job was created."""
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the status as it is stored: plain JSON data, nothing for None."""
+        dumped: dict[str, Any] = self.model_dump(mode="json", by_alias=True, exclude_none=True)
+        return dumped
 
 
 class ObjectMeta(_Model):

@@ -1,0 +1,4 @@
+"""The TFTrainingJob operator: one custom resource in, a trained TensorFlow model out.
+
+`api` is what users write and read, `core` decides (pure), `controller` acts.
+"""

@@ -1,0 +1,175 @@
+"""Carries out a plan: deletes, then the service, then the pods, each at most so many at once.
+
+Every call may be repeated after a crash at any point: names are fixed, deletes name the uid.
+"""
+
+import asyncio
+import logging
+from collections.abc import Coroutine, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol, TypeVar
+
+from tftraining_operator.api import keys
+from tftraining_operator.controller import errors
+from tftraining_operator.controller.store import JobKey, Kind, Store
+from tftraining_operator.controller.workqueue import RetryAfterError
+from tftraining_operator.core.cause import Cause
+from tftraining_operator.core.job import Job
+from tftraining_operator.core.observed import owned_by
+from tftraining_operator.core.plan import Plan
+from tftraining_operator.core.podtemplate import InvalidTemplateError
+
+logger = logging.getLogger(__name__)
+
+_Object = dict[str, Any]
+_T = TypeVar("_T")
+
+CALLS_AT_ONCE = 32
+OCCUPIED_AGAIN_SECONDS = 1.0
+
+
+class Api(Protocol):
+    """The calls that a pass makes; controller.cluster.Cluster is the real one."""
+
+    async def get(self, kind: Kind, namespace: str, name: str) -> _Object: ...  # noqa: D102
+    async def create(  # noqa: D102
+        self, kind: Kind, body: _Object, *, dry_run: bool = False
+    ) -> _Object: ...
+    async def delete(  # noqa: D102
+        self, kind: Kind, namespace: str, name: str, uid: str
+    ) -> _Object: ...
+    async def patch_status(  # noqa: D102
+        self, namespace: str, name: str, resource_version: str, patch: _Object
+    ) -> _Object: ...
+
+
+class NameConflictError(Exception):
+    """A name that the job needs belongs to somebody else; the text says what to do."""
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What became of a plan."""
+
+    created: list[str] = field(default_factory=list)
+    refused: dict[str, Cause] = field(default_factory=dict)
+    """Pods that quota, admission or validation refused, by name."""
+
+
+class Applier:
+    """Makes the calls of a plan and lays the answers over the store."""
+
+    def __init__(self, api: Api, store: Store) -> None:
+        self._api = api
+        self._store = store
+        self._limit = asyncio.Semaphore(CALLS_AT_ONCE)
+
+    async def try_templates(self, samples: Sequence[_Object]) -> None:
+        """Let the API server judge sample pods. Raises InvalidTemplateError with its words."""
+        results = await self._together(
+            self._api.create(Kind.POD, sample, dry_run=True) for sample in samples
+        )
+        for sample, result in zip(samples, results, strict=True):
+            if isinstance(result, errors.InvalidObjectError):
+                role = sample["metadata"]["labels"][keys.LABEL_ROLE]
+                raise InvalidTemplateError(
+                    f"the pod template of {role} is refused: {result.message}; correct it in "
+                    f"spec.template or spec.{role}.template and apply the job again"
+                )
+            # A name in use, quota or admission may pass when the pod itself is created.
+            if isinstance(result, BaseException) and not isinstance(
+                result, errors.AlreadyExistsError | errors.ForbiddenError
+            ):
+                raise result
+
+    async def apply(self, job: Job, plan: Plan) -> Outcome:
+        """Carry out a plan. Raises ApiError, NameConflictError, RetryAfterError."""
+        key = JobKey(job.namespace, job.name)
+        if plan.delete_job:
+            await self._delete(Kind.JOB, key, job.name, job.uid)
+            return Outcome()
+        deleted = await self._together(
+            self._delete(Kind.POD, key, pod.name, pod.uid) for pod in plan.deletes
+        )
+        _raise_first(deleted)
+        if plan.delete_service:
+            for raw in self._store.children(Kind.SERVICE, key):
+                if owned_by(raw, job.uid):
+                    await self._delete(Kind.SERVICE, key, job.name, raw["metadata"]["uid"])
+        if plan.service is not None:
+            await self._create(job, Kind.SERVICE, plan.service)
+        results = await self._together(self._create(job, Kind.POD, body) for body in plan.pods)
+        outcome = Outcome()
+        for body, result in zip(plan.pods, results, strict=True):
+            name = body["metadata"]["name"]
+            if isinstance(result, errors.ForbiddenError | errors.InvalidObjectError):
+                outcome.refused[name] = Cause(_refusal(result), result.message)
+            elif isinstance(result, BaseException):
+                raise result
+            else:
+                outcome.created.append(name)
+        return outcome
+
+    async def _create(self, job: Job, kind: Kind, body: _Object) -> None:
+        name = body["metadata"]["name"]
+        try:
+            self._store.put(kind, await self._api.create(kind, body))
+        except errors.AlreadyExistsError:
+            await self._adopt(job, kind, name)
+        else:
+            logger.info("%s/%s: created %s %s", job.namespace, job.name, kind.value, name)
+
+    async def _adopt(self, job: Job, kind: Kind, name: str) -> None:
+        """Take an object whose name we need for what it is: ours already, or in our way."""
+        try:
+            found = await self._api.get(kind, job.namespace, name)
+        except errors.NotFoundError as error:
+            raise RetryAfterError(0.0) from error
+        if owned_by(found, job.uid):
+            self._store.put(kind, found)
+            return
+        owners = found["metadata"].get("ownerReferences") or []
+        if any(o.get("kind") == keys.KIND and o.get("name") == job.name for o in owners):
+            # Of an earlier job of this name: the garbage collector takes it away.
+            raise RetryAfterError(OCCUPIED_AGAIN_SECONDS)
+        raise NameConflictError(
+            f"{kind.value.lower()} {name} exists and does not belong to this job; delete it, or "
+            "give the job another name"
+        )
+
+    async def _delete(self, kind: Kind, key: JobKey, name: str, uid: str) -> None:
+        try:
+            answer = await self._api.delete(kind, key.namespace, name, uid)
+        except (errors.NotFoundError, errors.ConflictError):
+            # Gone already, or gone and made again: the store is behind.
+            self._store.forget(kind, key, name, uid)
+            return
+        logger.info("%s/%s: deleted %s %s", *key, kind.value, name)
+        if "deletionTimestamp" in answer.get("metadata", {}):
+            self._store.put(kind, answer)
+        else:
+            self._store.forget(kind, key, name, uid)
+
+    async def _together(self, calls: Iterable[Coroutine[Any, Any, _T]]) -> list[_T | BaseException]:
+        async def one(call: Coroutine[Any, Any, _T]) -> _T:
+            async with self._limit:
+                return await call
+
+        return await asyncio.gather(*(one(call) for call in calls), return_exceptions=True)
+
+
+def _raise_first(results: Iterable[object]) -> None:
+    for result in results:
+        if isinstance(result, BaseException):
+            raise result
+
+
+def _refusal(error: errors.ApiError) -> str:
+    """Return the one word for why a pod was refused."""
+    if isinstance(error, errors.InvalidObjectError):
+        return "InvalidPod"
+    if "exceeded quota" in error.message:
+        return "QuotaExceeded"
+    if "violates PodSecurity" in error.message:
+        return "PodSecurity"
+    return "Refused"

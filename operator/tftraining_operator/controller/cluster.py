@@ -1,0 +1,155 @@
+"""The API server, through the official client. The only module that imports `kubernetes`.
+
+Objects are raw dicts in both directions: the client's models refuse and drop legal fields.
+"""
+
+import json
+from dataclasses import dataclass
+from typing import Any, Self
+from urllib.parse import urlencode
+
+import aiohttp
+from kubernetes.aio import client, config
+
+from tftraining_operator.api import keys
+from tftraining_operator.controller import errors
+from tftraining_operator.controller.store import Kind
+
+_Object = dict[str, Any]
+
+FIELD_MANAGER = "tftraining-operator"
+_TIMEOUT = 30.0
+_MERGE_PATCH = "application/merge-patch+json"
+
+
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """All objects of a kind at one resource version."""
+
+    items: list[_Object]
+    resource_version: str
+
+
+class Cluster:
+    """Calls to the API server."""
+
+    def __init__(self, api: client.ApiClient) -> None:
+        self._api = api
+
+    @classmethod
+    async def connect(cls) -> Self:
+        """Connect as the pod's service account, else as KUBECONFIG says."""
+        configuration = client.Configuration()
+        try:
+            config.load_incluster_config(client_configuration=configuration)
+        except config.ConfigException:
+            await config.load_kube_config(client_configuration=configuration)
+        configuration.connection_pool_maxsize = 64
+        return cls(client.ApiClient(configuration=configuration))
+
+    async def close(self) -> None:
+        """Close the connections."""
+        await self._api.close()
+
+    async def list(self, kind: Kind, namespace: str | None) -> Listing:
+        """List our objects of a kind, in one namespace or, for None, in all."""
+        query = {} if kind is Kind.JOB else {"labelSelector": keys.LABEL_JOB}
+        found = await self._call("GET", _collection(kind, namespace), query=query)
+        items: list[_Object] = found["items"]
+        for item in items:  # a list's items carry neither
+            item.setdefault("kind", kind.value)
+        return Listing(items, found["metadata"]["resourceVersion"])
+
+    async def get(self, kind: Kind, namespace: str, name: str) -> _Object:
+        """Read one object. Raises NotFoundError."""
+        return await self._call("GET", f"{_collection(kind, namespace)}/{name}")
+
+    async def create(self, kind: Kind, body: _Object, *, dry_run: bool = False) -> _Object:
+        """Create an object, strictly: a field that the server does not know is refused."""
+        query = {"fieldValidation": "Strict", "fieldManager": FIELD_MANAGER}
+        if dry_run:
+            query["dryRun"] = "All"
+        path = _collection(kind, body["metadata"]["namespace"])
+        return await self._call("POST", path, body=body, query=query)
+
+    async def delete(self, kind: Kind, namespace: str, name: str, uid: str) -> _Object:
+        """Delete an object if it still is the one with that uid."""
+        options = {
+            "kind": "DeleteOptions",
+            "apiVersion": "v1",
+            "preconditions": {"uid": uid},
+            "propagationPolicy": "Background",
+        }
+        return await self._call("DELETE", f"{_collection(kind, namespace)}/{name}", body=options)
+
+    async def patch_status(
+        self, namespace: str, name: str, resource_version: str, patch: _Object
+    ) -> _Object:
+        """Merge `patch` into a job's status. Raises ConflictError if it has changed since."""
+        body = {"metadata": {"resourceVersion": resource_version}, "status": patch}
+        path = f"{_collection(Kind.JOB, namespace)}/{name}/status"
+        query = {"fieldManager": FIELD_MANAGER}
+        return await self._call("PATCH", path, body=body, query=query, content_type=_MERGE_PATCH)
+
+    async def create_event(self, body: _Object) -> None:
+        """Create an event of events.k8s.io."""
+        namespace = body["metadata"]["namespace"]
+        path = f"/apis/events.k8s.io/v1/namespaces/{namespace}/events"
+        await self._call("POST", path, body=body)
+
+    async def _call(
+        self,
+        method: str,
+        path: str,
+        *,
+        body: _Object | None = None,
+        query: dict[str, str] | None = None,
+        content_type: str = "application/json",
+    ) -> _Object:
+        url = f"{path}?{urlencode(query)}" if query else path
+        serialized = await self._api.param_serialize(
+            method,
+            url,
+            header_params={"Accept": "application/json", "Content-Type": content_type},
+            body=body,
+            auth_settings=["BearerToken"],
+        )
+        try:
+            response = await self._api.call_api(*serialized, _request_timeout=_TIMEOUT)
+            text = await response.read()
+        except (TimeoutError, aiohttp.ClientError, OSError) as error:
+            said = str(error) or type(error).__name__
+            raise errors.TransientError(f"{method} {path}: {said}") from error
+        if response.status >= 300:  # noqa: PLR2004 - HTTP
+            raise _error(method, response.status, text, response.headers)
+        found: _Object = json.loads(text)
+        return found
+
+
+def _collection(kind: Kind, namespace: str | None) -> str:
+    base = f"/apis/{keys.API_VERSION}" if kind is Kind.JOB else "/api/v1"
+    plural = keys.PLURAL if kind is Kind.JOB else f"{kind.value.lower()}s"
+    return f"{base}/namespaces/{namespace}/{plural}" if namespace else f"{base}/{plural}"
+
+
+def _error(method: str, status: int, text: bytes, headers: Any) -> errors.ApiError:  # noqa: ANN401
+    message = _message(text)
+    if status == 404:  # noqa: PLR2004 - HTTP
+        return errors.NotFoundError(message, status=status)
+    if status == 409:  # noqa: PLR2004 - HTTP
+        kind = errors.AlreadyExistsError if method == "POST" else errors.ConflictError
+        return kind(message, status=status)
+    if status in (400, 422):
+        return errors.InvalidObjectError(message, status=status)
+    if status == 403:  # noqa: PLR2004 - HTTP
+        return errors.ForbiddenError(message, status=status)
+    after = (headers or {}).get("Retry-After", "")
+    retry_after = float(after) if after.isdecimal() else None
+    return errors.TransientError(f"{status}: {message}", status=status, retry_after=retry_after)
+
+
+def _message(text: bytes) -> str:
+    try:
+        return str(json.loads(text).get("message") or "")[:2000]
+    except (ValueError, AttributeError):
+        return text[:500].decode(errors="replace")

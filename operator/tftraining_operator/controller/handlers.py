@@ -1,0 +1,76 @@
+"""kopf's triggers. Each only says: look at this job again. The only module that imports kopf."""
+
+import kopf
+
+from tftraining_operator.api import keys
+from tftraining_operator.controller.runtime import Runtime
+from tftraining_operator.controller.settings import Settings
+from tftraining_operator.controller.store import Kind
+
+_CHILDREN = {keys.LABEL_JOB: kopf.PRESENT}
+
+
+def registry(settings: Settings) -> kopf.OperatorRegistry:
+    """Return the triggers of one operator process."""
+    runtime = Runtime(settings)
+    found = kopf.OperatorRegistry()
+
+    @kopf.on.startup(registry=found)
+    async def start(settings: kopf.OperatorSettings, **_: object) -> None:
+        _configure(settings)
+        await runtime.start()
+
+    @kopf.on.login(registry=found)
+    async def login(
+        logger: kopf.Logger, settings: kopf.OperatorSettings, **_: object
+    ) -> kopf.ConnectionInfo | None:
+        account = kopf.login_with_service_account(logger=logger, settings=settings)
+        return account or kopf.login_with_kubeconfig(logger=logger, settings=settings)
+
+    @kopf.on.cleanup(registry=found)
+    async def stop(**_: object) -> None:
+        await runtime.stop()
+
+    @kopf.on.probe(registry=found, id="queue")
+    async def probe(**_: object) -> str:
+        if (problem := runtime.health()) is not None:
+            # An ordinary exception would be retried inside the probe's request.
+            raise kopf.PermanentError(problem)
+        return "ok"
+
+    @kopf.on.event(keys.GROUP, keys.VERSION, keys.PLURAL, registry=found)
+    async def job_changed(event: kopf.RawEvent, **_: object) -> None:
+        runtime.see(Kind.JOB, event["object"], deleted=event["type"] == "DELETED")
+
+    @kopf.on.event("", "v1", "pods", labels=_CHILDREN, registry=found)
+    async def pod_changed(event: kopf.RawEvent, **_: object) -> None:
+        runtime.see(Kind.POD, event["object"], deleted=event["type"] == "DELETED")
+
+    @kopf.on.event("", "v1", "services", labels=_CHILDREN, registry=found)
+    async def service_changed(event: kopf.RawEvent, **_: object) -> None:
+        runtime.see(Kind.SERVICE, event["object"], deleted=event["type"] == "DELETED")
+
+    return found
+
+
+async def operate(settings: Settings) -> None:
+    """Run the operator until it is asked to stop."""
+    await kopf.operator(
+        registry=registry(settings),
+        standalone=True,
+        clusterwide=not settings.namespaces,
+        namespaces=settings.namespaces,
+        liveness_endpoint=settings.health,
+    )
+
+
+def _configure(settings: kopf.OperatorSettings) -> None:
+    settings.posting.enabled = False  # our own events, after the status that they tell of
+    settings.scanning.disabled = True  # no rights on CRDs and namespaces
+    for plural in ("pods", "services"):
+        settings.watching.label_selectors[plural] = keys.LABEL_JOB
+    settings.watching.server_timeout = 300
+    settings.watching.client_timeout = 320  # a stream that went silent
+    settings.watching.connect_timeout = 10
+    settings.networking.connect_timeout = 10
+    settings.networking.request_timeout = 30

@@ -1,0 +1,159 @@
+"""One pass over one job: read, parse, observe, decide, plan, apply, status, story."""
+
+from collections.abc import Awaitable, Callable, Mapping
+from datetime import datetime
+from typing import Any, Protocol
+
+from tftraining_operator.api import keys
+from tftraining_operator.api.keys import ConditionType, Role
+from tftraining_operator.api.types import ObjectMeta, Status, parse_status
+from tftraining_operator.controller.applier import (
+    OCCUPIED_AGAIN_SECONDS,
+    Api,
+    Applier,
+    NameConflictError,
+    Outcome,
+)
+from tftraining_operator.controller.store import JobKey, Kind, Store
+from tftraining_operator.core import desired
+from tftraining_operator.core.conditions import find, is_finished
+from tftraining_operator.core.decision import Phase, decide
+from tftraining_operator.core.facts import Facts
+from tftraining_operator.core.job import InvalidJobError, Job, parse_job
+from tftraining_operator.core.observed import Observed, observe
+from tftraining_operator.core.patch import merge_patch
+from tftraining_operator.core.plan import Plan, make_plan
+from tftraining_operator.core.podtemplate import InvalidTemplateError
+from tftraining_operator.core.progress import Report, next_write
+from tftraining_operator.core.status import compute_status, rejected_status
+from tftraining_operator.core.story import Deeds, Event, tell
+
+_Object = dict[str, Any]
+
+REFUSED_AGAIN_SECONDS = 15.0
+"""A pod refused by quota or admission is tried again after this: nothing tells us sooner."""
+
+
+class Progress(Protocol):
+    """Who keeps the reports of running pods; controller.poller has the real one."""
+
+    def watch(self, key: JobKey, targets: Mapping[Role, str]) -> None: ...  # noqa: D102
+    def forget(self, key: JobKey) -> None: ...  # noqa: D102
+    def reports(self, key: JobKey) -> Mapping[Role, Report]: ...  # noqa: D102
+
+
+Record = Callable[[ObjectMeta, list[Event]], Awaitable[None]]
+
+
+class Reconciler:
+    """Makes the cluster what a job asks for, one pass at a time."""
+
+    def __init__(
+        self,
+        api: Api,
+        store: Store,
+        progress: Progress,
+        record: Record,
+        *,
+        trainer_image: str,
+        clock: Callable[[], datetime],
+    ) -> None:
+        self._api = api
+        self._store = store
+        self._progress = progress
+        self._record = record
+        self._trainer_image = trainer_image
+        self._clock = clock
+        self._applier = Applier(api, store)
+
+    async def __call__(self, key: JobKey) -> float | None:
+        """Do one pass; return in how many seconds to do another though nothing changes."""
+        raw = self._store.job(key)
+        if raw is None or "deletionTimestamp" in raw["metadata"] or not _is_ours(raw):
+            self._progress.forget(key)
+            return None
+        now = self._clock()
+        try:
+            job = parse_job(raw)
+            if _is_new(job):
+                await self._applier.try_templates(desired.samples(job, self._trainer_image))
+            return await self._carry_out(key, raw, job, now)
+        except (InvalidJobError, InvalidTemplateError, NameConflictError) as problem:
+            await self._reject(key, raw, str(problem), now)
+            return None
+
+    async def _carry_out(self, key: JobKey, raw: _Object, job: Job, now: datetime) -> float | None:
+        observed = self._observe(key, job)
+        decision = decide(job, observed, now)
+        plan = make_plan(job, observed, decision, now, self._trainer_image)
+        outcome = await self._applier.apply(job, plan)
+        if plan.delete_job:
+            return None
+        observed = self._observe(key, job)
+        done = decision.phase is Phase.FINISHED
+        self._progress.watch(key, {} if done else _targets(observed))
+        facts = Facts(outcome.refused, self._progress.reports(key))
+        status = compute_status(job, observed, decision, facts, now)
+        due = next_write(job.status, status, now)
+        if due is None and await self._write(key, raw, status):
+            deeds = Deeds(outcome.created, plan.service is not None, plan.deletes)
+            await self._record(job.meta, tell(job.status, status, deeds, now))
+        return _wait(plan, observed, outcome, due, now)
+
+    def _observe(self, key: JobKey, job: Job) -> Observed:
+        pods = self._store.children(Kind.POD, key)
+        return observe(job, pods, self._store.children(Kind.SERVICE, key))
+
+    async def _reject(self, key: JobKey, raw: _Object, problem: str, now: datetime) -> None:
+        self._progress.forget(key)
+        before = parse_status(raw.get("status"))
+        meta = ObjectMeta.model_validate(raw["metadata"])
+        status = rejected_status(before, meta.generation, problem, now)
+        if await self._write(key, raw, status):
+            nothing = Deeds(created=[], created_service=False, deleted=[])
+            await self._record(meta, tell(before, status, nothing, now))
+
+    async def _write(self, key: JobKey, raw: _Object, status: Status) -> bool:
+        """Write a status if it says something new; tell whether it did. Raises ConflictError."""
+        patch = merge_patch(raw.get("status") or {}, status.as_dict())
+        if not patch:
+            return False
+        version = raw["metadata"]["resourceVersion"]
+        answer = await self._api.patch_status(key.namespace, key.name, version, patch)
+        self._store.put(Kind.JOB, answer)
+        return True
+
+
+def _is_ours(raw: _Object) -> bool:
+    policy = (raw.get("spec") or {}).get("runPolicy") or {}
+    return bool(policy.get("managedBy", keys.MANAGED_BY) == keys.MANAGED_BY)
+
+
+def _is_new(job: Job) -> bool:
+    """Tell whether this generation's templates have not been judged yet."""
+    accepted = find(job.status.conditions, ConditionType.ACCEPTED)
+    judged = (
+        accepted is not None
+        and accepted.status == "True"
+        and accepted.observed_generation == job.meta.generation
+    )
+    return not judged and not is_finished(job.status)
+
+
+def _targets(observed: Observed) -> dict[Role, str]:
+    return {
+        role: pod.progress_url
+        for role in (Role.CHIEF, Role.EVALUATOR)
+        if (pod := observed.get(role)) is not None and pod.progress_url
+    }
+
+
+def _wait(
+    plan: Plan, observed: Observed, outcome: Outcome, due: datetime | None, now: datetime
+) -> float | None:
+    waits = [(moment - now).total_seconds() for moment in (plan.wake_at, due) if moment]
+    if outcome.refused:
+        waits.append(REFUSED_AGAIN_SECONDS)
+    if observed.occupied:
+        waits.append(OCCUPIED_AGAIN_SECONDS)
+    return min(waits, default=None)

@@ -1,0 +1,106 @@
+"""Wires store, queue, reconciler and poller together and keeps them running."""
+
+import asyncio
+import contextlib
+import logging
+import random
+import socket
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+from tftraining_operator.controller.cluster import Cluster
+from tftraining_operator.controller.errors import ApiError
+from tftraining_operator.controller.poller import ProgressPoller
+from tftraining_operator.controller.reconciler import Reconciler
+from tftraining_operator.controller.recorder import Recorder
+from tftraining_operator.controller.settings import Settings
+from tftraining_operator.controller.store import JobKey, Kind, Store
+from tftraining_operator.controller.workqueue import WorkQueue
+
+logger = logging.getLogger(__name__)
+
+STUCK_SECONDS = 120.0
+"""A key that waits or works for longer than this means that the process must be restarted."""
+
+
+class Runtime:
+    """The operator between two kopf activities: started once, stopped once."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self._store = Store()
+        self._tasks: list[asyncio.Task[None]] = []
+        self._cluster: Cluster | None = None
+        self._queue: WorkQueue[JobKey] | None = None
+
+    async def start(self) -> None:
+        """Connect, list what exists, and only then begin to work. Raises ApiError."""
+        cluster = self._cluster = await Cluster.connect()
+        poller = ProgressPoller(self._look, self._settings.progress_seconds)
+        reconciler = Reconciler(
+            cluster,
+            self._store,
+            poller,
+            Recorder(cluster, socket.gethostname(), _now),
+            trainer_image=self._settings.trainer_image,
+            clock=_now,
+        )
+        self._queue = WorkQueue(reconciler, workers=self._settings.workers)
+        # A pass before the first listing would take every existing pod for missing.
+        await self._resync()
+        for work in (self._queue.run(), poller.run(), self._keep_in_sync()):
+            self._tasks.append(asyncio.create_task(work))
+
+    async def stop(self) -> None:
+        """Stop working and close the connections."""
+        for task in self._tasks:
+            task.cancel()
+        for task in self._tasks:
+            with contextlib.suppress(asyncio.CancelledError):
+                await task
+        if self._cluster is not None:
+            await self._cluster.close()
+
+    def see(self, kind: Kind, seen: Mapping[str, Any], *, deleted: bool) -> None:
+        """Take in one watch event. Must not fail: kopf would not repeat it."""
+        raw = {**seen, "metadata": dict(seen["metadata"])}
+        key = self._store.remove(kind, raw) if deleted else self._store.put(kind, raw)
+        if key is not None:
+            self._look(key)
+
+    def health(self) -> str | None:
+        """Return what is wrong with the process, None while it works."""
+        for task in self._tasks:
+            if task.done():
+                return "a part of the operator has ended"
+        if self._queue is not None and self._queue.stuck_for() > STUCK_SECONDS:
+            return f"the oldest job waits for {self._queue.stuck_for():.0f} s"
+        return None
+
+    def _look(self, key: JobKey) -> None:
+        if self._queue is not None:
+            self._queue.add(key)
+
+    async def _keep_in_sync(self) -> None:
+        while True:
+            spread = random.uniform(0.8, 1.2)  # noqa: S311 - jitter, not a secret
+            await asyncio.sleep(self._settings.resync_seconds * spread)
+            try:
+                await self._resync()
+            except ApiError as error:
+                logger.warning("resync failed, the watches go on: %s", error)
+
+    async def _resync(self) -> None:
+        if self._cluster is None:
+            return
+        for namespace in self._settings.namespaces or (None,):
+            for kind in (Kind.POD, Kind.SERVICE, Kind.JOB):
+                found = await self._cluster.list(kind, namespace)
+                touched = self._store.replace(kind, found.items, found.resource_version, namespace)
+                for key in touched:
+                    self._look(key)
+
+
+def _now() -> datetime:
+    return datetime.now(UTC)

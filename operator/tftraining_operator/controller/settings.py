@@ -1,0 +1,75 @@
+"""The operator's own settings, from its environment."""
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Self
+
+_PREFIX = "TFTRAINING_"
+
+
+class SettingsError(Exception):
+    """A setting cannot be used; the text names it and what it may be."""
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """Settings of one operator process."""
+
+    namespaces: tuple[str, ...] = ()
+    """Namespaces to serve; empty for all. TFTRAINING_NAMESPACES, comma separated."""
+    trainer_image: str = "tftraining/trainer:0.1.0"
+    """Image of training containers that name none. TFTRAINING_TRAINER_IMAGE."""
+    log_level: str = "info"
+    """debug, info, warning or error. TFTRAINING_LOG_LEVEL."""
+    log_format: str = "text"
+    """text or json. TFTRAINING_LOG_FORMAT."""
+    health: str = "http://0.0.0.0:8080/healthz"
+    """Where liveness is served. TFTRAINING_HEALTH."""
+    progress_seconds: float = 5.0
+    """Seconds between two looks at a chief's progress. TFTRAINING_PROGRESS_SECONDS."""
+    resync_seconds: float = 300.0
+    """Seconds between two listings of everything: a watch may lose a deletion.
+    TFTRAINING_RESYNC_SECONDS."""
+    workers: int = 16
+    """Jobs that are worked on at once. TFTRAINING_WORKERS."""
+
+    @classmethod
+    def from_environment(cls, environment: Mapping[str, str] = os.environ) -> Self:
+        """Read the settings. Raises SettingsError."""
+        default = cls()
+        names = environment.get(_PREFIX + "NAMESPACES", "")
+        return cls(
+            namespaces=tuple(name.strip() for name in names.split(",") if name.strip()),
+            trainer_image=environment.get(_PREFIX + "TRAINER_IMAGE") or default.trainer_image,
+            log_level=_choice(
+                environment, "LOG_LEVEL", default.log_level, ("debug", "info", "warning", "error")
+            ),
+            log_format=_choice(environment, "LOG_FORMAT", default.log_format, ("text", "json")),
+            health=environment.get(_PREFIX + "HEALTH") or default.health,
+            progress_seconds=_positive(environment, "PROGRESS_SECONDS", default.progress_seconds),
+            resync_seconds=_positive(environment, "RESYNC_SECONDS", default.resync_seconds),
+            workers=int(_positive(environment, "WORKERS", default.workers)),
+        )
+
+
+def _choice(
+    environment: Mapping[str, str], name: str, default: str, allowed: tuple[str, ...]
+) -> str:
+    value = environment.get(_PREFIX + name) or default
+    if value not in allowed:
+        raise SettingsError(f"{_PREFIX}{name} is {value!r}; it may be {', '.join(allowed)}")
+    return value
+
+
+def _positive(environment: Mapping[str, str], name: str, default: float) -> float:
+    text = environment.get(_PREFIX + name)
+    if not text:
+        return default
+    try:
+        value = float(text)
+    except ValueError:
+        value = 0.0
+    if value <= 0:
+        raise SettingsError(f"{_PREFIX}{name} is {text!r}; it must be a number above 0")
+    return value

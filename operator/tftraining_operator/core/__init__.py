@@ -1,0 +1,1 @@
+"""Decisions as functions of (job, observed pods, now). No I/O, no clock, no Kubernetes client."""

@@ -1,0 +1,63 @@
+"""Conditions: looked up, and set so that they change only when they say something else."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from tftraining_operator.api.keys import ConditionType
+from tftraining_operator.api.types import Condition, ConditionStatus, Status
+from tftraining_operator.core.times import rfc3339
+
+_MESSAGE_LIMIT = 2000
+
+
+def find(conditions: Iterable[Condition], kind: ConditionType) -> Condition | None:
+    """Return the condition of a type, None if it was never set."""
+    return next((c for c in conditions if c.type == kind.value), None)
+
+
+def is_true(status: Status, kind: ConditionType) -> bool:
+    """Tell whether a condition is True."""
+    found = find(status.conditions, kind)
+    return found is not None and found.status is ConditionStatus.TRUE
+
+
+def is_finished(status: Status) -> bool:
+    """Tell whether the job has ended, well or not."""
+    return is_true(status, ConditionType.FINISHED)
+
+
+@dataclass(slots=True)
+class ConditionWriter:
+    """Builds the next list of conditions from the previous one."""
+
+    previous: Sequence[Condition]
+    generation: int
+    now: datetime
+    _next: dict[ConditionType, Condition] = field(default_factory=dict)
+
+    def set(self, kind: ConditionType, *, value: bool | None, reason: str, message: str) -> None:
+        """Set a condition; None is Unknown. The transition time moves only when status flips."""
+        status = {
+            True: ConditionStatus.TRUE,
+            False: ConditionStatus.FALSE,
+            None: ConditionStatus.UNKNOWN,
+        }[value]
+        before = find(self.previous, kind)
+        since = (
+            before.last_transition_time
+            if before is not None and before.status is status
+            else rfc3339(self.now)
+        )
+        self._next[kind] = Condition(
+            type=kind.value,
+            status=status,
+            reason=reason,
+            message=message[:_MESSAGE_LIMIT],
+            last_transition_time=since,
+            observed_generation=self.generation,
+        )
+
+    def result(self) -> list[Condition]:
+        """Return the conditions in their fixed order."""
+        return [self._next[kind] for kind in ConditionType if kind in self._next]

@@ -1,0 +1,86 @@
+"""The objects that a job should have: pods and one headless service."""
+
+from typing import Any
+
+from tftraining_operator.api import keys
+from tftraining_operator.api.keys import Role
+from tftraining_operator.core.environment import mounts_checkpoint
+from tftraining_operator.core.job import Job
+from tftraining_operator.core.naming import job_labels, pod_labels, pod_name
+from tftraining_operator.core.podtemplate import pod_spec, template
+
+_Object = dict[str, Any]
+
+
+def owner_reference(job: Job) -> _Object:
+    """Return the reference by which Kubernetes' garbage collector knows a job's objects."""
+    return {
+        "apiVersion": keys.API_VERSION,
+        "kind": keys.KIND,
+        "name": job.name,
+        "uid": job.uid,
+        "controller": True,
+        "blockOwnerDeletion": True,
+    }
+
+
+def service(job: Job) -> _Object:
+    """Return the headless service that gives every pod its name.
+
+    Addresses are published before readiness, as servers must find each other to become ready.
+    """
+    return {
+        "apiVersion": "v1",
+        "kind": "Service",
+        "metadata": {
+            "name": job.name,
+            "namespace": job.namespace,
+            "labels": job_labels(job.name, job.uid),
+            "ownerReferences": [owner_reference(job)],
+        },
+        "spec": {
+            "clusterIP": "None",
+            "publishNotReadyAddresses": True,
+            "selector": {keys.LABEL_JOB_UID: job.uid},
+            "ports": [{"name": "cluster", "port": keys.CLUSTER_PORT, "protocol": "TCP"}],
+        },
+    }
+
+
+def pod(job: Job, role: Role, index: int, attempt: int, trainer_image: str) -> _Object:
+    """Return one pod. Raises InvalidTemplateError."""
+    spec = pod_spec(job, role, index, attempt, trainer_image)
+    metadata = template(job, role).get("metadata") or {}
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {
+            **metadata,
+            "name": pod_name(job.name, role, index),
+            "namespace": job.namespace,
+            "labels": (metadata.get("labels") or {})
+            | pod_labels(job.name, job.uid, role, index, attempt),
+            "annotations": (metadata.get("annotations") or {})
+            | {keys.ANNOTATION_WORKERS: str(job.desired(Role.WORKER))},
+            "ownerReferences": [owner_reference(job)],
+        },
+        "spec": spec,
+    }
+
+
+def samples(job: Job, trainer_image: str) -> list[_Object]:
+    """Return one pod for each distinct template of the job, to be tried against the API server.
+
+    Raises InvalidTemplateError.
+    """
+    tried: list[tuple[_Object, bool]] = []
+    found: list[_Object] = []
+    for role in Role:
+        if not job.desired(role):
+            continue
+        # What we add can clash with what the user wrote only by the checkpoint's mount.
+        shape = template(job, role), mounts_checkpoint(job, role)
+        if shape not in tried:
+            tried.append(shape)
+            found.append(pod(job, role, 0, 0, trainer_image))
+    return found

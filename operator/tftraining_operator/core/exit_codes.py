@@ -1,0 +1,42 @@
+"""Exit codes that mean something, as tests/contract/exit_codes.json tables them."""
+
+from enum import IntEnum
+
+from tftraining_operator.core.cause import Cause
+
+
+class ExitCode(IntEnum):
+    """What a training process says by its exit code."""
+
+    SUCCEEDED = 0
+    FAILED = 1
+    BAD_CONFIGURATION = 64
+    PEERS_UNAVAILABLE = 69
+    CHECKPOINT_UNAVAILABLE = 74
+    PARAMETER_SERVER_LOST = 75
+    STALLED = 76
+    NOT_EXECUTABLE = 126
+    NOT_FOUND = 127
+    TERMINATED = 143
+
+
+_PERMANENT = frozenset({ExitCode.BAD_CONFIGURATION, ExitCode.NOT_EXECUTABLE, ExitCode.NOT_FOUND})
+# The runtime's words for a command that could not be started at all.
+_CANNOT_START = frozenset({"StartError", "ContainerCannotRun"})
+_RESTART_REASONS: dict[int, str] = {
+    ExitCode.PEERS_UNAVAILABLE: "PeersUnavailable",
+    ExitCode.CHECKPOINT_UNAVAILABLE: "CheckpointUnavailable",
+    ExitCode.PARAMETER_SERVER_LOST: "ParameterServerLost",
+    ExitCode.STALLED: "Stalled",
+}
+
+
+def is_permanent(cause: Cause) -> bool:
+    """Tell whether a restart cannot help."""
+    return cause.exit_code in _PERMANENT or cause.reason in _CANNOT_START
+
+
+def restart_reason(cause: Cause | None) -> str:
+    """Return the one word for why the chief is restarted."""
+    code = cause.exit_code if cause is not None else None
+    return "ChiefFailed" if code is None else _RESTART_REASONS.get(code, "ChiefFailed")

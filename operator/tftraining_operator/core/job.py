@@ -1,0 +1,59 @@
+"""One job as the core sees it: identity, parsed spec, stored status."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from pydantic import ValidationError
+
+from tftraining_operator.api import keys, rules
+from tftraining_operator.api.problems import Problem, from_error
+from tftraining_operator.api.types import ObjectMeta, Spec, Status, parse_spec, parse_status
+
+
+class InvalidJobError(Exception):
+    """The stored object is not a job that this operator understands; the text is for the user."""
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """A TFTrainingJob."""
+
+    meta: ObjectMeta
+    spec: Spec
+    status: Status
+
+    @property
+    def name(self) -> str:
+        """metadata.name."""
+        return self.meta.name
+
+    @property
+    def namespace(self) -> str:
+        """metadata.namespace."""
+        return self.meta.namespace
+
+    @property
+    def uid(self) -> str:
+        """metadata.uid."""
+        return self.meta.uid
+
+    def desired(self, role: keys.Role) -> int:
+        """Return how many pods of `role` the spec asks for."""
+        return self.spec.replicas(role)
+
+
+def parse_job(raw: dict[str, Any]) -> Job:
+    """Parse an object as the API server returned it. Raises InvalidJobError."""
+    meta = ObjectMeta.model_validate(raw["metadata"])
+    try:
+        spec = parse_spec(raw.get("spec") or {})
+    except ValidationError as error:
+        raise InvalidJobError(_sentence(from_error(error))) from error
+    # The CRD refuses these as well; a job stored under an older CRD may still break them.
+    if found := rules.problems(meta.name, spec):
+        raise InvalidJobError(_sentence(found))
+    return Job(meta=meta, spec=spec, status=parse_status(raw.get("status")))
+
+
+def _sentence(problems: list[Problem]) -> str:
+    return "; ".join(str(problem) for problem in problems)

@@ -1,0 +1,36 @@
+"""Names are computed, never generated: a crash between two calls is repaired by the same names."""
+
+from tftraining_operator.api import keys
+
+
+def pod_name(job: str, role: keys.Role, index: int) -> str:
+    """Return the name of a pod, such as mnist-worker-0; it is its hostname as well."""
+    return f"{job}-{role.value}-{index}"
+
+
+def address(job: str, namespace: str, role: keys.Role, index: int) -> str:
+    """Return a task's address, resolved by the job's headless service, with TensorFlow's port."""
+    return f"{pod_name(job, role, index)}.{job}.{namespace}.svc:{keys.CLUSTER_PORT}"
+
+
+def job_labels(job: str, uid: str) -> dict[str, str]:
+    """Return the labels that every object of a job carries."""
+    return {
+        keys.LABEL_JOB: job,
+        keys.LABEL_JOB_UID: uid,
+        keys.LABEL_MANAGED_BY: keys.LABEL_MANAGED_BY_VALUE,
+    }
+
+
+def pod_labels(job: str, uid: str, role: keys.Role, index: int, attempt: int) -> dict[str, str]:
+    """Return the labels of one pod."""
+    return job_labels(job, uid) | {
+        keys.LABEL_ROLE: role.value,
+        keys.LABEL_INDEX: str(index),
+        keys.LABEL_ATTEMPT: str(attempt),
+    }
+
+
+def worker_selector(job: str) -> str:
+    """Return the selector of a job's workers, for the scale subresource."""
+    return f"{keys.LABEL_JOB}={job},{keys.LABEL_ROLE}={keys.Role.WORKER.value}"

@@ -1,0 +1,164 @@
+"""Raw pods and service of a job, bucketed by role and index."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from tftraining_operator.api import keys
+from tftraining_operator.api.keys import Role
+from tftraining_operator.core import cause
+from tftraining_operator.core.cause import Cause
+from tftraining_operator.core.job import Job
+from tftraining_operator.core.naming import pod_name
+
+_Object = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Pod:
+    """One pod of a job."""
+
+    name: str
+    uid: str
+    role: Role
+    index: int
+    attempt: int
+    workers: int | None
+    phase: str
+    created_at: str | None = None
+    deleting: bool = False
+    ready: bool = False
+    disrupted: bool = False
+    node: str | None = None
+    progress_url: str | None = None
+    """Where a running chief or evaluator says how far it is."""
+    exit_code: int | None = None
+    finished_at: str | None = None
+    restarts: int = 0
+    failure: Cause | None = None
+    trouble: Cause | None = None
+    last_words: str = ""
+
+    @property
+    def label(self) -> str:
+        """Role and index, as people say it: worker-1."""
+        return f"{self.role.value}-{self.index}"
+
+    @property
+    def succeeded(self) -> bool:
+        """Whether the pod ended well."""
+        return self.phase == "Succeeded"
+
+    @property
+    def failed(self) -> bool:
+        """Whether the pod has failed for good: the kubelet will not restart it."""
+        return self.phase == "Failed"
+
+    @property
+    def active(self) -> bool:
+        """Whether the pod is pending or running."""
+        return not self.succeeded and not self.failed
+
+
+@dataclass(frozen=True, slots=True)
+class Observed:
+    """What exists of a job."""
+
+    pods: Mapping[tuple[Role, int], Pod] = field(default_factory=dict)
+    has_service: bool = False
+    occupied: frozenset[str] = frozenset()
+    """Names that pods of an earlier job of this name still hold; they are being collected."""
+
+    def get(self, role: Role, index: int = 0) -> Pod | None:
+        """Return one pod, None if it does not exist."""
+        return self.pods.get((role, index))
+
+    def of(self, role: Role) -> list[Pod]:
+        """Return the pods of a role by index."""
+        return sorted((p for p in self.pods.values() if p.role is role), key=lambda p: p.index)
+
+
+def observe(job: Job, pods: Iterable[_Object], services: Iterable[_Object]) -> Observed:
+    """Bucket the objects that carry a job's name by whether they are this job's."""
+    own: dict[tuple[Role, int], Pod] = {}
+    occupied: set[str] = set()
+    for raw in pods:
+        if not owned_by(raw, job.uid):
+            occupied.add(raw["metadata"]["name"])
+        elif (pod := parse_pod(raw)) is not None:
+            own[pod.role, pod.index] = pod
+    return Observed(
+        pods=own,
+        has_service=any(owned_by(raw, job.uid) for raw in services),
+        occupied=frozenset(occupied),
+    )
+
+
+def owned_by(raw: _Object, uid: str) -> bool:
+    """Tell whether an object's controller is the job with this uid."""
+    return any(
+        reference.get("uid") == uid and reference.get("controller")
+        for reference in raw["metadata"].get("ownerReferences") or []
+    )
+
+
+def parse_pod(raw: _Object) -> Pod | None:
+    """Parse a raw pod; None for one whose labels are not the operator's."""
+    metadata = raw["metadata"]
+    labels = metadata.get("labels") or {}
+    try:
+        role = Role(labels.get(keys.LABEL_ROLE, ""))
+        index = int(labels.get(keys.LABEL_INDEX, ""))
+        attempt = int(labels.get(keys.LABEL_ATTEMPT, ""))
+    except ValueError:
+        return None
+    workers = (metadata.get("annotations") or {}).get(keys.ANNOTATION_WORKERS, "")
+    status = raw.get("status") or {}
+    terminated = (cause.container_status(raw).get("state") or {}).get("terminated") or {}
+    return Pod(
+        name=metadata["name"],
+        uid=metadata.get("uid", ""),
+        role=role,
+        index=index,
+        attempt=attempt,
+        workers=int(workers) if workers.isdecimal() else None,
+        phase=status.get("phase") or "Pending",
+        created_at=metadata.get("creationTimestamp"),
+        deleting="deletionTimestamp" in metadata,
+        ready=_is_ready(status),
+        disrupted=cause.is_disrupted(raw),
+        node=(raw.get("spec") or {}).get("nodeName"),
+        progress_url=_progress_url(raw, status),
+        exit_code=terminated.get("exitCode"),
+        finished_at=terminated.get("finishedAt"),
+        restarts=cause.container_status(raw).get("restartCount", 0),
+        failure=cause.failure(raw),
+        trouble=cause.trouble(raw),
+        last_words=terminated.get("message") or "",
+    )
+
+
+def slots(job: Job) -> Iterator[tuple[Role, int, str]]:
+    """Yield (role, index, pod name) of every pod that the spec asks for, in creation order."""
+    for role in Role:
+        for index in range(job.desired(role)):
+            yield role, index, pod_name(job.name, role, index)
+
+
+def _is_ready(status: _Object) -> bool:
+    return any(
+        c.get("type") == "Ready" and c.get("status") == "True"
+        for c in status.get("conditions") or []
+    )
+
+
+def _progress_url(raw: _Object, status: _Object) -> str | None:
+    address = status.get("podIP")
+    if not address or status.get("phase") != "Running" or "deletionTimestamp" in raw["metadata"]:
+        return None
+    host = f"[{address}]" if ":" in address else address
+    for container in (raw.get("spec") or {}).get("containers") or []:
+        for port in container.get("ports") or []:
+            if port.get("name") == keys.PROGRESS_PORT_NAME:
+                return f"http://{host}:{port['containerPort']}/progress"
+    return None

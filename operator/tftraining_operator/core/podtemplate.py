@@ -1,0 +1,176 @@
+"""From the user's templates to one pod's metadata and spec.
+
+What the user wrote stays; what a task needs is added. Where both would speak, the user's value is
+refused with its path, never half merged.
+"""
+
+from typing import Any
+
+from tftraining_operator.api import keys
+from tftraining_operator.api.keys import Role
+from tftraining_operator.api.types import Strategy
+from tftraining_operator.core.environment import (
+    environment,
+    is_reserved,
+    mounts_checkpoint,
+    reports_progress,
+)
+from tftraining_operator.core.job import Job
+from tftraining_operator.core.merge import merge
+from tftraining_operator.core.naming import pod_name
+
+CHECKPOINT_VOLUME = "tftraining-checkpoint"
+SCRATCH_VOLUME = "tftraining-tmp"
+_SET_BY_OPERATOR = ("hostname", "subdomain", "restartPolicy", "setHostnameAsFQDN")
+_USER_ID = 65532  # the trainer image's user
+
+_Object = dict[str, Any]
+
+
+class InvalidTemplateError(Exception):
+    """A template cannot make a pod; the text names the field and the fix."""
+
+
+def template(job: Job, role: Role) -> _Object:
+    """Return the user's template for a role: its own merged over the shared one, checked."""
+    shared = job.spec.template.as_dict() if job.spec.template else {}
+    given = job.spec.role(role)
+    own = given.template.as_dict() if given and given.template else {}
+    merged = merge(shared, own)
+    _check(merged, role)
+    return merged
+
+
+def pod_spec(job: Job, role: Role, index: int, attempt: int, trainer_image: str) -> _Object:
+    """Return the spec of one pod. Raises InvalidTemplateError."""
+    spec: _Object = dict(template(job, role)["spec"])
+    spec["hostname"] = pod_name(job.name, role, index)
+    spec["subdomain"] = job.name
+    spec["restartPolicy"] = restart_policy(job, role)
+    spec.setdefault("automountServiceAccountToken", False)
+    spec.setdefault("enableServiceLinks", False)
+    containers = spec["containers"]
+    at = next(i for i, c in enumerate(containers) if c["name"] == keys.CONTAINER)
+    own_image = "image" not in containers[at]
+    volumes: list[_Object] = []
+    container = _container(job, role, containers[at], volumes)
+    container["env"] = container.get("env", []) + [
+        {"name": name, "value": value}
+        for name, value in environment(job, role, index, attempt).items()
+    ]
+    if own_image:
+        container["image"] = trainer_image
+        _harden(spec, container, volumes)
+    spec["containers"] = [*containers[:at], container, *containers[at + 1 :]]
+    if volumes:
+        spec["volumes"] = spec.get("volumes", []) + volumes
+    return spec
+
+
+def restart_policy(job: Job, role: Role) -> str:
+    """Return the pod's restartPolicy: servers come back in place, the chief is counted by us."""
+    if role is Role.CHIEF or job.spec.strategy is not Strategy.PARAMETER_SERVER:
+        return "Never" if role is not Role.EVALUATOR else "OnFailure"
+    given = job.spec.role(role)
+    if given is not None and given.restart_policy.value == "Never":
+        return "Never"
+    return "OnFailure" if role is Role.EVALUATOR else "Always"
+
+
+def _container(job: Job, role: Role, given: _Object, volumes: list[_Object]) -> _Object:
+    container = dict(given)
+    container.setdefault("terminationMessagePolicy", "FallbackToLogsOnError")
+    ports = list(container.get("ports", []))
+    _add_port(ports, "cluster", keys.CLUSTER_PORT)
+    if reports_progress(role):
+        _add_port(ports, keys.PROGRESS_PORT_NAME, keys.PROGRESS_PORT)
+    container["ports"] = ports
+    if _opens_cluster_port(job, role):
+        # A chief opens its port only when every server has answered: ready means connected.
+        container.setdefault(
+            "readinessProbe",
+            {"tcpSocket": {"port": keys.CLUSTER_PORT}, "periodSeconds": 1, "failureThreshold": 3},
+        )
+    checkpoint = job.spec.checkpoint
+    if checkpoint and not checkpoint.uri and mounts_checkpoint(job, role):
+        volumes.append(_checkpoint_volume(job))
+        container["volumeMounts"] = [
+            *container.get("volumeMounts", []),
+            {"name": CHECKPOINT_VOLUME, "mountPath": checkpoint.path},
+        ]
+    return container
+
+
+def _opens_cluster_port(job: Job, role: Role) -> bool:
+    return role is not Role.EVALUATOR and job.spec.strategy is not Strategy.MIRRORED
+
+
+def _checkpoint_volume(job: Job) -> _Object:
+    checkpoint = job.spec.checkpoint
+    if checkpoint and (claim := checkpoint.persistent_volume_claim):
+        source: _Object = {"persistentVolumeClaim": {"claimName": claim.claim_name}}
+    else:
+        source = {"emptyDir": {}}
+    return {"name": CHECKPOINT_VOLUME, **source}
+
+
+def _add_port(ports: list[_Object], name: str, number: int) -> None:
+    if all(port.get("containerPort") != number for port in ports):
+        ports.append({"name": name, "containerPort": number, "protocol": "TCP"})
+
+
+def _harden(spec: _Object, container: _Object, volumes: list[_Object]) -> None:
+    """Meet the restricted Pod Security Standard where the image is ours, so known to allow it."""
+    spec["securityContext"] = {
+        "runAsNonRoot": True,
+        "runAsUser": _USER_ID,
+        "runAsGroup": _USER_ID,
+        "fsGroup": _USER_ID,
+        "fsGroupChangePolicy": "OnRootMismatch",
+        "seccompProfile": {"type": "RuntimeDefault"},
+    } | spec.get("securityContext", {})
+    container["securityContext"] = {
+        "allowPrivilegeEscalation": False,
+        "readOnlyRootFilesystem": True,
+        "capabilities": {"drop": ["ALL"]},
+    } | container.get("securityContext", {})
+    mounts = container.get("volumeMounts", [])
+    if all(mount.get("mountPath") != "/tmp" for mount in mounts):  # noqa: S108 - in the container
+        volumes.append({"name": SCRATCH_VOLUME, "emptyDir": {}})
+        container["volumeMounts"] = [*mounts, {"name": SCRATCH_VOLUME, "mountPath": "/tmp"}]  # noqa: S108
+
+
+def _check(merged: _Object, role: Role) -> None:
+    where = f"the template of {role.value}"
+    spec = merged.get("spec") or {}
+    containers = spec.get("containers") or []
+    found = [c for c in containers if c.get("name") == keys.CONTAINER]
+    if not found:
+        names = ", ".join(str(c.get("name")) for c in containers) or "none"
+        raise InvalidTemplateError(
+            f"{where} has no container named `{keys.CONTAINER}` (found: {names}); "
+            f"name the container that trains `{keys.CONTAINER}` in spec.template.spec.containers"
+        )
+    for field in _SET_BY_OPERATOR:
+        if field in spec:
+            raise InvalidTemplateError(
+                f"{where} sets spec.{field}, which the operator sets; remove it"
+                + (f" and use spec.{role.value}.restartPolicy" if field == "restartPolicy" else "")
+            )
+    for variable in found[0].get("env") or []:
+        if is_reserved(variable["name"]):
+            raise InvalidTemplateError(
+                f"{where} sets the variable {variable['name']}, which the operator sets; remove it "
+                f"from container `{keys.CONTAINER}`"
+            )
+    reserved_labels = [k for k in _labels(merged) if k.startswith(f"{keys.GROUP}/")]
+    if reserved_labels:
+        raise InvalidTemplateError(
+            f"{where} sets the label or annotation {reserved_labels[0]}; remove it, "
+            f"{keys.GROUP}/ is the operator's"
+        )
+
+
+def _labels(merged: _Object) -> list[str]:
+    metadata = merged.get("metadata") or {}
+    return [*(metadata.get("labels") or {}), *(metadata.get("annotations") or {})]

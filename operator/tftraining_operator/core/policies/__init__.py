@@ -1,0 +1,1 @@
+"""One family of predicates each, over (job, observed, now)."""

@@ -1,0 +1,67 @@
+"""Deadlines as moments: each returns when it falls due, None if it does not apply."""
+
+from datetime import datetime, timedelta
+
+from tftraining_operator.api.keys import ConditionType
+from tftraining_operator.core.conditions import find, is_true
+from tftraining_operator.core.job import Job
+from tftraining_operator.core.times import parse
+
+_FIRST_DELAY = timedelta(seconds=10)
+_LONGEST_DELAY = timedelta(seconds=300)
+
+
+def active_deadline(job: Job) -> datetime | None:
+    """Return when activeDeadlineSeconds are over; time spent suspended does not count."""
+    limit = job.spec.run_policy.active_deadline_seconds
+    if limit is None or job.status.start_time is None:
+        return None
+    return parse(job.status.start_time) + timedelta(seconds=limit - job.status.active_seconds)
+
+
+def startup_deadline(job: Job) -> datetime | None:
+    """Return until when a job that does not run has to run."""
+    started = job.status.start_time
+    running = find(job.status.conditions, ConditionType.RUNNING)
+    if started is None or is_true(job.status, ConditionType.RUNNING):
+        return None
+    since = parse(started)
+    if running is not None:
+        since = max(since, parse(running.last_transition_time))
+    return since + timedelta(seconds=job.spec.run_policy.startup_deadline_seconds)
+
+
+def stall_deadline(job: Job) -> datetime | None:
+    """Return until when a running job has to make a new step."""
+    limit = job.spec.run_policy.stall_timeout_seconds
+    running = find(job.status.conditions, ConditionType.RUNNING)
+    if limit is None or running is None or not is_true(job.status, ConditionType.RUNNING):
+        return None
+    since = parse(running.last_transition_time)
+    if job.status.progress is not None:
+        since = max(since, parse(job.status.progress.updated_at))
+    return since + timedelta(seconds=limit)
+
+
+def evaluator_deadline(job: Job, chief_completed: datetime) -> datetime:
+    """Return until when the evaluator may finish the last checkpoint."""
+    return chief_completed + timedelta(seconds=job.spec.run_policy.evaluator_grace_seconds)
+
+
+def expiry(job: Job) -> datetime | None:
+    """Return when a finished job is to be deleted."""
+    limit = job.spec.run_policy.ttl_seconds_after_finished
+    if limit is None or job.status.completion_time is None:
+        return None
+    return parse(job.status.completion_time) + timedelta(seconds=limit)
+
+
+def restart_due(job: Job) -> datetime | None:
+    """Return when the next chief may be created: at once, then after 10, 20, 40 … 300 s."""
+    failed = job.status.last_failure
+    restarts = job.status.restarts
+    if restarts <= 1 or failed is None:
+        return None
+    # The exponent is bounded so that the shift cannot grow with backoffLimit.
+    doublings: int = 2 ** min(restarts - 2, 10)
+    return parse(failed.time) + min(_FIRST_DELAY * doublings, _LONGEST_DELAY)

@@ -1,0 +1,43 @@
+"""When a job has succeeded: the chief decides, the evaluator gets its grace."""
+
+from datetime import datetime
+
+from tftraining_operator.api.keys import Role
+from tftraining_operator.core.exit_codes import is_permanent
+from tftraining_operator.core.job import Job
+from tftraining_operator.core.observed import Observed
+from tftraining_operator.core.policies.deadlines import evaluator_deadline
+from tftraining_operator.core.times import parse
+
+
+def chief_completed(job: Job, observed: Observed, now: datetime) -> datetime | None:
+    """Return when the chief ended well, None while it has not.
+
+    Once stored it stays: a completed chief that somebody deletes is never run again.
+    """
+    if job.status.chief_completion_time is not None:
+        return parse(job.status.chief_completion_time)
+    chief = observed.get(Role.CHIEF)
+    if chief is None or not chief.succeeded:
+        return None
+    return parse(chief.finished_at) if chief.finished_at else now
+
+
+def evaluation_missing(
+    job: Job, observed: Observed, completed: datetime, now: datetime
+) -> str | None:
+    """Return why the last checkpoint stays without evaluation; "" if it has one or needs none.
+
+    None while the evaluator still has time.
+    """
+    if not job.desired(Role.EVALUATOR):
+        return ""
+    evaluator = observed.get(Role.EVALUATOR)
+    if evaluator is not None and evaluator.succeeded:
+        return ""
+    if evaluator is not None and evaluator.failure and is_permanent(evaluator.failure):
+        return f"the evaluator failed with exit code {evaluator.failure.exit_code}"
+    if now >= evaluator_deadline(job, completed):
+        grace = job.spec.run_policy.evaluator_grace_seconds
+        return f"the evaluator did not finish within {grace} s after the chief"
+    return None

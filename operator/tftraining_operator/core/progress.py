@@ -1,0 +1,119 @@
+"""Reports of chief and evaluator, and what of them goes into the status."""
+
+import json
+import math
+from datetime import datetime, timedelta
+from typing import Annotated
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic.alias_generators import to_camel
+
+from tftraining_operator.api.types import CheckpointStatus, Evaluation, Metric, Progress, Status
+from tftraining_operator.core.times import parse, rfc3339
+
+WRITE_INTERVAL = timedelta(seconds=5)
+"""Writes that tell of progress only are at least this far apart: each wakes every watcher."""
+
+MAX_METRICS = 32
+
+
+class _Document(BaseModel):
+    # Lenient: the document comes out of a user's container, of any version.
+    model_config = ConfigDict(
+        alias_generator=to_camel, populate_by_name=True, extra="ignore", frozen=True
+    )
+
+
+class ReportedCheckpoint(_Document):
+    """A checkpoint, as the trainer reports it."""
+
+    step: Annotated[int, Field(ge=0, lt=2**63)]
+    path: Annotated[str, Field(max_length=4096)]
+    time: Annotated[str, Field(max_length=64)]
+
+
+class Report(_Document):
+    """What chief or evaluator serve at /progress; see tests/contract/progress.json."""
+
+    phase: Annotated[str, Field(max_length=64)] = ""
+    waiting_for: list[str] = []
+    step: Annotated[int, Field(ge=0, lt=2**63)] = 0
+    total_steps: Annotated[int | None, Field(ge=0, lt=2**63)] = None
+    steps_per_second: float | None = None
+    metrics: dict[str, float] = {}
+    last_checkpoint: ReportedCheckpoint | None = None
+
+
+def parse_report(text: str | bytes) -> Report | None:
+    """Parse a report; None for anything that is not one, such as a log's tail."""
+    try:
+        document = json.loads(text)
+        return Report.model_validate(document) if isinstance(document, dict) else None
+    except (ValueError, ValidationError):
+        return None
+
+
+def progress_of(report: Report, previous: Progress | None, now: datetime) -> Progress:
+    """Return the status' progress for a chief's report."""
+    metrics = _metrics(report)
+    rate = report.steps_per_second
+    percent = _percent(report.step, report.total_steps)
+    moved = previous is None or previous.step != report.step
+    return Progress(
+        step=report.step,
+        total_steps=report.total_steps,
+        percent=percent,
+        percent_text=None if percent is None else f"{percent}%",
+        eta_seconds=_eta(report.step, report.total_steps, rate),
+        steps_per_second=None if rate is None else number(rate),
+        metrics=metrics,
+        loss=next((m.value for m in metrics if m.name == "loss"), None),
+        updated_at=rfc3339(now) if moved or previous is None else previous.updated_at,
+    )
+
+
+def checkpoint_of(report: Report) -> CheckpointStatus | None:
+    """Return the status' lastCheckpoint for a report."""
+    found = report.last_checkpoint
+    if found is None:
+        return None
+    return CheckpointStatus(step=found.step, path=found.path, time=found.time)
+
+
+def evaluation_of(report: Report, *, final: bool) -> Evaluation | None:
+    """Return the status' evaluation for an evaluator's report; None before the first one."""
+    metrics = _metrics(report)
+    return Evaluation(step=report.step, metrics=metrics, final=final) if metrics else None
+
+
+def next_write(before: Status, after: Status, now: datetime) -> datetime | None:
+    """Return when a status that differs by progress only may be written; None for at once."""
+    silent = {"progress": None, "last_checkpoint": None, "evaluation": None}
+    if before.progress is None or before.model_copy(update=silent) != after.model_copy(
+        update=silent
+    ):
+        return None
+    due = parse(before.progress.updated_at) + WRITE_INTERVAL
+    return due if due > now else None
+
+
+def number(value: float) -> str:
+    """Format a metric: four significant digits."""
+    return f"{value:.4g}"
+
+
+def _metrics(report: Report) -> list[Metric]:
+    return [
+        Metric(name=name[:63], value=number(value))
+        for name, value in sorted(report.metrics.items())[:MAX_METRICS]
+    ]
+
+
+def _percent(step: int, total: int | None) -> int | None:
+    return min(100, step * 100 // total) if total else None
+
+
+def _eta(step: int, total: int | None, rate: float | None) -> int | None:
+    if total is None or not rate or not math.isfinite(rate) or rate <= 0:
+        return None
+    return math.ceil(max(0, total - step) / rate)
