@@ -5,13 +5,15 @@ from the cache's, so every later process, also after a crash, finds the engine i
 must clean up after. Nothing here ends a process that does not name one of these two folders.
 """
 
+import contextlib
 import os
 import shutil
 import signal
 import stat
+import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -19,7 +21,7 @@ from e2e.cluster import leftovers, oci_runtime
 from e2e.cluster.cache import cache_dir, digest
 from e2e.cluster.debian import Toolbox, toolbox
 from e2e.cluster.machine import Machine, look
-from e2e.cluster.shell import ClusterError, Say, run, succeeds
+from e2e.cluster.shell import ClusterError, Say, merged, run, succeeds
 
 # Of the range reserved for benchmarks, so that no private network can be in the way.
 BRIDGE = "198.18.200.1/24"
@@ -39,9 +41,21 @@ class Engine:
 
     def docker(self, *arguments: str | Path, timeout: float | None = None) -> str:
         """Run the docker client."""
-        # run() looks a bare name up in this process's PATH, not in the toolbox's.
-        client = shutil.which("docker", path=self.env.get("PATH"))
-        return run([client or "docker", *arguments], env=self.env, timeout=timeout)
+        return run([self._client, *arguments], env=self.env, timeout=timeout)
+
+    def pipe(self, source: Sequence[str], target: Sequence[str]) -> None:
+        """Run two docker commands, the output of the first into the second."""
+        with subprocess.Popen(
+            [self._client, *source], env=merged(self.env), stdout=subprocess.PIPE
+        ) as giving:
+            run([self._client, *target], env=self.env, file_in=giving.stdout)
+        if giving.returncode != 0:
+            raise ClusterError(f"docker {' '.join(source)} failed (exit {giving.returncode})")
+
+    @property
+    def _client(self) -> str:
+        # A bare name would be looked up in this process's PATH, not in the toolbox's.
+        return shutil.which("docker", path=self.env.get("PATH")) or "docker"
 
     def has_image(self, image: str) -> bool:
         """Whether the engine has an image under this name."""
@@ -127,10 +141,8 @@ def _start(machine: Machine, tools: Toolbox) -> None:
     if not (folder / "before.json").exists():
         leftovers.take(tools, folder, data_dir()).save(folder / "before.json")
     log = folder / "dockerd.log"
-    with log.open("ab") as output:
-        # --fork leaves the engine to init, so that it outlives this process without a zombie.
-        run(["setsid", "--fork", *_redirected(_command(machine, tools), log)], env=tools.env)
-        output.flush()
+    # --fork leaves the engine to init, so that it outlives this process without a zombie.
+    run(["setsid", "--fork", *_redirected(_command(machine, tools), log)], env=tools.env)
     answers = _ours(machine, tools)
     if not _until(lambda: _answers(answers), _START_SECONDS):
         last = "\n".join(log.read_text(errors="replace").splitlines()[-10:])
@@ -168,7 +180,8 @@ def _runtime_front(tools: Toolbox) -> Path:
 
 
 def _redirected(command: list[str], log: Path) -> list[str]:
-    return ["sh", "-c", 'log=$1; shift; exec "$@" >>"$log" 2>&1 </dev/null', "sh", str(log), *command]
+    script = 'log=$1; shift; exec "$@" >>"$log" 2>&1 </dev/null'
+    return ["sh", "-c", script, "sh", str(log), *command]
 
 
 def _answers(candidate: Engine) -> bool:
@@ -184,7 +197,8 @@ def _end_strays() -> None:
     for stray in leftovers.processes([str(run_dir())]):
         number, words = stray.split(" ", 1)
         if "containerd" in words.split(" ", 1)[0]:
-            os.kill(int(number), signal.SIGKILL)
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(int(number), signal.SIGKILL)
 
 
 def _until(holds: Callable[[], bool], seconds: float) -> bool:

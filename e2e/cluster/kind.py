@@ -15,6 +15,7 @@ POD_SUBNET = "198.19.128.0/18"
 SERVICE_SUBNET = "198.19.192.0/20"
 NETWORK = "kind"
 
+_LABEL = "io.x-k8s.kind.cluster"
 _RUNTIME_OF_CONTAINERD = {2: "io.containerd.grpc.v1.cri", 3: "io.containerd.cri.v1.runtime"}
 
 
@@ -76,13 +77,21 @@ def delete(engine: Engine, name: str, folder: Path) -> None:
 
 def clusters(engine: Engine) -> list[str]:
     """List the engine's clusters, half-made ones too."""
-    label = "io.x-k8s.kind.cluster"
-    listed = engine.docker(
-        *("ps", "--all", "--filter", f"label={label}", "--format", f'{{{{.Label "{label}"}}}}')
-    )
+    names = f'{{{{.Label "{_LABEL}"}}}}'
+    listed = engine.docker("ps", "--all", "--filter", f"label={_LABEL}", "--format", names)
     return sorted(set(listed.split()))
 
 
 def load(engine: Engine, name: str, image: str) -> None:
-    """Give the cluster's nodes an image that the engine has."""
-    run([program(), "load", "docker-image", image, "--name", name], env=engine.env)
+    """Give the cluster's nodes an image that the engine has, where they have it not yet.
+
+    The image goes through a pipe; `kind load` would write and read all of it once more.
+    """
+    wanted = engine.docker("image", "inspect", "--format", "{{.Id}}", image).strip()
+    own = f"label={_LABEL}={name}"
+    for node in engine.docker("ps", "--filter", own, "--format", "{{.Names}}").split():
+        known = ["exec", node, "crictl", "images", "--quiet", "--no-trunc"]
+        if wanted not in engine.docker(*known).split():
+            take = ["exec", "--interactive", node, "ctr", "--namespace", "k8s.io"]
+            # --local unpacks as it goes, which the transfer service does in a second pass.
+            engine.pipe(["save", image], [*take, "images", "import", "--local", "-"])

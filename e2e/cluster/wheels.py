@@ -1,0 +1,56 @@
+"""Collects the wheels of a lock file on this machine, so that image builds need no network.
+
+Inside a build container there may be no network, and a certificate authority that this machine
+trusts is unknown there. The wheels are those of the image's Python, whichever runs this.
+"""
+
+import sys
+from pathlib import Path
+
+from e2e.cluster.cache import digest, kept
+from e2e.cluster.machine import look
+from e2e.cluster.shell import Say, run
+
+PYTHON = "3.11"
+
+_PROCESSORS = {"amd64": "x86_64", "arm64": "aarch64"}
+# Of the C library in the images, Debian bookworm's.
+_NEWEST_GLIBC = 36
+_OLDEST_GLIBC = 17
+
+
+def wheelhouse(lock: Path, say: Say) -> Path:
+    """Return a folder with exactly the wheels that a lock file names."""
+    target = [
+        *("--python-version", PYTHON, "--implementation", "cp"),
+        *(word for name in platforms(look().architecture) for word in ("--platform", name)),
+    ]
+
+    def fill(place: Path) -> None:
+        say(f"downloading the packages of {lock.name}")
+        # The lock is complete; asking again for dependencies would bring back what it left out.
+        options = ["--no-deps", "--only-binary=:all:", "--quiet", *target]
+        run([*_pip(say), "download", *options, "--requirement", lock, "--dest", place])
+
+    return kept("wheels", lock.stem, digest(lock, *target), fill)
+
+
+def platforms(architecture: str) -> list[str]:
+    """List the tags of wheels that run in the images, the best first."""
+    processor = _PROCESSORS.get(architecture, architecture)
+    tags = [
+        f"manylinux_2_{minor}_{processor}" for minor in range(_NEWEST_GLIBC, _OLDEST_GLIBC - 1, -1)
+    ]
+    older = ("manylinux2014", "manylinux2010", "manylinux1", "linux")
+    return [*tags, *(f"{name}_{processor}" for name in older)]
+
+
+def _pip(say: Say) -> list[str | Path]:
+    """Return the command of a pip of our own: an environment made by uv has none."""
+
+    def fill(place: Path) -> None:
+        say("making an environment with pip")
+        run([sys.executable, "-m", "venv", place])
+
+    made = kept("python", "pip", digest(sys.version, sys.base_prefix), fill)
+    return [made / "bin/python", "-m", "pip"]

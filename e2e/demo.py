@@ -1,0 +1,166 @@
+"""`make demo`: the main job on a real cluster, watched as a user watches it, then cleaned up."""
+
+import json
+import shutil
+import subprocess
+import sys
+import tarfile
+import time
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.markup import escape
+
+from e2e.cluster import Cluster, ClusterError, obtain
+from e2e.install import ROOT, installed, make_namespace
+
+MANIFEST = ROOT / "examples/mnist.yaml"
+NAMESPACE = "tftraining-demo"
+JOB = "mnist"
+KEPT = ROOT / ".demo"
+WANTED_ACCURACY = 0.95
+
+_LIMIT_SECONDS = 600
+_READER = """\
+apiVersion: v1
+kind: Pod
+metadata: {name: reader}
+spec:
+  restartPolicy: Never
+  automountServiceAccountToken: false
+  securityContext: {runAsNonRoot: true, runAsUser: 65532, seccompProfile: {type: RuntimeDefault}}
+  containers:
+  - name: reader
+    image: IMAGE
+    command: [python3, -c, "import time; time.sleep(300)"]
+    securityContext: {allowPrivilegeEscalation: false, capabilities: {drop: [ALL]}}
+    volumeMounts: [{name: claim, mountPath: /checkpoints, readOnly: true}]
+  volumes: [{name: claim, persistentVolumeClaim: {claimName: mnist}}]
+"""
+_TAR = (
+    "import sys, tarfile; "
+    "tarfile.open(fileobj=sys.stdout.buffer, mode='w|').add('/checkpoints', '.')"
+)
+
+console = Console(highlight=False)
+
+
+def main() -> int:
+    """Run the demo; return the exit code."""
+    began = time.monotonic()
+    try:
+        with obtain(say=say) as cluster, installed(cluster, say):
+            good = _train(cluster)
+            console.rule("cleaning up")
+    except ClusterError as error:
+        console.print(f"[red]{escape(str(error))}[/]")
+        return 1
+    console.print(f"{'done' if good else '[red]failed[/]'} in {time.monotonic() - began:.0f} s")
+    return 0 if good else 1
+
+
+def say(line: str) -> None:
+    """Tell one step."""
+    console.print(f"[dim]·[/] {escape(line)}", soft_wrap=True)
+
+
+def _train(cluster: Cluster) -> bool:
+    make_namespace(cluster, NAMESPACE)
+    try:
+        console.rule(f"kubectl apply -f {MANIFEST.relative_to(ROOT)}")
+        began = time.monotonic()
+        _kubectl(cluster, "apply", "-f", MANIFEST)
+        job = _watch(cluster)
+        seconds = time.monotonic() - began
+        console.rule("kubectl get tftj -o wide")
+        _kubectl(cluster, "get", "tftj", "-o", "wide")
+        console.rule("kubectl describe tftj mnist (its events)")
+        _events(cluster)
+        console.rule("result")
+        _keep(cluster, job)
+        return _verdict(job, seconds)
+    finally:
+        cluster.kubectl("delete", "namespace", NAMESPACE, "--ignore-not-found", "--wait=true")
+
+
+def _watch(cluster: Cluster) -> dict[str, Any]:
+    """Print the job's line each time it changes, until it is finished; return the job."""
+    console.rule("kubectl get tftj mnist -w")
+    command = [cluster.tool("kubectl"), "--kubeconfig", cluster.kubeconfig, "-n", NAMESPACE]
+    limit = [f"--timeout={_LIMIT_SECONDS}s"]
+    watch = subprocess.Popen([*command, "get", "tftj", JOB, "-o", "wide", "--watch"])
+    try:
+        subprocess.run(
+            [*command, "wait", "--for=condition=Finished", f"tftj/{JOB}", *limit],
+            check=False,
+            stdout=subprocess.DEVNULL,
+        )
+    finally:
+        watch.terminate()
+        watch.wait()
+    found: dict[str, Any] = json.loads(
+        cluster.kubectl("-n", NAMESPACE, "get", "tftj", JOB, "-o", "json")
+    )
+    return found
+
+
+def _verdict(job: dict[str, Any], seconds: float) -> bool:
+    status = job["status"]
+    evaluation = status.get("evaluation") or {}
+    metrics = {m["name"]: float(m["value"]) for m in evaluation.get("metrics", [])}
+    accuracy = metrics.get("accuracy", 0.0)
+    succeeded = status.get("state") == "Succeeded"
+    enough = accuracy >= WANTED_ACCURACY
+    console.print(f"state       {status.get('state')} after {seconds:.0f} s: {status['message']}")
+    console.print(
+        f"accuracy    {accuracy:.4f} on held-out digits, evaluated at step "
+        f"{evaluation.get('step')} ({'at least' if enough else 'LESS THAN'} {WANTED_ACCURACY})"
+    )
+    checkpoint = status.get("lastCheckpoint") or {}
+    console.print(
+        f"checkpoint  {checkpoint.get('path')} of claim mnist, copied to "
+        f"{(KEPT / 'checkpoints').relative_to(ROOT)}/"
+    )
+    console.print(f"logs        {(KEPT / 'logs').relative_to(ROOT)}/")
+    return succeeded and enough
+
+
+def _keep(cluster: Cluster, job: dict[str, Any]) -> None:
+    """Copy logs and checkpoints out of the cluster before it goes."""
+    shutil.rmtree(KEPT, ignore_errors=True)
+    logs = KEPT / "logs"
+    logs.mkdir(parents=True)
+    (KEPT / "job.json").write_text(json.dumps(job, indent=2))
+    pods = cluster.kubectl("-n", NAMESPACE, "get", "pods", "-o", "name").split()
+    for pod in pods:
+        text = cluster.kubectl("-n", NAMESPACE, "logs", pod, "--all-containers")
+        (logs / f"{pod.removeprefix('pod/')}.log").write_text(text)
+    image = cluster.kubectl(
+        *("-n", NAMESPACE, "get", f"pod/{JOB}-chief-0"),
+        *("-o", "jsonpath={.spec.containers[0].image}"),
+    )
+    reader = _READER.replace("IMAGE", image)
+    cluster.kubectl("-n", NAMESPACE, "apply", "-f", "-", text_in=reader)
+    cluster.kubectl("-n", NAMESPACE, "wait", "--for=condition=Ready", "pod/reader")
+    archive = KEPT / "checkpoints.tar"
+    command = [cluster.tool("kubectl"), "--kubeconfig", cluster.kubeconfig, "-n", NAMESPACE]
+    with archive.open("wb") as out:
+        copy = [*command, "exec", "reader", "--", "python3", "-c", _TAR]
+        subprocess.run(copy, stdout=out, check=True)
+    with tarfile.open(archive) as tar:
+        tar.extractall(KEPT / "checkpoints", filter="data")
+    archive.unlink()
+
+
+def _events(cluster: Cluster) -> None:
+    text = cluster.kubectl("-n", NAMESPACE, "describe", "tftj", JOB)
+    sys.stdout.write(text[text.index("Events:") :])
+
+
+def _kubectl(cluster: Cluster, *arguments: str | Path) -> None:
+    sys.stdout.write(cluster.kubectl("-n", NAMESPACE, *arguments))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,72 @@
+"""Puts the operator of this checkout into a cluster and takes it out again, by Helm as users do."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from e2e.cluster import Cluster
+from e2e.cluster.images import build_images
+from e2e.cluster.shell import Say, run
+
+ROOT = Path(__file__).parents[1]
+CHART = ROOT / "charts/tftraining-operator"
+RELEASE = "tftraining"
+NAMESPACE = "tftraining-system"
+
+_NAMESPACES = """\
+apiVersion: v1
+kind: Namespace
+metadata:
+  name: {name}
+  labels: {{pod-security.kubernetes.io/enforce: restricted}}
+"""
+
+
+def helm(cluster: Cluster, *arguments: str | Path) -> str:
+    """Run helm against the cluster."""
+    return run([cluster.tool("helm"), "--kubeconfig", cluster.kubeconfig, *arguments], timeout=300)
+
+
+def make_namespace(cluster: Cluster, name: str) -> None:
+    """Make a namespace that takes only pods of the restricted Pod Security Standard."""
+    cluster.kubectl("apply", "-f", "-", text_in=_NAMESPACES.format(name=name))
+
+
+def load_images(cluster: Cluster, say: Say) -> None:
+    """Build both images and give them to the cluster's nodes."""
+    if cluster.given:
+        say("your KUBECONFIG's cluster has to have the images, or to be able to pull them")
+        return
+    for image in build_images(say=say):
+        say(f"loading {image}")
+        cluster.load(image)
+
+
+def install(cluster: Cluster, *values: str) -> None:
+    """Install or upgrade the operator and wait until it works."""
+    make_namespace(cluster, NAMESPACE)
+    settings = [word for value in values for word in ("--set", value)]
+    helm(
+        cluster,
+        *("upgrade", "--install", RELEASE, CHART, "--namespace", NAMESPACE),
+        *("--wait", "--timeout", "120s", *settings),
+    )
+
+
+def uninstall(cluster: Cluster) -> None:
+    """Take out everything that `install` put in, the CRD and with it all jobs included."""
+    helm(cluster, "uninstall", RELEASE, "--namespace", NAMESPACE, "--ignore-not-found", "--wait")
+    cluster.kubectl("delete", "crd", "tftrainingjobs.tftraining.dev", "--ignore-not-found")
+    cluster.kubectl("delete", "namespace", NAMESPACE, "--ignore-not-found")
+
+
+@contextmanager
+def installed(cluster: Cluster, say: Say) -> Iterator[None]:
+    """Have the operator of this checkout in the cluster for the time of the block."""
+    load_images(cluster, say)
+    say("installing the operator with helm")
+    try:
+        install(cluster)
+        yield
+    finally:
+        uninstall(cluster)
