@@ -160,7 +160,9 @@ _MESSAGES: dict[str, Callable[[Mapping[str, Any], object], str]] = {
     "string_pattern_mismatch": _pattern,
     "greater_than_equal": lambda ctx, given: f"must be at least {ctx['ge']}, not {_kind(given)}",
     "less_than_equal": lambda ctx, given: f"must be at most {ctx['le']}, not {_kind(given)}",
-    "string_too_short": lambda ctx, _given: f"must have at least {ctx['min_length']} characters",
+    "string_too_short": lambda ctx, given: (
+        f"must have at least {ctx['min_length']} characters" if given else "must not be empty"
+    ),
     "string_too_long": lambda ctx, given: (
         f"has {len(str(given))} characters, may have {ctx['max_length']}"
     ),

@@ -55,10 +55,11 @@ def _while_suspended(
 
 
 def _equal(field: str) -> str:
-    # has() and not optional access, of which the API server cannot estimate the cost.
+    # has() and not optional access, of which the API server cannot estimate the cost. Both ways
+    # round, as its == overlooks an undeclared field that the right side lacks.
     return (
-        f"has(self.{field}) == has(oldSelf.{field})"
-        f" && (!has(self.{field}) || self.{field} == oldSelf.{field})"
+        f"has(self.{field}) == has(oldSelf.{field}) && (!has(self.{field})"
+        f" || (self.{field} == oldSelf.{field} && oldSelf.{field} == self.{field}))"
     )
 
 

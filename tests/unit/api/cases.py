@@ -1,0 +1,228 @@
+"""Jobs that a rule refuses, and changes of jobs: one table for the models and the API server.
+
+tests/unit/api asserts it of the models alone, tests/contract of a real API server as well.
+"""
+
+from __future__ import annotations
+
+import copy
+from dataclasses import dataclass
+from typing import Any
+
+Spec = dict[str, Any]
+
+TEMPLATE: Spec = {"spec": {"containers": [{"name": "tensorflow", "args": ["--epochs=3"]}]}}
+CLAIM: Spec = {"persistentVolumeClaim": {"claimName": "mnist"}}
+
+REMOVE = object()
+
+
+def a_spec(**changes: Any) -> Spec:
+    """A valid spec with changes; keys are field names, `_` stands for a dot, None is null."""
+    spec: Spec = {"template": TEMPLATE, "worker": {"replicas": 2}, "ps": {"replicas": 1}}
+    spec = copy.deepcopy(spec)
+    for path, value in changes.items():
+        *parents, last = path.split("_")
+        node = spec
+        for parent in parents:
+            node = node.setdefault(parent, {})
+        if value is REMOVE:
+            node.pop(last, None)
+        else:
+            node[last] = copy.deepcopy(value)
+    return spec
+
+
+def a_container(**fields: Any) -> Spec:
+    return {"spec": {"containers": [{"name": "tensorflow", **fields}]}}
+
+
+@dataclass(frozen=True, slots=True)
+class Broken:
+    """A job that exactly one rule refuses."""
+
+    why: str
+    field: str
+    spec: Spec
+    name: str = "mnist"
+
+
+MIRRORED = a_spec(strategy="Mirrored", worker=REMOVE, ps=REMOVE)
+
+BROKEN = (
+    Broken("a name with a dot is no DNS label", "metadata.name", a_spec(), "mnist.v2"),
+    Broken("a name that begins with a digit is no Service name", "metadata.name", a_spec(), "2nd"),
+    Broken("a name of 52 characters is one too long", "metadata.name", a_spec(), "m" * 52),
+    Broken("two chiefs", "spec.chief.replicas", a_spec(chief_replicas=2)),
+    Broken("no chief", "spec.chief.replicas", a_spec(chief_replicas=0)),
+    Broken(
+        "two evaluators",
+        "spec.evaluator.replicas",
+        a_spec(evaluator_replicas=2, checkpoint=CLAIM),
+    ),
+    Broken("ParameterServer without workers", "spec.worker", a_spec(worker=REMOVE)),
+    Broken("ParameterServer with zero workers", "spec.worker", a_spec(worker_replicas=0)),
+    Broken("ParameterServer without ps", "spec.ps", a_spec(ps=REMOVE)),
+    Broken("ParameterServer with zero ps", "spec.ps", a_spec(ps_replicas=0)),
+    Broken("ps under MultiWorkerMirrored", "spec.ps", a_spec(strategy="MultiWorkerMirrored")),
+    Broken("ps under Mirrored", "spec.ps", a_spec(strategy="Mirrored", worker=REMOVE)),
+    Broken(
+        "MultiWorkerMirrored without workers",
+        "spec.worker",
+        a_spec(strategy="MultiWorkerMirrored", worker=REMOVE, ps=REMOVE),
+    ),
+    Broken("workers under Mirrored", "spec.worker", a_spec(strategy="Mirrored", ps=REMOVE)),
+    Broken("a checkpoint that is nowhere", "spec.checkpoint", a_spec(checkpoint={})),
+    Broken(
+        "a checkpoint in two places",
+        "spec.checkpoint",
+        a_spec(checkpoint=CLAIM | {"uri": "gs://bucket/mnist"}),
+    ),
+    Broken("an evaluator without a checkpoint", "spec.checkpoint", a_spec(evaluator={})),
+    Broken(
+        "an evaluator that cannot read the chief's emptyDir",
+        "spec.checkpoint",
+        a_spec(evaluator={}, checkpoint_emptyDir={}),
+    ),
+    Broken(
+        "a chief without a template",
+        "spec.chief",
+        a_spec(template=REMOVE, worker_template=TEMPLATE, ps_template=TEMPLATE),
+    ),
+    Broken(
+        "a worker without a template",
+        "spec.worker",
+        a_spec(template=REMOVE, chief_template=TEMPLATE, ps_template=TEMPLATE),
+    ),
+    Broken(
+        "a ps whose only container has another name",
+        "spec.ps",
+        a_spec(
+            template=REMOVE,
+            chief_template=TEMPLATE,
+            worker_template=TEMPLATE,
+            ps_template={"spec": {"containers": [{"name": "main"}]}},
+        ),
+    ),
+    Broken(
+        "an evaluator without a template",
+        "spec.evaluator",
+        a_spec(
+            template=REMOVE,
+            chief_template=TEMPLATE,
+            worker_template=TEMPLATE,
+            ps_template=TEMPLATE,
+            evaluator={},
+            checkpoint=CLAIM,
+        ),
+    ),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """An update of a running job."""
+
+    why: str
+    old: Spec
+    new: Spec
+    field: str = ""
+    """The one field that is refused; empty for a change that is allowed."""
+
+
+_EVALUATED = a_spec(checkpoint=CLAIM, evaluator={})
+
+CHANGES = (
+    Change("nothing changes", a_spec(), a_spec()),
+    Change("defaults are written out", a_spec(), a_spec(strategy="ParameterServer")),
+    Change("workers are scaled", a_spec(), a_spec(worker_replicas=4)),
+    Change("the job is suspended", a_spec(), a_spec(runPolicy_suspend=True)),
+    Change("a deadline is set", a_spec(), a_spec(runPolicy_activeDeadlineSeconds=60)),
+    Change(
+        "a template changes while suspended",
+        a_spec(runPolicy_suspend=True),
+        a_spec(runPolicy_suspend=True, template=a_container(args=["--epochs=4"])),
+    ),
+    Change(
+        "a template changes as the job is resumed",
+        a_spec(runPolicy_suspend=True),
+        a_spec(template=a_container(args=["--epochs=4"])),
+    ),
+    Change("the strategy changes while suspended", a_spec(runPolicy_suspend=True), MIRRORED),
+    Change(
+        "another controller takes over",
+        a_spec(runPolicy_suspend=True),
+        a_spec(runPolicy_suspend=True, runPolicy_managedBy="example.com/other"),
+        "spec.runPolicy.managedBy",
+    ),
+    Change(
+        "a template changes as the job is suspended",
+        a_spec(),
+        a_spec(runPolicy_suspend=True, template=a_container(args=["--epochs=4"])),
+        "spec.template",
+    ),
+    Change(
+        "an undeclared field of the template changes",
+        a_spec(template=a_container(resources={"limits": {"cpu": 1}})),
+        a_spec(template=a_container(resources={"limits": {"cpu": 2}})),
+        "spec.template",
+    ),
+    Change(
+        "a command becomes args, both undeclared to the models",
+        a_spec(template={"spec": {"containers": [{"name": "tensorflow", "command": ["train"]}]}}),
+        a_spec(template={"spec": {"containers": [{"name": "tensorflow", "args": ["train"]}]}}),
+        "spec.template",
+    ),
+    Change(
+        "a declared field of the template becomes an undeclared one",
+        a_spec(template=TEMPLATE | {"metadata": {}}),
+        a_spec(template=TEMPLATE | {"other": {}}),
+        "spec.template",
+    ),
+    Change(
+        "the shared template is removed",
+        a_spec(chief_template=TEMPLATE, worker_template=TEMPLATE, ps_template=TEMPLATE),
+        a_spec(
+            template=REMOVE,
+            chief_template=TEMPLATE,
+            worker_template=TEMPLATE,
+            ps_template=TEMPLATE,
+        ),
+        "spec.template",
+    ),
+    Change(
+        "the strategy changes",
+        a_spec(strategy="Mirrored", worker_replicas=0, ps=REMOVE),
+        a_spec(strategy="MultiWorkerMirrored", worker_replicas=1, ps=REMOVE),
+        "spec.strategy",
+    ),
+    Change("the chief gets a template", a_spec(), a_spec(chief_template={}), "spec.chief"),
+    Change(
+        "the chief's restartPolicy changes",
+        a_spec(),
+        a_spec(chief_restartPolicy="Never"),
+        "spec.chief",
+    ),
+    Change("the workers get a template", a_spec(), a_spec(worker_template={}), "spec.worker"),
+    Change(
+        "the workers' restartPolicy changes along with their number",
+        a_spec(),
+        a_spec(worker={"replicas": 5, "restartPolicy": "Never"}),
+        "spec.worker",
+    ),
+    Change(
+        "workers are declared, though none",
+        MIRRORED,
+        MIRRORED | {"worker": {"replicas": 0}},
+        "spec.worker",
+    ),
+    Change("ps are scaled while running", a_spec(), a_spec(ps_replicas=2), "spec.ps"),
+    Change("the evaluator is removed", _EVALUATED, a_spec(checkpoint=CLAIM), "spec.evaluator"),
+    Change("a checkpoint is set", a_spec(), a_spec(checkpoint=CLAIM), "spec.checkpoint"),
+    Change(
+        "the checkpoint moves",
+        a_spec(checkpoint=CLAIM),
+        a_spec(checkpoint=CLAIM | {"path": "/elsewhere"}),
+        "spec.checkpoint",
+    ),
+)
