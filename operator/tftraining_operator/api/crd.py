@@ -54,16 +54,16 @@ _DROPPED = frozenset({"title", "$defs"})
 
 _ANYTHING: Schema = {"x-kubernetes-preserve-unknown-fields": True, "nullable": True}
 
-_SEEN = {
+_SEEN: dict[str | None, set[str]] = {
     "PodSpec": (
-        ["affinity", "hostNetwork", "imagePullSecrets", "initContainers", "nodeSelector"]
-        + ["priorityClassName", "runtimeClassName", "schedulerName", "securityContext"]
-        + ["serviceAccountName", "terminationGracePeriodSeconds", "tolerations"]
-        + ["topologySpreadConstraints", "volumes"]
+        {"affinity", "hostNetwork", "imagePullSecrets", "initContainers", "nodeSelector"}
+        | {"priorityClassName", "runtimeClassName", "schedulerName", "securityContext"}
+        | {"serviceAccountName", "terminationGracePeriodSeconds", "tolerations"}
+        | {"topologySpreadConstraints", "volumes"}
     ),
     "Container": (
-        ["args", "command", "envFrom", "imagePullPolicy", "ports", "resources"]
-        + ["securityContext", "volumeMounts", "workingDir"]
+        {"args", "command", "envFrom", "imagePullPolicy", "ports", "resources"}
+        | {"securityContext", "volumeMounts", "workingDir"}
     ),
 }
 """Fields of a template that are declared, though they may hold anything, so that CEL sees them.
@@ -165,7 +165,7 @@ def _structural(given: Schema, defs: dict[str, Schema], path: str) -> Schema:
     for key, value in node.items():
         if key == "properties":
             found[key] = {n: _structural(v, defs, f"{path}.{n}") for n, v in value.items()}
-            found[key] |= dict.fromkeys(_SEEN.get(node.get("title", ""), ()), _ANYTHING)
+            found[key] |= dict.fromkeys(sorted(_SEEN.get(node.get("title"), ())), _ANYTHING)
         elif key == "items":
             found[key] = _structural(value, defs, f"{path}[]")
         elif key == "additionalProperties" and value is True:
