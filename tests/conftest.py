@@ -39,7 +39,7 @@ def _build(program: str) -> Path | str:
         return str(error)
 
 
-def _or_skip(program: str) -> Path:
+def program_or_skip(program: str) -> Path:
     found = _build(program)
     if isinstance(found, str):
         pytest.skip(f"{program} is not to be had: {found}")
@@ -49,7 +49,7 @@ def _or_skip(program: str) -> Path:
 @pytest.fixture(scope="session")
 def apiserver() -> Iterator[ApiServer]:
     """A kube-apiserver with its etcd, the same for all tests of the session."""
-    with running({program: _or_skip(program) for program in PROGRAMS}) as server:
+    with running({program: program_or_skip(program) for program in PROGRAMS}) as server:
         yield server
 
 
@@ -74,4 +74,4 @@ def crd(apiserver: ApiServer) -> str:
 @pytest.fixture(scope="session")
 def helm() -> Path:
     """The helm program."""
-    return _or_skip("helm")
+    return program_or_skip("helm")

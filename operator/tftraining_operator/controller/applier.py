@@ -12,7 +12,6 @@ from typing import Any, Protocol, TypeVar
 from tftraining_operator.api import keys
 from tftraining_operator.controller import errors
 from tftraining_operator.controller.store import JobKey, Kind, Store
-from tftraining_operator.controller.workqueue import RetryAfterError
 from tftraining_operator.core.cause import Cause
 from tftraining_operator.core.job import Job
 from tftraining_operator.core.observed import owned_by
@@ -25,7 +24,6 @@ _Object = dict[str, Any]
 _T = TypeVar("_T")
 
 CALLS_AT_ONCE = 32
-OCCUPIED_AGAIN_SECONDS = 1.0
 
 
 class Api(Protocol):
@@ -83,7 +81,7 @@ class Applier:
                 raise result
 
     async def apply(self, job: Job, plan: Plan) -> Outcome:
-        """Carry out a plan. Raises ApiError, NameConflictError, RetryAfterError."""
+        """Carry out a plan. Raises ApiError, NameConflictError."""
         key = JobKey(job.namespace, job.name)
         if plan.delete_job:
             await self._delete(Kind.JOB, key, job.name, job.uid)
@@ -106,32 +104,32 @@ class Applier:
                 outcome.refused[name] = Cause(_refusal(result), result.message)
             elif isinstance(result, BaseException):
                 raise result
-            else:
+            elif result:
                 outcome.created.append(name)
         return outcome
 
-    async def _create(self, job: Job, kind: Kind, body: _Object) -> None:
+    async def _create(self, job: Job, kind: Kind, body: _Object) -> bool:
+        """Create an object; return whether it was us who made it."""
         name = body["metadata"]["name"]
         try:
             self._store.put(kind, await self._api.create(kind, body))
         except errors.AlreadyExistsError:
             await self._adopt(job, kind, name)
-        else:
-            logger.info("%s/%s: created %s %s", job.namespace, job.name, kind.value, name)
+            return False
+        logger.info("%s/%s: created %s %s", job.namespace, job.name, kind.value, name)
+        return True
 
     async def _adopt(self, job: Job, kind: Kind, name: str) -> None:
         """Take an object whose name we need for what it is: ours already, or in our way."""
         try:
             found = await self._api.get(kind, job.namespace, name)
         except errors.NotFoundError as error:
-            raise RetryAfterError(0.0) from error
-        if owned_by(found, job.uid):
+            raise errors.TransientError(f"{name} came and went") from error
+        owners = found["metadata"].get("ownerReferences") or []
+        # One of an earlier job of this name is observed as being in the way until it is collected.
+        if any(o.get("kind") == keys.KIND and o.get("name") == job.name for o in owners):
             self._store.put(kind, found)
             return
-        owners = found["metadata"].get("ownerReferences") or []
-        if any(o.get("kind") == keys.KIND and o.get("name") == job.name for o in owners):
-            # Of an earlier job of this name: the garbage collector takes it away.
-            raise RetryAfterError(OCCUPIED_AGAIN_SECONDS)
         raise NameConflictError(
             f"{kind.value.lower()} {name} exists and does not belong to this job; delete it, or "
             "give the job another name"

@@ -8,7 +8,6 @@ from tftraining_operator.api import keys
 from tftraining_operator.api.keys import ConditionType, Role
 from tftraining_operator.api.types import ObjectMeta, Status, parse_status
 from tftraining_operator.controller.applier import (
-    OCCUPIED_AGAIN_SECONDS,
     Api,
     Applier,
     NameConflictError,
@@ -32,6 +31,10 @@ _Object = dict[str, Any]
 
 REFUSED_AGAIN_SECONDS = 15.0
 """A pod refused by quota or admission is tried again after this: nothing tells us sooner."""
+OCCUPIED_AGAIN_SECONDS = 1.0
+"""How often to look whether the objects of an earlier job of this name are collected."""
+NAME_CONFLICT_AGAIN_SECONDS = 30.0
+"""A stranger that holds a name carries no label of ours: its end is not seen by a watch."""
 
 
 class Progress(Protocol):
@@ -78,9 +81,14 @@ class Reconciler:
             if _is_new(job):
                 await self._applier.try_templates(desired.samples(job, self._trainer_image))
             return await self._carry_out(key, raw, job, now)
-        except (InvalidJobError, InvalidTemplateError, NameConflictError) as problem:
-            await self._reject(key, raw, str(problem), now)
-            return None
+        except InvalidJobError as problem:
+            await self._reject(key, raw, "InvalidSpec", str(problem), now)
+        except InvalidTemplateError as problem:
+            await self._reject(key, raw, "InvalidTemplate", str(problem), now)
+        except NameConflictError as problem:
+            await self._reject(key, raw, "NameConflict", str(problem), now)
+            return NAME_CONFLICT_AGAIN_SECONDS
+        return None
 
     async def _carry_out(self, key: JobKey, raw: _Object, job: Job, now: datetime) -> float | None:
         observed = self._observe(key, job)
@@ -104,11 +112,13 @@ class Reconciler:
         pods = self._store.children(Kind.POD, key)
         return observe(job, pods, self._store.children(Kind.SERVICE, key))
 
-    async def _reject(self, key: JobKey, raw: _Object, problem: str, now: datetime) -> None:
+    async def _reject(
+        self, key: JobKey, raw: _Object, reason: str, problem: str, now: datetime
+    ) -> None:
         self._progress.forget(key)
         before = parse_status(raw.get("status"))
         meta = ObjectMeta.model_validate(raw["metadata"])
-        status = rejected_status(before, meta.generation, problem, now)
+        status = rejected_status(before, meta.generation, reason, problem, now)
         if await self._write(key, raw, status):
             nothing = Deeds(created=[], created_service=False, deleted=[])
             await self._record(meta, tell(before, status, nothing, now))
@@ -154,6 +164,6 @@ def _wait(
     waits = [(moment - now).total_seconds() for moment in (plan.wake_at, due) if moment]
     if outcome.refused:
         waits.append(REFUSED_AGAIN_SECONDS)
-    if observed.occupied:
+    if observed.occupied or observed.service_occupied:
         waits.append(OCCUPIED_AGAIN_SECONDS)
     return min(waits, default=None)

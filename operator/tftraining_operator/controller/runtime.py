@@ -23,6 +23,8 @@ logger = logging.getLogger(__name__)
 STUCK_SECONDS = 120.0
 """A key that waits or works for longer than this means that the process must be restarted."""
 
+_FIRST_LISTING_AGAIN = 1.0
+
 
 class Runtime:
     """The operator between two kopf activities: started once, stopped once."""
@@ -48,7 +50,7 @@ class Runtime:
         )
         self._queue = WorkQueue(reconciler, workers=self._settings.workers)
         # A pass before the first listing would take every existing pod for missing.
-        await self._resync()
+        await self._first_listing()
         for work in (self._queue.run(), poller.run(), self._keep_in_sync()):
             self._tasks.append(asyncio.create_task(work))
 
@@ -81,6 +83,19 @@ class Runtime:
     def _look(self, key: JobKey) -> None:
         if self._queue is not None:
             self._queue.add(key)
+
+    async def _first_listing(self) -> None:
+        while True:
+            try:
+                await self._resync()
+            except ApiError as error:
+                # kopf would repeat a failed startup only after a minute.
+                logger.warning(
+                    "cannot list jobs, pods and services yet (%s); is the CRD installed?", error
+                )
+                await asyncio.sleep(_FIRST_LISTING_AGAIN)
+            else:
+                return
 
     async def _keep_in_sync(self) -> None:
         while True:

@@ -20,14 +20,6 @@ FIRST_BACKOFF = 0.1
 LONGEST_BACKOFF = 60.0
 
 
-class RetryAfterError(Exception):
-    """A pass failed in a way that says when to repeat it."""
-
-    def __init__(self, seconds: float) -> None:
-        super().__init__(f"repeat in {seconds} s")
-        self.seconds = seconds
-
-
 class WorkQueue(Generic[K]):
     """Calls `handle(key)` for every added key; what it returns is when to call again (s)."""
 
@@ -97,8 +89,6 @@ class WorkQueue(Generic[K]):
         self._cancel_timer(key)
         try:
             wake_in = await self._handle(key)
-        except RetryAfterError as error:
-            self.add_after(key, error.seconds)
         except Exception as error:  # noqa: BLE001 - whatever a pass raises, its key is not lost
             self.add_after(key, self._backoff(key, error))
         else:
@@ -112,6 +102,8 @@ class WorkQueue(Generic[K]):
         doublings: int = 2 ** min(failures, 20)
         jitter = random.uniform(0.75, 1.25)  # noqa: S311 - not a secret
         delay = min(FIRST_BACKOFF * doublings, LONGEST_BACKOFF) * jitter
+        # An error may know better, as HTTP's Retry-After does.
+        delay = max(delay, getattr(error, "retry_after", None) or 0.0)
         expected = getattr(error, "message", None) is not None
         logger.warning(
             "%s: pass failed, again in %.1f s: %s", key, delay, error, exc_info=not expected

@@ -67,7 +67,9 @@ class Observed:
     pods: Mapping[tuple[Role, int], Pod] = field(default_factory=dict)
     has_service: bool = False
     occupied: frozenset[str] = frozenset()
-    """Names that pods of an earlier job of this name still hold; they are being collected."""
+    """Names that an earlier job of this name still holds: its objects are being collected."""
+    service_occupied: bool = False
+    """Whether the service's name is one of these."""
 
     def get(self, role: Role, index: int = 0) -> Pod | None:
         """Return one pod, None if it does not exist."""
@@ -80,6 +82,7 @@ class Observed:
 
 def observe(job: Job, pods: Iterable[_Object], services: Iterable[_Object]) -> Observed:
     """Bucket the objects that carry a job's name by whether they are this job's."""
+    services = list(services)
     own: dict[tuple[Role, int], Pod] = {}
     occupied: set[str] = set()
     for raw in pods:
@@ -91,6 +94,7 @@ def observe(job: Job, pods: Iterable[_Object], services: Iterable[_Object]) -> O
         pods=own,
         has_service=any(owned_by(raw, job.uid) for raw in services),
         occupied=frozenset(occupied),
+        service_occupied=any(not owned_by(raw, job.uid) for raw in services),
     )
 
 

@@ -92,7 +92,7 @@ def _active(
         waits.append(due)
     return Plan(
         deletes=deletes,
-        service=None if observed.has_service else desired.service(job),
+        service=None if observed.has_service or observed.service_occupied else desired.service(job),
         pods=_missing(job, observed, tuple(roles), trainer_image),
         wake_at=min((w for w in waits if w), default=None),
     )

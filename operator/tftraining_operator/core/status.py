@@ -59,11 +59,13 @@ def compute_status(
     return status.model_copy(update={"state": state, "message": message[:_MESSAGE_LIMIT]})
 
 
-def rejected_status(job_status: Status, generation: int, problem: str, now: datetime) -> Status:
+def rejected_status(
+    job_status: Status, generation: int, reason: str, problem: str, now: datetime
+) -> Status:
     """Return the status of a job that cannot be carried out as it is written."""
     kept = {ConditionType(c.type): c for c in job_status.conditions}
     writer = ConditionWriter(job_status.conditions, generation, now)
-    writer.set(ConditionType.ACCEPTED, value=False, reason="Invalid", message=problem)
+    writer.set(ConditionType.ACCEPTED, value=False, reason=reason, message=problem)
     for kind in ConditionType:
         if kind is ConditionType.ACCEPTED:
             continue
@@ -71,14 +73,14 @@ def rejected_status(job_status: Status, generation: int, problem: str, now: date
         writer.set(
             kind,
             value=bool(found and found.status == "True"),
-            reason=found.reason if found else "Invalid",
+            reason=found.reason if found else "NotAccepted",
             message=found.message if found else "",
         )
     return job_status.model_copy(
         update={
             "observed_generation": generation,
             "conditions": writer.result(),
-            "state": job_status.state if is_finished(job_status) else "Invalid",
+            "state": job_status.state if is_finished(job_status) else reason,
             "message": problem[:_MESSAGE_LIMIT],
         }
     )

@@ -51,7 +51,7 @@ def _accepted(before: Status, after: Status) -> list[Event]:
         return []
     if was is not None and (was.status, was.message) == (now_is.status, now_is.message):
         return []
-    return [Event("Invalid", now_is.message, "Accept", _WARNING)]
+    return [Event(now_is.reason, now_is.message, "Accept", _WARNING)]
 
 
 def _deeds(before: Status, deeds: Deeds) -> list[Event]:

@@ -1,0 +1,28 @@
+"""Fixtures of the operator's process against a real API server."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.apiserver import ApiServer
+from tests.integration.jobs import Namespace
+from tests.integration.process import Operator
+
+
+@pytest.fixture(scope="session")
+def operator(
+    apiserver: ApiServer, crd: str, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Operator]:
+    """The operator for all namespaces, for the whole session."""
+    assert crd
+    running = Operator(apiserver.kubeconfig, tmp_path_factory.mktemp("operator") / "log")
+    running.start()
+    yield running
+    running.stop()
+
+
+@pytest.fixture
+def space(apiserver: ApiServer, namespace: str, operator: Operator) -> Namespace:
+    """A namespace that the operator serves."""
+    assert operator
+    return Namespace(apiserver, namespace)

@@ -1,0 +1,149 @@
+"""What a test does as a user (jobs) and as a kubelet (pod statuses)."""
+
+import json
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+from tests.apiserver import ApiServer
+from tests.integration.process import eventually
+
+_Object = dict[str, Any]
+
+GROUP_PATH = "/apis/tftraining.dev/v1alpha1"
+
+
+def manifest(name: str = "mnist", **spec: Any) -> _Object:
+    """Return a small ParameterServer job; keywords replace fields of its spec."""
+    container = {"name": "tensorflow", "args": ["--task=tftrainer.examples.mnist"]}
+    return {
+        "apiVersion": "tftraining.dev/v1alpha1",
+        "kind": "TFTrainingJob",
+        "metadata": {"name": name},
+        "spec": {
+            "template": {"spec": {"containers": [container]}},
+            "worker": {"replicas": 2},
+            "ps": {},
+            **spec,
+        },
+    }
+
+
+@dataclass(frozen=True, slots=True)
+class Namespace:
+    """One namespace of the test's own."""
+
+    server: ApiServer
+    name: str
+
+    def apply(self, job: _Object) -> None:
+        """Apply a manifest with kubectl, as a user does."""
+        self.kubectl("apply", "-f", "-", stdin=json.dumps(job))
+
+    def kubectl(self, *arguments: str, stdin: str | None = None) -> str:
+        """Run kubectl in the namespace."""
+        return self.server.kubectl("-n", self.name, *arguments, stdin=stdin)
+
+    def job(self, name: str = "mnist") -> _Object:
+        """Read a job."""
+        path = f"{GROUP_PATH}/namespaces/{self.name}/tftrainingjobs/{name}"
+        return self.server.request("GET", path).body
+
+    def status(self, name: str = "mnist") -> _Object:
+        """Read a job's status."""
+        return self.job(name).get("status") or {}
+
+    def condition(self, kind: str, name: str = "mnist") -> _Object:
+        """Read one condition, {} if it is not there."""
+        conditions = self.status(name).get("conditions") or []
+        return next((c for c in conditions if c["type"] == kind), {})
+
+    def wait_for(
+        self, kind: str, value: str = "True", name: str = "mnist", seconds: float = 30
+    ) -> _Object:
+        """Wait for a condition and return it."""
+        return eventually(
+            lambda: (c := self.condition(kind, name)).get("status") == value and c or None,
+            f"{kind}={value}, status {json.dumps(self.status(name))[:1500]}",
+            seconds,
+        )
+
+    def pods(self) -> dict[str, _Object]:
+        """Read all pods by name."""
+        found = self.server.request("GET", f"/api/v1/namespaces/{self.name}/pods").body["items"]
+        return {pod["metadata"]["name"]: pod for pod in found}
+
+    def wait_for_pods(self, *names: str) -> dict[str, _Object]:
+        """Wait until exactly these pods exist and return them."""
+        eventually(lambda: set(self.pods()) == set(names), f"exactly the pods {sorted(names)}")
+        return self.pods()
+
+    def services(self) -> list[str]:
+        """Read the services' names."""
+        found = self.server.request("GET", f"/api/v1/namespaces/{self.name}/services").body["items"]
+        return [service["metadata"]["name"] for service in found]
+
+    def events(self) -> list[tuple[str, str]]:
+        """Read (reason, note) of all events in the order of their making."""
+        path = f"/apis/events.k8s.io/v1/namespaces/{self.name}/events"
+        found = self.server.request("GET", path).body["items"]
+        found.sort(key=lambda event: event["eventTime"])
+        return [(event["reason"], event["note"]) for event in found]
+
+    def set_pod(self, name: str, **status: Any) -> None:
+        """Write a pod's status, as its kubelet does."""
+        answer = self.server.request(
+            "PATCH",
+            f"/api/v1/namespaces/{self.name}/pods/{name}/status",
+            {"status": status},
+            content_type="application/merge-patch+json",
+        )
+        assert answer.ok, answer.message
+
+    def run(self, *names: str, ready: bool = True, ip: str = "198.18.0.9") -> None:
+        """Let pods run."""
+        for name in names:
+            self.set_pod(
+                name,
+                phase="Running",
+                podIP=ip,
+                conditions=[{"type": "Ready", "status": "True" if ready else "False"}],
+                containerStatuses=[_container({"running": {}}, ready=ready)],
+            )
+
+    def run_all(self) -> None:
+        """Let all pods run, the chief last: it is ready when it has reached every server."""
+        self.run(*sorted(self.pods(), key=lambda name: "-chief-" in name))
+        self.wait_for("PodsReady")
+
+    def end(self, name: str, code: int, message: str = "", **terminated: Any) -> None:
+        """Let a pod's container end for good."""
+        state = {
+            "exitCode": code,
+            "reason": "Completed" if code == 0 else "Error",
+            "message": message,
+            "finishedAt": datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
+            **terminated,
+        }
+        self.set_pod(
+            name,
+            phase="Succeeded" if code == 0 else "Failed",
+            conditions=[{"type": "Ready", "status": "False"}],
+            containerStatuses=[_container({"terminated": state})],
+        )
+
+    def delete_pod(self, name: str) -> None:
+        """Delete a pod, as somebody may."""
+        path = f"/api/v1/namespaces/{self.name}/pods/{name}"
+        self.server.request("DELETE", path, query={"gracePeriodSeconds": "0"})
+
+
+def _container(state: _Object, *, ready: bool = False) -> _Object:
+    return {
+        "name": "tensorflow",
+        "image": "any",
+        "imageID": "",
+        "ready": ready,
+        "restartCount": 0,
+        "state": state,
+    }

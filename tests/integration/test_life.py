@@ -1,0 +1,237 @@
+"""A job's life, from apply to the end, with pod phases set by the test."""
+
+import json
+
+from tests.integration.jobs import Namespace, manifest
+from tests.integration.process import eventually
+
+ALL = ("mnist-chief-0", "mnist-ps-0", "mnist-worker-0", "mnist-worker-1")
+CHECKPOINT = {"persistentVolumeClaim": {"claimName": "mnist"}}
+DONE = {
+    "version": 1,
+    "role": "chief",
+    "phase": "done",
+    "step": 3000,
+    "totalSteps": 3000,
+    "stepsPerSecond": 40.2,
+    "metrics": {"loss": 0.0891, "accuracy": 0.9731},
+    "lastCheckpoint": {"step": 3000, "path": "/checkpoints/ckpt-3000", "time": "2026-01-02T03:05:05Z"},
+}
+
+
+def test_a_job_gets_its_pods_its_service_and_every_condition_at_once(space: Namespace) -> None:
+    space.apply(manifest())
+    pods = space.wait_for_pods(*ALL)
+
+    assert space.services() == ["mnist"]
+    owner = pods["mnist-chief-0"]["metadata"]["ownerReferences"][0]
+    assert owner["uid"] == space.job()["metadata"]["uid"]
+    assert owner["controller"] is True
+    space.wait_for("Accepted")
+    types = {c["type"] for c in space.status()["conditions"]}
+    assert types == {
+        "Accepted", "PodsReady", "Running", "Restarting", "Stalled",
+        "Suspended", "Succeeded", "Failed", "Finished",
+    }  # fmt: skip
+    assert {c["observedGeneration"] for c in space.status()["conditions"]} == {1}
+    assert space.job()["metadata"].get("finalizers") is None
+    assert space.job()["metadata"].get("annotations", {}).keys() <= {
+        "kubectl.kubernetes.io/last-applied-configuration"
+    }
+
+
+def test_a_job_that_trains_to_its_end_succeeds_and_is_cleaned_up(space: Namespace) -> None:
+    space.apply(manifest())
+    space.wait_for_pods(*ALL)
+    space.run_all()
+    space.wait_for("Running")
+    assert space.condition("PodsReady")["message"] == "4 of 4 pods are ready"
+
+    space.end("mnist-chief-0", 0, json.dumps(DONE))
+    space.kubectl("wait", "--for=condition=Finished", "tftj/mnist", "--timeout=15s")
+
+    space.wait_for_pods("mnist-chief-0")  # its log stays; servers and service go
+    eventually(lambda: not space.services(), "the service is gone")
+    status = space.status()
+    assert status["state"] == "Succeeded"
+    assert status["progress"]["percent"] == 100
+    assert status["lastCheckpoint"]["step"] == 3000
+    assert space.condition("Failed")["status"] == "False"
+    columns = space.kubectl("get", "tftj", "mnist").splitlines()[1].split()
+    assert columns[:6] == ["mnist", "Succeeded", "2/2", "1/1", "100%", "0"]
+
+
+def test_describe_reads_as_a_story(space: Namespace) -> None:
+    space.apply(manifest())
+    space.wait_for_pods(*ALL)
+    space.run_all()
+    space.wait_for("Running")
+    space.end("mnist-chief-0", 0, json.dumps(DONE))
+    space.wait_for("Finished")
+    eventually(lambda: "Succeeded" in dict(space.events()), "the last event")
+
+    story = [reason for reason, _ in space.events()]
+    assert story == ["Created", "PodsReady", "Running", "ChiefSucceeded", "Succeeded"]
+    notes = dict(space.events())
+    assert notes["Created"] == "created 4 pods and the service"
+    assert "3000 steps" in notes["ChiefSucceeded"]
+    assert "created 4 pods" in space.kubectl("describe", "tftj", "mnist")
+
+
+def test_the_evaluator_gets_its_grace_while_the_servers_go(space: Namespace) -> None:
+    space.apply(manifest(evaluator={}, checkpoint=CHECKPOINT))
+    space.wait_for_pods(*ALL, "mnist-evaluator-0")
+    space.run_all()
+    space.wait_for("Running")
+    space.end("mnist-chief-0", 0, json.dumps(DONE))
+
+    space.wait_for_pods("mnist-chief-0", "mnist-evaluator-0")
+    assert space.status()["state"] == "Evaluating"
+    assert space.condition("Finished")["status"] == "False"
+
+    last = {**DONE, "role": "evaluator", "metrics": {"accuracy": 0.9642, "loss": 0.12}}
+    space.end("mnist-evaluator-0", 0, json.dumps(last))
+    space.wait_for("Succeeded")
+    evaluation = space.status()["evaluation"]
+    assert evaluation["final"] is True
+    assert {"name": "accuracy", "value": "0.9642"} in evaluation["metrics"]
+
+
+def test_an_evaluator_that_does_not_finish_is_told_of(space: Namespace) -> None:
+    space.apply(
+        manifest(evaluator={}, checkpoint=CHECKPOINT, runPolicy={"evaluatorGraceSeconds": 1})
+    )
+    space.wait_for_pods(*ALL, "mnist-evaluator-0")
+    space.run_all()
+    space.wait_for("Running")
+    space.end("mnist-chief-0", 0, json.dumps(DONE))
+
+    succeeded = space.wait_for("Succeeded")
+    assert succeeded["reason"] == "NotEvaluated"
+    assert "did not finish within 1 s" in succeeded["message"]
+
+
+def test_a_failed_chief_is_recreated_until_the_backoff_limit(space: Namespace) -> None:
+    space.apply(manifest(runPolicy={"backoffLimit": 1}))
+    space.wait_for_pods(*ALL)
+    space.run_all()
+    space.wait_for("Running")
+    first = space.pods()["mnist-chief-0"]["metadata"]["uid"]
+
+    space.end("mnist-chief-0", 75, "a parameter server was lost")
+    eventually(
+        lambda: space.pods().get("mnist-chief-0", {"metadata": {"uid": first}})["metadata"]["uid"]
+        != first,
+        "a new chief",
+    )
+    assert space.pods()["mnist-chief-0"]["metadata"]["labels"]["tftraining.dev/attempt"] == "1"
+    assert space.status()["restarts"] == 1
+    restarting = space.wait_for("Restarting")
+    assert restarting["reason"] == "ParameterServerLost"
+    failure = space.status()["lastFailure"]
+    assert (failure["role"], failure["exitCode"]) == ("chief", 75)
+    assert failure["message"] == "a parameter server was lost"
+
+    space.run("mnist-chief-0")
+    space.wait_for("Restarting", "False")
+    space.end("mnist-chief-0", 1, "Traceback\nValueError: bad shape")
+    failed = space.wait_for("Failed")
+    assert failed["reason"] == "BackoffLimitExceeded"
+    assert "ValueError: bad shape" in failed["message"]
+    assert space.condition("Succeeded")["status"] == "False"
+    assert space.status()["restarts"] == 1
+
+
+def test_a_permanent_exit_code_fails_the_job_at_once(space: Namespace) -> None:
+    space.apply(manifest())
+    space.wait_for_pods(*ALL)
+    space.end("mnist-chief-0", 64, "--task: no module named examples.mnst")
+
+    failed = space.wait_for("Failed")
+    assert failed["reason"] == "PermanentFailure"
+    assert "examples.mnst" in failed["message"]
+    assert space.status()["restarts"] == 0
+
+
+def test_a_failed_worker_is_replaced_and_the_job_goes_on(space: Namespace) -> None:
+    space.apply(manifest())
+    before = space.wait_for_pods(*ALL)
+    space.run_all()
+    space.wait_for("Running")
+    chief = before["mnist-chief-0"]["metadata"]["uid"]
+
+    space.delete_pod("mnist-worker-1")
+    eventually(
+        lambda: space.pods().get("mnist-worker-1", before["mnist-worker-1"])["metadata"]["uid"]
+        != before["mnist-worker-1"]["metadata"]["uid"],
+        "a new worker-1",
+    )
+    assert space.condition("Running")["status"] == "True"
+    assert space.pods()["mnist-chief-0"]["metadata"]["uid"] == chief
+    assert space.status()["restarts"] == 0
+
+
+def test_suspend_takes_the_pods_and_resume_brings_them_back(space: Namespace) -> None:
+    space.apply(manifest())
+    space.wait_for_pods(*ALL)
+    space.kubectl(
+        "patch", "tftj", "mnist", "--type=merge", "-p", '{"spec":{"runPolicy":{"suspend":true}}}'
+    )
+    space.wait_for("Suspended")
+    space.wait_for_pods()
+    assert space.status()["state"] == "Suspended"
+
+    space.kubectl(
+        "patch", "tftj", "mnist", "--type=merge", "-p", '{"spec":{"runPolicy":{"suspend":false}}}'
+    )
+    space.wait_for_pods(*ALL)
+    space.wait_for("Suspended", "False")
+
+
+def test_scale_adds_and_removes_workers_and_the_chief_follows(space: Namespace) -> None:
+    space.apply(manifest())
+    before = space.wait_for_pods(*ALL)
+    space.run_all()
+    space.wait_for("Running")
+
+    space.kubectl("scale", "tftj/mnist", "--replicas=3")
+    pods = space.wait_for_pods(*ALL, "mnist-worker-2")
+    eventually(
+        lambda: '"mnist-worker-2' in json.dumps(space.pods().get("mnist-chief-0", {}))
+        or "mnist-worker-2." in json.dumps(space.pods().get("mnist-chief-0", {})),
+        "the new chief knows worker-2",
+    )
+    for server in ("mnist-ps-0", "mnist-worker-0", "mnist-worker-1"):
+        assert pods[server]["metadata"]["uid"] == before[server]["metadata"]["uid"]
+    assert space.status()["restarts"] == 0
+
+    space.kubectl("scale", "tftj/mnist", "--replicas=1")
+    space.wait_for_pods("mnist-chief-0", "mnist-ps-0", "mnist-worker-0")
+
+
+def test_the_active_deadline_ends_the_job(space: Namespace) -> None:
+    space.apply(manifest(runPolicy={"activeDeadlineSeconds": 2}))
+    space.wait_for_pods(*ALL)
+
+    failed = space.wait_for("Failed")
+    assert failed["reason"] == "DeadlineExceeded"
+    assert "2 s" in failed["message"]
+    space.wait_for_pods()
+
+
+def test_a_finished_job_is_deleted_after_its_time_to_live(space: Namespace) -> None:
+    space.apply(manifest(runPolicy={"ttlSecondsAfterFinished": 1}))
+    space.wait_for_pods(*ALL)
+    space.run_all()
+    space.end("mnist-chief-0", 0, json.dumps(DONE))
+
+    eventually(lambda: space.job().get("code") == 404, "the job is deleted")
+
+
+def test_a_job_managed_by_somebody_else_is_left_alone(space: Namespace) -> None:
+    space.apply(manifest("theirs", runPolicy={"managedBy": "example.com/queue"}))
+    space.apply(manifest("ours"))
+    space.wait_for("Accepted", name="ours")
+
+    assert space.status("theirs") == {}
+    assert not [name for name in space.pods() if name.startswith("theirs")]
