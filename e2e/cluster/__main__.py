@@ -13,8 +13,8 @@ from rich.status import Status
 from rich.table import Table
 
 from e2e.cluster import check as checks
-from e2e.cluster import engine, images, kind
-from e2e.cluster.binaries import SOURCES, binary
+from e2e.cluster import engine, images
+from e2e.cluster.binaries import SOURCES, binary, version
 from e2e.cluster.cache import cache_dir
 from e2e.cluster.cluster import NAME, Cluster, down, up
 from e2e.cluster.machine import look
@@ -99,7 +99,7 @@ def images_command(name: Name = NAME) -> None:
     """Build the project's images and load them into the cluster."""
     with _telling() as say:
         cluster = up(name, say=say)
-        for image in images.build_images(cluster, say=say):
+        for image in images.build_images(say=say):
             say(f"loading {image}")
             cluster.load(image)
 
@@ -129,7 +129,7 @@ def doctor() -> None:
         "cgroups": "v1" if machine.cgroup_v1 else "v2",
         "CAP_SYS_RESOURCE": machine.sys_resource,
         "cache": cache_dir(),
-        "kind": kind.version("kind", "sigs.k8s.io/kind"),
+        "kind": version("kind", "sigs.k8s.io/kind"),
     }.items():
         shown = {True: "yes", False: "no"}.get(found, found) if isinstance(found, bool) else found
         table.add_row(what, str(shown))

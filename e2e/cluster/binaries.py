@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from e2e.cluster.cache import cache_dir, digest, kept
-from e2e.cluster.shell import ClusterError, Say, run, silent
+from e2e.cluster.shell import ClusterError, Say, run, silent, succeeds
 
 TOOLS_DIR = Path(__file__).parent / "tools"
 
@@ -84,13 +84,22 @@ SOURCES: dict[str, Source] = {
     "pause": Source("pause", "."),
     "probe": Source("probe", "."),
     "kubeconform": Source(
-        "kubeconform", "github.com/yannh/kubeconform/cmd/kubeconform", "github.com/yannh/kubeconform"
+        "kubeconform",
+        "github.com/yannh/kubeconform/cmd/kubeconform",
+        "github.com/yannh/kubeconform",
     ),
     "actionlint": Source(
         "actionlint", "github.com/rhysd/actionlint/cmd/actionlint", "github.com/rhysd/actionlint"
     ),
 }
 """Every program by name, in the order in which others wait for them."""
+
+
+_VERSION_COMMANDS = {
+    "kind": ("version",),
+    "kubectl": ("version", "--client"),
+    "helm": ("version",),
+}
 
 
 def binary(name: str, say: Say = silent) -> Path:
@@ -112,6 +121,18 @@ def binary(name: str, say: Say = silent) -> Path:
     path = kept("binaries", name, key, build) / name
     _show(path)
     return path
+
+
+def program(name: str, say: Say = silent) -> Path:
+    """Return a client's path: the machine's own where its minor version is ours, else as binary."""
+    asked = _VERSION_COMMANDS.get(name)
+    found = shutil.which(name) if asked else None
+    if found and asked:
+        source = SOURCES[name]
+        minor = version(source.family, source.module).rpartition(".")[0]
+        if succeeds([found, *asked]) and f"{minor}." in run([found, *asked]):
+            return Path(found)
+    return binary(name, say)
 
 
 def binaries(*names: str, say: Say = silent) -> dict[str, Path]:
@@ -155,7 +176,7 @@ def _flags(source: Source, folder: Path) -> list[str]:
 def _go_version() -> str:
     if shutil.which("go") is None:
         raise ClusterError(
-            "Go is not installed: install Go 1.26 or newer (or give the cluster to use in KUBECONFIG)"
+            "Go is not installed: install Go 1.26 or newer, or give a cluster in KUBECONFIG"
         )
     # Asked inside a family's folder, Go answers for the toolchain that its go.mod selects.
     return run(["go", "env", "GOVERSION", "GOARCH"], cwd=TOOLS_DIR / "pause")

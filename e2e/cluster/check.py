@@ -1,4 +1,4 @@
-"""Proves that a cluster does what pods need; nodes that are Ready and DNS that answers prove little.
+"""Proves that a cluster does what pods need; nodes that are Ready prove little.
 
 Kubernetes' own pods are up before a service rule that can't be loaded, or a volume that only root
 may write to, shows. So a fresh service, a fresh volume and a loaded image are tried.

@@ -13,11 +13,11 @@ from pathlib import Path
 
 from e2e.cluster import engine as engines
 from e2e.cluster import kind
-from e2e.cluster.binaries import binary, bin_dir
+from e2e.cluster.binaries import bin_dir, program
 from e2e.cluster.cache import cache_dir, locked
 from e2e.cluster.engine import Engine
 from e2e.cluster.node_image import node_image
-from e2e.cluster.shell import ClusterError, Say, run, silent, succeeds
+from e2e.cluster.shell import Argument, ClusterError, Say, run, silent, succeeds
 
 NAME = "tftraining"
 
@@ -43,13 +43,13 @@ class Cluster:
     def load(self, image: str) -> None:
         """Give the nodes an image that the engine has; a given cluster must have it already."""
         if self.engine is None:
-            self.say(f"{image}: the cluster of your KUBECONFIG has to have it or be able to pull it")
+            self.say(f"{image}: your cluster has to have it or be able to pull it")
         else:
             kind.load(self.engine, self.name, image)
 
     def tool(self, name: str) -> Path:
         """Return the path of kubectl, helm, kind or another program."""
-        return binary(name, self.say)
+        return program(name, self.say)
 
     def kubectl(self, *arguments: str | Path, text_in: str | None = None) -> str:
         """Run kubectl against the cluster."""
@@ -91,7 +91,7 @@ def up(name: str = NAME, *, say: Say = print, workers: int = 0) -> Cluster:
         folder.mkdir(parents=True, exist_ok=True)
         image = node_image(engine, say)
         say(f"creating the cluster {name}")
-        kind.create(engine, name, image, workers, folder, say)
+        kind.create(engine, name, image, workers=workers, folder=folder, say=say)
         _wait(cluster)
         _ready_file(name).write_text(image)
         return cluster
@@ -149,7 +149,7 @@ def _wait(cluster: Cluster) -> None:
 
 
 def _answers(cluster: Cluster) -> bool:
-    kubectl = [cluster.tool("kubectl"), "--kubeconfig", cluster.kubeconfig]
+    kubectl: list[Argument] = [cluster.tool("kubectl"), "--kubeconfig", cluster.kubeconfig]
     return succeeds([*kubectl, "get", "--raw", "/readyz", "--request-timeout=5s"])
 
 

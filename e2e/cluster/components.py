@@ -1,4 +1,4 @@
-"""Makes the images of a cluster's own pods out of static programs, under the names kubeadm wants."""
+"""Makes the images of a cluster's own pods, out of programs and under the names kubeadm wants."""
 
 import re
 import shutil
@@ -84,9 +84,6 @@ def _add_packet_filters(content: Path, root: Path) -> None:
     _copy_libraries(content, root, plugins)
     for name in ("etc", "run", "tmp"):
         (content / name).mkdir(exist_ok=True)
-    shutil.copy2(root / "etc/protocols", content / "etc") if (
-        root / "etc/protocols"
-    ).exists() else None
     _prove_plugins(content)
 
 

@@ -1,14 +1,13 @@
 """Drives kind: writes its configuration, makes and deletes clusters, loads images into them."""
 
-import shutil
 from pathlib import Path
 
 import yaml
 
-from e2e.cluster.binaries import binary, version
+from e2e.cluster.binaries import program
 from e2e.cluster.engine import Engine
 from e2e.cluster.machine import Machine
-from e2e.cluster.shell import Say, run, silent, succeeds
+from e2e.cluster.shell import Argument, ClusterError, Say, run
 
 # Of the range reserved for benchmarks, beside those of the engine's bridges.
 POD_SUBNET = "198.19.128.0/18"
@@ -46,22 +45,22 @@ def config(name: str, workers: int, machine: Machine) -> str:
     return yaml.safe_dump(content, sort_keys=False)
 
 
-def program(say: Say = silent) -> Path:
-    """Return kind: the one on PATH where it is of our version, else our own."""
-    found = shutil.which("kind")
-    wanted = version("kind", "sigs.k8s.io/kind")
-    if found and succeeds([found, "version"]) and wanted in run([found, "version"]):
-        return Path(found)
-    return binary("kind", say)
-
-
-def create(engine: Engine, name: str, image: str, workers: int, folder: Path, say: Say) -> Path:
+def create(engine: Engine, name: str, image: str, *, workers: int, folder: Path, say: Say) -> Path:
     """Make a cluster whose nodes run, and return its kubeconfig; it lies in the folder."""
     kubeconfig, settings = folder / "kubeconfig", folder / "kind.yaml"
     settings.write_text(config(name, workers, engine.machine))
-    command = ["create", "cluster", "--name", name, "--image", image, "--config", settings]
+    command: list[Argument] = [
+        "create",
+        "cluster",
+        "--name",
+        name,
+        "--image",
+        image,
+        "--config",
+        settings,
+    ]
     run(
-        [program(say), *command, "--kubeconfig", kubeconfig, "--wait", "180s", "--retain"],
+        [program("kind", say), *command, "--kubeconfig", kubeconfig, "--wait", "180s", "--retain"],
         env=engine.env,
     )
     return kubeconfig
@@ -70,7 +69,15 @@ def create(engine: Engine, name: str, image: str, workers: int, folder: Path, sa
 def delete(engine: Engine, name: str, folder: Path) -> None:
     """Delete a cluster, or what there is of one."""
     run(
-        [program(), "delete", "cluster", "--name", name, "--kubeconfig", folder / "kubeconfig"],
+        [
+            program("kind"),
+            "delete",
+            "cluster",
+            "--name",
+            name,
+            "--kubeconfig",
+            folder / "kubeconfig",
+        ],
         env=engine.env,
     )
 
@@ -90,8 +97,15 @@ def load(engine: Engine, name: str, image: str) -> None:
     wanted = engine.docker("image", "inspect", "--format", "{{.Id}}", image).strip()
     own = f"label={_LABEL}={name}"
     for node in engine.docker("ps", "--filter", own, "--format", "{{.Names}}").split():
-        known = ["exec", node, "crictl", "images", "--quiet", "--no-trunc"]
-        if wanted not in engine.docker(*known).split():
+        if wanted != _id_on(engine, node, image):
             take = ["exec", "--interactive", node, "ctr", "--namespace", "k8s.io"]
             # --local unpacks as it goes, which the transfer service does in a second pass.
             engine.pipe(["save", image], [*take, "images", "import", "--local", "-"])
+
+
+def _id_on(engine: Engine, node: str, image: str) -> str:
+    inspect = ["crictl", "inspecti", "--output", "go-template", "--template", "{{.status.id}}"]
+    try:
+        return engine.docker("exec", node, *inspect, image).strip()
+    except ClusterError:
+        return ""

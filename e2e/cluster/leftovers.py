@@ -10,11 +10,19 @@ import re
 import shlex
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 from e2e.cluster.debian import Toolbox
 from e2e.cluster.shell import ClusterError, run
 
-_PATHS = ("/etc/docker", "/lib/modules", "/var/lib/docker", "/run/docker", "/run/containerd", "/opt/containerd")
+_PATHS = (
+    "/etc/docker",
+    "/lib/modules",
+    "/var/lib/docker",
+    "/run/docker",
+    "/run/containerd",
+    "/opt/containerd",
+)
 _CGROUPS = ("docker", "kubelet", "kubelet.slice", "system.slice/docker*")
 _FORWARD = Path("/proc/sys/net/ipv4/ip_forward")
 _COUNTERS = re.compile(r" ?\[[0-9:]+\]")
@@ -41,8 +49,9 @@ class Picture:
     @classmethod
     def load(cls, path: Path) -> "Picture":
         """Read back a picture."""
-        fields = json.loads(path.read_text())
-        return cls(**{k: v if isinstance(v, str) else tuple(v) for k, v in fields.items()})
+        fields: dict[str, Any] = json.loads(path.read_text())
+        lists = {name: tuple(value) for name, value in fields.items() if isinstance(value, list)}
+        return cls(**{**fields, **lists})
 
 
 def take(tools: Toolbox, *folders: Path) -> Picture:

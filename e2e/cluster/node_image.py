@@ -1,4 +1,4 @@
-"""Names the image of a cluster's nodes: kind's public one, else one made here, kept by the engine."""
+"""Names the image of a cluster's nodes: kind's public one, else one made here."""
 
 import contextlib
 import shutil
@@ -12,7 +12,7 @@ from e2e.cluster import components, node_root
 from e2e.cluster.binaries import TOOLS_DIR, binary
 from e2e.cluster.cache import cache_dir, digest, locked
 from e2e.cluster.engine import Engine
-from e2e.cluster.shell import ClusterError, Say, run
+from e2e.cluster.shell import Argument, ClusterError, Say, run
 
 # The default of the kind release in tools/kind, by its digest so that it is the same every time.
 PUBLIC = (
@@ -90,7 +90,13 @@ def _preload(root: Path, work: Path, archives: list[Path], say: Say) -> None:
     template = (node_root.NODE_DIR / "preload.toml").read_text()
     config = work / "preload.toml"
     config.write_text(template.replace("@ROOT@", str(store)).replace("@STATE@", str(state)))
-    ctr = [binary("ctr", say), "--address", state / "socket", "--namespace", "k8s.io"]
+    ctr: list[Argument] = [
+        binary("ctr", say),
+        "--address",
+        state / "socket",
+        "--namespace",
+        "k8s.io",
+    ]
     with _containerd(config, work / "log", say) as containerd:
         _wait(state / "socket", containerd)
         for archive in archives:
@@ -101,7 +107,7 @@ def _preload(root: Path, work: Path, archives: list[Path], say: Say) -> None:
 @contextmanager
 def _containerd(config: Path, log: Path, say: Say) -> Iterator[subprocess.Popen[bytes]]:
     # Mounts of its own vanish with it, even if it is killed.
-    command = ["unshare", "--mount", binary("containerd", say), "--config", config]
+    command: list[Argument] = ["unshare", "--mount", binary("containerd", say), "--config", config]
     with log.open("wb") as output:
         process = subprocess.Popen(command, stdout=output, stderr=output)
         try:

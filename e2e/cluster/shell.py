@@ -40,7 +40,7 @@ def run(
             cwd=cwd,
             input=text_in.encode() if text_in is not None else None,
             # The default of inheriting stdin would let a program eat the user's keystrokes.
-            **({} if text_in is not None else {"stdin": file_in or subprocess.DEVNULL}),
+            stdin=None if text_in is not None else file_in or subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             timeout=timeout,

@@ -1,0 +1,29 @@
+"""Programs: every one is locked by a go.mod that names its version."""
+
+import pytest
+
+from e2e.cluster.binaries import SOURCES, TOOLS_DIR, binary, version
+from e2e.cluster.shell import ClusterError
+from e2e.cluster.wheels import platforms
+
+
+@pytest.mark.parametrize("name", SOURCES)
+def test_every_program_is_locked(name: str) -> None:
+    source = SOURCES[name]
+
+    assert (TOOLS_DIR / source.family / "go.mod").is_file()
+    if source.module:
+        assert (TOOLS_DIR / source.family / "go.sum").is_file()
+        assert version(source.family, source.module).startswith("v")
+
+
+def test_an_unknown_program_is_refused_with_the_names_of_those_there_are() -> None:
+    with pytest.raises(ClusterError, match="kubectl"):
+        binary("kubecuttle")
+
+
+def test_wheels_are_taken_for_the_newest_c_library_first() -> None:
+    tags = platforms("amd64")
+
+    assert tags[0] == "manylinux_2_36_x86_64"
+    assert tags[-1] == "linux_x86_64"

@@ -1,0 +1,79 @@
+"""The cache: names follow contents, and what was half made is never found."""
+
+from pathlib import Path
+
+import pytest
+
+from e2e.cluster.cache import cache_dir, digest, kept
+
+
+@pytest.fixture(autouse=True)
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("TFTRAINING_CACHE", str(tmp_path / "cache"))
+    return tmp_path / "cache"
+
+
+def test_the_cache_is_where_the_user_says(cache: Path) -> None:
+    assert cache_dir() == cache
+
+
+def test_without_a_word_of_the_user_it_is_in_the_xdg_cache(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("TFTRAINING_CACHE")
+    monkeypatch.setenv("XDG_CACHE_HOME", "/xdg")
+
+    assert cache_dir() == Path("/xdg/tftraining")
+
+
+def test_parts_do_not_run_into_each_other() -> None:
+    assert digest("ab", "c") != digest("a", "bc")
+
+
+def test_a_folder_s_digest_changes_with_a_name_a_mode_or_a_content(tmp_path: Path) -> None:
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    file = folder / "one"
+    file.write_text("content")
+    seen = {digest(folder)}
+
+    file.chmod(0o755)
+    seen.add(digest(folder))
+    file.write_text("changed")
+    seen.add(digest(folder))
+    file.rename(folder / "two")
+    seen.add(digest(folder))
+
+    assert len(seen) == 4
+
+
+def test_compiled_python_does_not_count(tmp_path: Path) -> None:
+    (tmp_path / "folder" / "__pycache__").mkdir(parents=True)
+    before = digest(tmp_path / "folder")
+    (tmp_path / "folder" / "__pycache__" / "a.pyc").write_text("compiled")
+
+    assert digest(tmp_path / "folder") == before
+
+
+def test_what_is_kept_is_made_once() -> None:
+    calls: list[Path] = []
+
+    def make(place: Path) -> None:
+        calls.append(place)
+        (place / "file").write_text("made")
+
+    first, second = kept("kind", "name", "key", make), kept("kind", "name", "key", make)
+
+    assert first == second
+    assert (first / "file").read_text() == "made"
+    assert len(calls) == 1
+
+
+def test_what_failed_half_way_is_made_anew() -> None:
+    def fail(place: Path) -> None:
+        (place / "half").write_text("")
+        raise RuntimeError
+
+    with pytest.raises(RuntimeError):
+        kept("kind", "name", "key", fail)
+    made = kept("kind", "name", "key", lambda place: (place / "whole").touch())
+
+    assert [path.name for path in made.iterdir()] == ["whole"]

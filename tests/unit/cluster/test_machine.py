@@ -1,0 +1,39 @@
+"""What is read off the machine."""
+
+import pytest
+
+from e2e.cluster.machine import Machine, debian_release, has_capability
+
+
+@pytest.mark.parametrize(
+    ("text", "release"),
+    [
+        pytest.param('ID=debian\nVERSION_CODENAME="bookworm"\n', "bookworm", id="Debian"),
+        pytest.param("ID=ubuntu\nVERSION_CODENAME=noble\n", "", id="a derivative"),
+        pytest.param("", "", id="no such file"),
+    ],
+)
+def test_only_debian_counts_as_debian(text: str, release: str) -> None:
+    assert debian_release(text) == release
+
+
+@pytest.mark.parametrize(
+    ("status", "there"),
+    [
+        pytest.param("CapBnd:\t000001ffffffffff\n", True, id="all capabilities"),
+        pytest.param("CapBnd:\t000001fffeffffff\n", False, id="all but this one"),
+        pytest.param("Name:\tinit\n", True, id="a kernel that does not say"),
+    ],
+)
+def test_a_capability_is_read_from_the_bounding_set(status: str, there: bool) -> None:  # noqa: FBT001
+    assert has_capability(status, 24) is there
+
+
+def test_what_is_lacking_for_an_engine_is_said_in_one_line() -> None:
+    nobody = Machine(
+        root=False, debian="", cgroup_v1=False, sys_resource=True, architecture="amd64"
+    )
+
+    assert "root and Debian" in nobody.why_no_engine
+    assert "KUBECONFIG" in nobody.why_no_engine
+    assert "\n" not in nobody.why_no_engine
