@@ -63,7 +63,7 @@ class Namespace:
     ) -> _Object:
         """Wait for a condition and return it."""
         return eventually(
-            lambda: (c := self.condition(kind, name)).get("status") == value and c or None,
+            lambda: c if (c := self.condition(kind, name)).get("status") == value else None,
             f"{kind}={value}, status {json.dumps(self.status(name))[:1500]}",
             seconds,
         )

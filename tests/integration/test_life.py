@@ -15,7 +15,7 @@ DONE = {
     "totalSteps": 3000,
     "stepsPerSecond": 40.2,
     "metrics": {"loss": 0.0891, "accuracy": 0.9731},
-    "lastCheckpoint": {"step": 3000, "path": "/checkpoints/ckpt-3000", "time": "2026-01-02T03:05:05Z"},
+    "lastCheckpoint": {"step": 3000, "path": "/c/ckpt-3000", "time": "2026-01-02T03:05:05Z"},
 }
 
 
@@ -120,8 +120,10 @@ def test_a_failed_chief_is_recreated_until_the_backoff_limit(space: Namespace) -
 
     space.end("mnist-chief-0", 75, "a parameter server was lost")
     eventually(
-        lambda: space.pods().get("mnist-chief-0", {"metadata": {"uid": first}})["metadata"]["uid"]
-        != first,
+        lambda: (
+            space.pods().get("mnist-chief-0", {"metadata": {"uid": first}})["metadata"]["uid"]
+            != first
+        ),
         "a new chief",
     )
     assert space.pods()["mnist-chief-0"]["metadata"]["labels"]["tftraining.dev/attempt"] == "1"
@@ -162,8 +164,10 @@ def test_a_failed_worker_is_replaced_and_the_job_goes_on(space: Namespace) -> No
 
     space.delete_pod("mnist-worker-1")
     eventually(
-        lambda: space.pods().get("mnist-worker-1", before["mnist-worker-1"])["metadata"]["uid"]
-        != before["mnist-worker-1"]["metadata"]["uid"],
+        lambda: (
+            space.pods().get("mnist-worker-1", before["mnist-worker-1"])["metadata"]["uid"]
+            != before["mnist-worker-1"]["metadata"]["uid"]
+        ),
         "a new worker-1",
     )
     assert space.condition("Running")["status"] == "True"
@@ -197,8 +201,7 @@ def test_scale_adds_and_removes_workers_and_the_chief_follows(space: Namespace) 
     space.kubectl("scale", "tftj/mnist", "--replicas=3")
     pods = space.wait_for_pods(*ALL, "mnist-worker-2")
     eventually(
-        lambda: '"mnist-worker-2' in json.dumps(space.pods().get("mnist-chief-0", {}))
-        or "mnist-worker-2." in json.dumps(space.pods().get("mnist-chief-0", {})),
+        lambda: "mnist-worker-2." in json.dumps(space.pods().get("mnist-chief-0", {})),
         "the new chief knows worker-2",
     )
     for server in ("mnist-ps-0", "mnist-worker-0", "mnist-worker-1"):

@@ -1,0 +1,62 @@
+"""`make lint`: style, types, layers, generated files, chart and workflow; runs all, then says."""
+
+import subprocess
+import sys
+import time
+from collections.abc import Mapping
+from pathlib import Path
+
+from rich.console import Console
+
+from e2e.cluster.binaries import binary
+from e2e.cluster.shell import ClusterError
+
+ROOT = Path(__file__).parents[1]
+BIN = ROOT / ".venv/bin"
+CHART = "charts/tftraining-operator"
+
+console = Console(highlight=False)
+
+
+def checks() -> Mapping[str, list[str]]:
+    """Return every check's command by its name."""
+    helm, actionlint = str(binary("helm")), str(binary("actionlint"))
+    return {
+        "ruff check": [f"{BIN}/ruff", "check", "."],
+        "ruff format": [f"{BIN}/ruff", "format", "--check", "."],
+        "mypy, operator and tools": [f"{BIN}/mypy"],
+        "mypy, trainer": [
+            *(f"{BIN}/mypy", "--config-file", "trainer_image/mypy.ini"),
+            *("--python-executable", ".venv-trainer/bin/python"),
+        ],
+        "import-linter": [f"{BIN}/lint-imports"],
+        "generated files": [sys.executable, "-m", "tftraining_operator.api.crd", "--check", "."],
+        "helm lint": [helm, "lint", "--strict", CHART],
+        "yamllint": [f"{BIN}/yamllint", "--strict", "examples", ".github"],
+        "actionlint": [actionlint],
+    }
+
+
+def main() -> int:
+    """Run every check; return the exit code."""
+    failed = []
+    try:
+        wanted = checks()
+    except ClusterError as error:
+        console.print(f"[red]{error}[/]")
+        return 1
+    for name, command in wanted.items():
+        began = time.monotonic()
+        done = subprocess.run(command, cwd=ROOT, check=False, capture_output=True, text=True)
+        good = done.returncode == 0
+        mark = "[green]ok[/]" if good else "[red]failed[/]"
+        console.print(f"{mark:16} {name} [dim]({time.monotonic() - began:.1f} s)[/]")
+        if not good:
+            failed.append(name)
+            sys.stdout.write(done.stdout + done.stderr)
+    console.print(f"{len(wanted) - len(failed)} checks passed, {len(failed)} failed")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

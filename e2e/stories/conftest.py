@@ -1,0 +1,49 @@
+"""One cluster and one operator for all stories; a namespace for each."""
+
+import secrets
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from e2e.cluster import Cluster, ClusterError, obtain
+from e2e.cluster.binaries import binary
+from e2e.demo import say
+from e2e.install import installed, make_namespace
+from e2e.stories.space import Space
+
+
+@pytest.fixture(scope="session")
+def cluster(request: pytest.FixtureRequest) -> Iterator[Cluster]:
+    """A cluster with this checkout's operator in it; what we brought up goes again at the end."""
+    capture = request.config.pluginmanager.getplugin("capturemanager")
+    name = "tftraining-e2e"
+
+    def tell(line: str) -> None:
+        with capture.global_and_fixture_disabled():
+            say(line)
+
+    try:
+        found = obtain(name, say=tell)
+        with found as ready, installed(ready, tell):
+            yield ready
+    except ClusterError as error:
+        # A cluster that this machine cannot have is skipped by name; one that breaks is an error.
+        if "install" in str(error) and "KUBECONFIG" in str(error):
+            pytest.skip(f"no cluster can be had here: {error}")
+        raise
+
+
+@pytest.fixture
+def space(cluster: Cluster) -> Iterator[Space]:
+    """A namespace of the test's own, deleted with all that is in it."""
+    name = f"story-{secrets.token_hex(3)}"
+    make_namespace(cluster, name)
+    yield Space(cluster, name)
+    cluster.kubectl("delete", "namespace", name, "--wait=false")
+
+
+@pytest.fixture(scope="session")
+def kubectl_path() -> Path:
+    """The kubectl program."""
+    return binary("kubectl")

@@ -1,0 +1,122 @@
+"""What a user does in a namespace of a real cluster."""
+
+import json
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+import yaml
+
+from e2e.cluster import Cluster
+from e2e.install import ROOT
+
+_Object = dict[str, Any]
+_T = TypeVar("_T")
+
+CLAIM = """\
+apiVersion: v1
+kind: PersistentVolumeClaim
+metadata: {name: mnist}
+spec: {accessModes: [ReadWriteOnce], resources: {requests: {storage: 1Gi}}}
+"""
+
+
+def eventually(look: Callable[[], _T | None], what: str, seconds: float) -> _T:
+    """Return the first truthy result of `look`; fail by name after `seconds`."""
+    deadline = time.monotonic() + seconds
+    while True:
+        if found := look():
+            return found
+        if time.monotonic() > deadline:
+            raise AssertionError(f"not within {seconds} s: {what}")
+        time.sleep(0.2)
+
+
+def example(name: str) -> list[_Object]:
+    """Read an example's objects."""
+    return [o for o in yaml.safe_load_all((ROOT / "examples" / name).read_text()) if o]
+
+
+def job(name: str = "mnist", *arguments: str, **spec: Any) -> _Object:  # noqa: ANN401 - YAML
+    """Return a job without checkpoint or evaluator; keywords replace fields of its spec."""
+    container = {
+        "name": "tensorflow",
+        "args": ["--task=tftrainer.examples.mnist", *arguments],
+        "resources": {"requests": {"cpu": "50m", "memory": "300Mi"}},
+    }
+    return {
+        "apiVersion": "tftraining.dev/v1alpha1",
+        "kind": "TFTrainingJob",
+        "metadata": {"name": name},
+        "spec": {
+            "template": {"spec": {"containers": [container]}},
+            "worker": {"replicas": 1},
+            "ps": {},
+            **spec,
+        },
+    }
+
+
+@dataclass(frozen=True, slots=True)
+class Space:
+    """One namespace."""
+
+    cluster: Cluster
+    name: str
+
+    def kubectl(self, *arguments: str | Path, text_in: str | None = None) -> str:
+        """Run kubectl in the namespace. Raises ClusterError with what it said."""
+        return self.cluster.kubectl("-n", self.name, *arguments, text_in=text_in)
+
+    def apply(self, *objects: _Object) -> None:
+        """Apply objects as a user does."""
+        self.kubectl("apply", "-f", "-", text_in=yaml.safe_dump_all(objects))
+
+    def read(self, what: str) -> _Object:
+        """Read one object or a list."""
+        found: _Object = json.loads(self.kubectl("get", what, "-o", "json"))
+        return found
+
+    def status(self, name: str = "mnist") -> _Object:
+        """Read a job's status."""
+        found: _Object = self.read(f"tftj/{name}").get("status") or {}
+        return found
+
+    def condition(self, kind: str, name: str = "mnist") -> _Object:
+        """Read one condition, {} if it is not there."""
+        conditions = self.status(name).get("conditions") or []
+        return next((c for c in conditions if c["type"] == kind), {})
+
+    def wait_for(
+        self, kind: str, value: str = "True", name: str = "mnist", seconds: float = 240
+    ) -> _Object:
+        """Wait for a condition and return it."""
+        try:
+            return eventually(
+                lambda: c if (c := self.condition(kind, name)).get("status") == value else None,
+                f"{kind}={value}",
+                seconds,
+            )
+        except AssertionError as error:
+            raise AssertionError(f"{error}\n{self.story(name)}") from error
+
+    def pods(self) -> dict[str, str]:
+        """Read the pods' uids by name."""
+        return {
+            pod["metadata"]["name"]: pod["metadata"]["uid"] for pod in self.read("pods")["items"]
+        }
+
+    def story(self, name: str = "mnist") -> str:
+        """Tell all that is known of a job, for a failure's message."""
+        parts = [self.kubectl("describe", f"tftj/{name}")]
+        parts.append(self.kubectl("get", "pods", "-o", "wide"))
+        for pod in self.pods():
+            log = self.kubectl("logs", pod, "--tail=15", "--ignore-errors")
+            parts.append(f"--- {pod}\n{log}")
+        return "\n".join(parts)
+
+    def logs(self, pod: str) -> str:
+        """Read a pod's log."""
+        return self.kubectl("logs", pod)

@@ -1,0 +1,140 @@
+"""Every mistake ends in a message that names the field or the pod, and what to do."""
+
+import copy
+from typing import Any
+
+import pytest
+
+from e2e.cluster import ClusterError
+from e2e.stories.space import Space, eventually, job
+
+_Object = dict[str, Any]
+_SECONDS = 60
+
+
+def with_container(**fields: Any) -> _Object:  # noqa: ANN401 - YAML
+    """Return a job whose training container has these fields."""
+    made = copy.deepcopy(job())
+    made["spec"]["template"]["spec"]["containers"][0].update(fields)
+    return made
+
+
+@pytest.mark.parametrize(
+    ("made", "words"),
+    [
+        pytest.param(
+            job(worker={"replcas": 2}), ['unknown field "spec.worker.replcas"'], id="a typo"
+        ),
+        pytest.param(job(chief={"replicas": 2}), ["spec.chief", "must be 1"], id="two chiefs"),
+        pytest.param(job(ps={"replicas": 0}), ["spec.ps", "at least 1"], id="no ps"),
+        pytest.param(
+            job("a" * 60), ["metadata.name", "9 characters too long"], id="a name of 60 characters"
+        ),
+        pytest.param(
+            job(strategy="Parameter"), ["spec.strategy", "ParameterServer"], id="strategy"
+        ),
+    ],
+)
+def test_what_the_api_server_refuses(space: Space, made: _Object, words: list[str]) -> None:
+    with pytest.raises(ClusterError) as refused:
+        space.apply(made)
+
+    for word in words:
+        assert word in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("made", "condition", "reason", "words"),
+    [
+        pytest.param(
+            with_container(imag="x"),
+            *("Accepted", "InvalidTemplate"),
+            ["spec.containers[0].imag", "spec.template"],
+            id="a typo in the template",
+        ),
+        pytest.param(
+            with_container(env=[{"name": "TF_CONFIG", "value": "{}"}]),
+            *("Accepted", "InvalidTemplate"),
+            ["TF_CONFIG", "remove it"],
+            id="a variable that is the operator's",
+        ),
+        pytest.param(
+            with_container(image="no-such-image:1", securityContext={
+                "allowPrivilegeEscalation": False,
+                "capabilities": {"drop": ["ALL"]},
+                "runAsNonRoot": True,
+                "seccompProfile": {"type": "RuntimeDefault"},
+            }),
+            *("PodsReady", "ImagePullBackOff"),
+            ["mnist-", "no-such-image:1", "imagePullSecrets"],
+            id="an image that does not exist",
+        ),
+        pytest.param(
+            with_container(resources={"requests": {"cpu": "9999"}}),
+            *("PodsReady", "Unschedulable"),
+            ["mnist-", "Insufficient cpu"],
+            id="impossible resources",
+        ),
+        pytest.param(
+            with_container(image="any:1"),
+            *("PodsReady", "PodSecurity"),
+            ["mnist-", "violates PodSecurity"],
+            id="a pod that the namespace's security standard forbids",
+        ),
+        pytest.param(
+            job(checkpoint={"persistentVolumeClaim": {"claimName": "missing"}}),
+            *("PodsReady", "Unschedulable"),
+            ["mnist-chief-0", 'persistentvolumeclaim "missing" not found'],
+            id="a claim that does not exist",
+        ),
+    ],
+)  # fmt: skip
+def test_what_the_operator_tells(
+    space: Space, made: _Object, condition: str, reason: str, words: list[str]
+) -> None:
+    space.apply(made)
+    found = eventually(
+        lambda: c if (c := space.condition(condition)).get("reason") == reason else None,
+        f"{condition} with reason {reason}; it is {space.condition(condition)}",
+        _SECONDS,
+    )
+
+    assert found["status"] == "False"
+    for word in words:
+        assert word in found["message"]
+    assert space.status()["state"] == reason
+    assert reason in space.kubectl("describe", "tftj", "mnist").split("Events:")[1]
+
+
+def test_a_quota_that_is_used_up(space: Space) -> None:
+    space.kubectl("create", "quota", "few", "--hard=pods=1")
+    eventually(lambda: space.read("quota/few").get("status", {}).get("hard"), "the quota", 30)
+    space.apply(job())
+    found = eventually(
+        lambda: c if (c := space.condition("PodsReady")).get("reason") == "QuotaExceeded" else None,
+        "PodsReady with reason QuotaExceeded",
+        _SECONDS,
+    )
+    assert "exceeded quota: few" in found["message"]
+
+
+def test_a_wrong_task_fails_at_once_and_says_why(space: Space) -> None:
+    made = job()
+    made["spec"]["template"]["spec"]["containers"][0]["args"] = ["--task=tftrainer.examples.mnst"]
+    space.apply(made)
+
+    failed = space.wait_for("Failed", seconds=_SECONDS)
+    assert failed["reason"] == "PermanentFailure"
+    assert "tftrainer.examples.mnst" in failed["message"]
+    assert space.status()["lastFailure"]["exitCode"] == 64
+
+
+def test_a_job_that_cannot_start_ends_at_its_startup_deadline(space: Space) -> None:
+    made = with_container(resources={"requests": {"cpu": "9999"}})
+    made["spec"]["runPolicy"] = {"startupDeadlineSeconds": 5}
+    space.apply(made)
+
+    failed = space.wait_for("Failed", seconds=_SECONDS)
+    assert failed["reason"] == "StartupDeadlineExceeded"
+    assert "Insufficient cpu" in failed["message"]
+    eventually(lambda: not space.pods(), "its pods are gone", _SECONDS)

@@ -1,0 +1,45 @@
+"""A job that is deleted while it trains leaves nothing, whether the operator is there or not."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from e2e.cluster import Cluster
+from e2e.install import NAMESPACE, RELEASE
+from e2e.stories.space import Space, eventually, job
+
+GRACE_SECONDS = 30
+_DEPLOYMENT = f"deployment/{RELEASE}"
+
+
+@pytest.fixture
+def without_operator(cluster: Cluster) -> Iterator[object]:
+    """Yield a function that stops the operator; it is started again afterwards."""
+
+    def scale(replicas: int) -> None:
+        cluster.kubectl("-n", NAMESPACE, "scale", _DEPLOYMENT, f"--replicas={replicas}")
+        cluster.kubectl("-n", NAMESPACE, "rollout", "status", _DEPLOYMENT, "--timeout=120s")
+
+    yield lambda: scale(0)
+    scale(1)
+
+
+def nothing_is_left(space: Space) -> bool:
+    pods = space.pods()
+    services = space.kubectl("get", "services", "-o", "name").strip()
+    return not pods and not services
+
+
+def test_with_the_operator_running(space: Space) -> None:
+    space.apply(job("mnist", "--epochs=1000"))
+    space.wait_for("Running")
+    space.kubectl("delete", "tftj", "mnist", "--timeout=10s")
+    eventually(lambda: nothing_is_left(space), "no pod and no service", GRACE_SECONDS)
+
+
+def test_with_the_operator_stopped(space: Space, without_operator) -> None:  # noqa: ANN001
+    space.apply(job("mnist", "--epochs=1000"))
+    space.wait_for("Running")
+    without_operator()
+    space.kubectl("delete", "tftj", "mnist", "--timeout=10s")
+    eventually(lambda: nothing_is_left(space), "no pod and no service", GRACE_SECONDS)

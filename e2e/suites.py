@@ -1,0 +1,134 @@
+"""`make test`: runs the suites one after the other and ends with one summary of them all.
+
+What cannot run here is skipped by its tests, named in the summary and never counted as passed.
+Afterwards the machine must be as it was: what is left behind counts as a failure.
+"""
+
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from xml.etree import ElementTree as ET
+
+from rich.console import Console
+from rich.markup import escape
+
+from e2e.cluster import leftovers
+from e2e.cluster.cache import cache_dir
+from e2e.cluster.debian import toolbox
+from e2e.cluster.leftovers import Picture
+from e2e.cluster.machine import look
+
+ROOT = Path(__file__).parents[1]
+_PYTEST = [sys.executable, "-m", "pytest"]
+
+SUITES: dict[str, list[str]] = {
+    "unit": [*_PYTEST, "tests/unit"],
+    "integration": [*_PYTEST, "tests/contract", "tests/integration"],
+    "trainer": [
+        *(str(ROOT / ".venv-trainer/bin/python"), "-m", "pytest"),
+        *("-c", "tests/trainer/pytest.ini", "tests/trainer"),
+    ],
+    "e2e": [*_PYTEST, "e2e/stories"],
+}
+"""Each suite's command, in the order of their cost."""
+
+console = Console(highlight=False)
+
+
+@dataclass(slots=True)
+class Tally:
+    """What became of some tests."""
+
+    passed: int = 0
+    failed: list[str] = field(default_factory=list)
+    skipped: list[str] = field(default_factory=list)
+    """Name and reason of each."""
+
+    def add(self, other: "Tally") -> None:
+        """Add another tally to this one."""
+        self.passed += other.passed
+        self.failed += other.failed
+        self.skipped += other.skipped
+
+
+def main(wanted: Sequence[str]) -> int:
+    """Run suites, all when none is named; return the exit code."""
+    unknown = [name for name in wanted if name not in SUITES]
+    if unknown:
+        console.print(f"unknown suite {unknown[0]}: one of {', '.join(SUITES)}")
+        return 64
+    names = list(wanted) or list(SUITES)
+    before = _picture()
+    total = Tally()
+    for name in names:
+        console.rule(f"{name} tests")
+        began = time.monotonic()
+        total.add(_run(name))
+        console.print(f"[dim]{name}: {time.monotonic() - began:.0f} s[/]")
+    if before is not None:
+        total.add(_left_behind(before))
+    _summarise(total)
+    return 1 if total.failed else 0
+
+
+def tally(name: str, report: Path, code: int) -> Tally:
+    """Read what pytest wrote; a run that wrote nothing or ended oddly is a failure itself."""
+    found = Tally()
+    if report.exists():
+        for case in ET.parse(report).getroot().iter("testcase"):  # noqa: S314 - our own
+            test = f"{case.get('classname')}::{case.get('name')}"
+            skipped = case.find("skipped")
+            if case.find("failure") is not None or case.find("error") is not None:
+                found.failed.append(test)
+            elif skipped is not None:
+                found.skipped.append(f"{test}: {skipped.get('message')}")
+            else:
+                found.passed += 1
+    if code and not found.failed:
+        found.failed.append(f"{name}: the test runner ended with {code}")
+    return found
+
+
+def _run(name: str) -> Tally:
+    with tempfile.TemporaryDirectory() as folder:
+        report = Path(folder) / "report.xml"
+        done = subprocess.run([*SUITES[name], f"--junitxml={report}"], cwd=ROOT, check=False)
+        return tally(name, report, done.returncode)
+
+
+def _picture() -> Picture | None:
+    """Take a picture of what a cluster may leave; None where we never start an engine."""
+    if look().why_no_engine:
+        return None
+    return leftovers.take(toolbox(console.print), cache_dir())
+
+
+def _left_behind(before: Picture) -> Tally:
+    found = Tally()
+    after = _picture()
+    lines = leftovers.compare(before, after) if after is not None else []
+    if lines:
+        for line in lines:
+            console.print(f"[red]left behind[/] {escape(line)}")
+        found.failed.append("suites: the machine is as it was before")
+    else:
+        found.passed += 1
+    return found
+
+
+def _summarise(total: Tally) -> None:
+    console.rule("summary")
+    for skipped in total.skipped:
+        console.print(f"[yellow]SKIPPED, not passed:[/] {escape(skipped)}", soft_wrap=True)
+    for failed in total.failed:
+        console.print(f"[red]FAILED:[/] {escape(failed)}", soft_wrap=True)
+    counts = f"{total.passed} passed, {len(total.failed)} failed"
+    console.print(counts + (f", {len(total.skipped)} skipped" if total.skipped else ""))
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
