@@ -181,7 +181,10 @@ def _structural(given: Schema, defs: dict[str, Schema], path: str) -> Schema:
         elif key not in _DROPPED and (key, value) != ("additionalProperties", False):
             # Of a refused unknown field there is nothing to say: strict validation refuses it.
             raise ValueError(f"{path}: a CRD cannot say {key}: {value}")
-    return {} | {key: found[key] for key in _ORDER if key in found} | found
+    if not found.get("properties", True):
+        # The API server drops an empty map, and every `kubectl apply` would find it missing.
+        del found["properties"]
+    return {key: found[key] for key in _ORDER if key in found} | found
 
 
 _ORDER = ("description", "type", "default", "required", "properties")
