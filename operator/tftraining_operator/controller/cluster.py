@@ -37,13 +37,15 @@ class Cluster:
         self._api = api
 
     @classmethod
-    async def connect(cls) -> Self:
-        """Connect as the pod's service account, else as KUBECONFIG says."""
+    async def connect(cls, kubeconfig: str | None = None) -> Self:
+        """Connect as a kubeconfig says, else as the pod's service account, else as KUBECONFIG."""
         configuration = client.Configuration()
         try:
+            if kubeconfig is not None:
+                raise config.ConfigException
             config.load_incluster_config(client_configuration=configuration)
         except config.ConfigException:
-            await config.load_kube_config(client_configuration=configuration)
+            await config.load_kube_config(kubeconfig, client_configuration=configuration)
         configuration.connection_pool_maxsize = 64
         return cls(client.ApiClient(configuration=configuration))
 
