@@ -164,27 +164,33 @@ def _structural(given: Schema, defs: dict[str, Schema], path: str) -> Schema:
     found: Schema = {}
     for key, value in node.items():
         if key == "properties":
-            found[key] = {n: _structural(v, defs, f"{path}.{n}") for n, v in value.items()}
-            found[key] |= dict.fromkeys(sorted(_SEEN.get(node.get("title"), ())), _ANYTHING)
+            children = {n: _structural(v, defs, f"{path}.{n}") for n, v in value.items()}
+            children |= dict.fromkeys(sorted(_SEEN.get(node.get("title"), ())), _ANYTHING)
+            # An empty map the API server drops; every `kubectl apply` would find it missing.
+            found |= {key: children} if children else {}
         elif key == "items":
             found[key] = _structural(value, defs, f"{path}[]")
-        elif key == "additionalProperties" and value is True:
-            found["x-kubernetes-preserve-unknown-fields"] = True
         elif key == "additionalProperties" and isinstance(value, dict):
             found[key] = _structural(value, defs, f"{path}.*")
-        elif key == "default":
-            found |= _default(value, node)
-        elif key == "description":
-            found[key] = " ".join(value.split())
-        elif key in _KEPT or key.startswith("x-kubernetes-"):
-            found[key] = value
-        elif key not in _DROPPED and (key, value) != ("additionalProperties", False):
-            # Of a refused unknown field there is nothing to say: strict validation refuses it.
-            raise ValueError(f"{path}: a CRD cannot say {key}: {value}")
-    if not found.get("properties", True):
-        # The API server drops an empty map, and every `kubectl apply` would find it missing.
-        del found["properties"]
+        else:
+            found |= _word(key, value, node, path)
     return {key: found[key] for key in _ORDER if key in found} | found
+
+
+def _word(key: str, value: Any, node: Schema, path: str) -> Schema:  # noqa: ANN401
+    """Rewrite one word of a node that holds no other node."""
+    if (key, value) == ("additionalProperties", True):
+        return {"x-kubernetes-preserve-unknown-fields": True}
+    # Of a refused unknown field there is nothing to say: strict validation refuses it.
+    if key in _DROPPED or (key, value) == ("additionalProperties", False):
+        return {}
+    if key == "default":
+        return _default(value, node)
+    if key == "description":
+        return {key: " ".join(value.split())}
+    if key in _KEPT or key.startswith("x-kubernetes-"):
+        return {key: value}
+    raise ValueError(f"{path}: a CRD cannot say {key}: {value}")
 
 
 _ORDER = ("description", "type", "default", "required", "properties")
