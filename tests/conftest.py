@@ -17,7 +17,11 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).parents[1]
 
-_NEEDED: Mapping[str, tuple[str, ...]] = {"apiserver": PROGRAMS, "helm": ("helm",)}
+_NEEDED: Mapping[str, tuple[str, ...]] = {
+    "apiserver": PROGRAMS,
+    "own_apiserver": PROGRAMS,
+    "helm": ("helm",),
+}
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:
@@ -49,6 +53,13 @@ def program_or_skip(program: str) -> Path:
 @pytest.fixture(scope="session")
 def apiserver() -> Iterator[ApiServer]:
     """A kube-apiserver with its etcd, the same for all tests of the session."""
+    with running({program: program_or_skip(program) for program in PROGRAMS}) as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
+def own_apiserver() -> Iterator[ApiServer]:
+    """An API server for one module alone, which may do to it what others would notice."""
     with running({program: program_or_skip(program) for program in PROGRAMS}) as server:
         yield server
 
