@@ -50,7 +50,10 @@ def down_command(name: Name = NAME) -> None:
         rest = down(name, say=say)
     if rest:
         raise ClusterError("these could not be taken away:\n" + "\n".join(rest))
-    console.print("[green]nothing is left[/] (but the cache, which makes the next time quick)")
+    if engine.pid() is None:
+        console.print("[green]nothing is left[/] but the cache, which makes the next time quick")
+    else:
+        console.print("[green]deleted[/]; the engine stays for its other clusters")
 
 
 @app.command()

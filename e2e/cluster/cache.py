@@ -59,6 +59,18 @@ def locked(path: Path) -> Iterator[None]:
         yield
 
 
+@contextmanager
+def scratch(name: str) -> Iterator[Path]:
+    """Lend an empty folder, to be asked for under a lock; what a killed run left in it goes."""
+    folder = cache_dir() / "scratch" / name
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
 def kept(kind: str, name: str, key: str, make: Callable[[Path], None]) -> Path:
     """Return the folder of this kind, name and key; `make` fills it when it is not there yet."""
     parent = cache_dir() / kind
@@ -68,10 +80,8 @@ def kept(kind: str, name: str, key: str, make: Callable[[Path], None]) -> Path:
     with locked(cache_dir() / "locks" / f"{kind}-{name}"):
         if place.is_dir():
             return place
-        scratch = parent / f".making-{name}"
-        if scratch.exists():
-            shutil.rmtree(scratch)
-        scratch.mkdir(parents=True)
-        make(scratch)
-        scratch.rename(place)
+        parent.mkdir(parents=True, exist_ok=True)
+        with scratch(f"{kind}-{name}") as making:
+            make(making)
+            making.rename(place)
     return place

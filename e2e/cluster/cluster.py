@@ -13,7 +13,7 @@ from pathlib import Path
 
 from e2e.cluster import engine as engines
 from e2e.cluster import kind
-from e2e.cluster.binaries import bin_dir, program
+from e2e.cluster.binaries import program
 from e2e.cluster.cache import cache_dir, locked
 from e2e.cluster.engine import Engine
 from e2e.cluster.node_image import node_image
@@ -62,12 +62,11 @@ def obtain(
     name: str = NAME, *, say: Say = print, workers: int = 0, keep: bool = False
 ) -> Iterator[Cluster]:
     """Have a cluster: the given one, the one that is up, or one for the time of the block."""
-    was_up = _ready_file(name).exists()
-    cluster = up(name, say=say, workers=workers)
+    stays = keep or given_kubeconfig() is not None or _ready_file(name).exists()
     try:
-        yield cluster
+        yield up(name, say=say, workers=workers)
     finally:
-        if not (cluster.given or was_up or keep):
+        if not stays:
             down(name, say=say)
 
 
@@ -78,8 +77,6 @@ def up(name: str = NAME, *, say: Say = print, workers: int = 0) -> Cluster:
         return Cluster(name="given", kubeconfig=given, given=True, say=say)
     with locked(cache_dir() / "locks" / f"cluster-{name}"):
         folder = _folder(name)
-        if not bin_dir().exists():
-            say("first time on this machine: about 15 minutes on 2 cores; later 1 minute")
         engine = engines.engine(say)
         cluster = Cluster(name, folder / "kubeconfig", engine=engine, say=say)
         if name in kind.clusters(engine):

@@ -6,13 +6,12 @@ file as requirements.lock, and its packages in wheels/.
 
 import os
 import shutil
-import tempfile
 import tomllib
 from dataclasses import dataclass
 from pathlib import Path
 
 from e2e.cluster import engine as engines
-from e2e.cluster.cache import cache_dir, digest
+from e2e.cluster.cache import cache_dir, digest, locked, scratch
 from e2e.cluster.debian import RELEASE, root_filesystem
 from e2e.cluster.engine import Engine
 from e2e.cluster.shell import ClusterError, Say
@@ -60,8 +59,9 @@ def _build(engine: Engine, name: str, base: str, say: Say) -> str:
         return image
     wheels = wheelhouse(recipe.lock, say)
     say(f"building {image}")
-    with tempfile.TemporaryDirectory(dir=cache_dir(), prefix="context-") as folder:
-        context = Path(folder) / "context"
+    work = f"image-{name}"
+    with locked(cache_dir() / "locks" / work), scratch(work) as folder:
+        context = folder / "context"
         shutil.copytree(recipe.folder, context, ignore=shutil.ignore_patterns("__pycache__"))
         shutil.copyfile(recipe.lock, context / "requirements.lock")
         # Links, because the trainer's wheels are half a gigabyte.

@@ -3,16 +3,15 @@
 import contextlib
 import shutil
 import subprocess
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 from e2e.cluster import components, node_root
 from e2e.cluster.binaries import TOOLS_DIR, binary
-from e2e.cluster.cache import cache_dir, digest, locked
+from e2e.cluster.cache import cache_dir, digest, locked, scratch
 from e2e.cluster.engine import Engine
-from e2e.cluster.shell import Argument, ClusterError, Say, run
+from e2e.cluster.shell import Argument, ClusterError, Say, bound, run
 
 # The default of the kind release in tools/kind, by its digest so that it is the same every time.
 PUBLIC = (
@@ -57,14 +56,16 @@ def _has_public(engine: Engine, say: Say) -> bool:
     try:
         engine.docker("pull", "--quiet", PUBLIC, timeout=_PULL_SECONDS)
     except ClusterError:
-        say("it can't be pulled here: making one out of Go modules and Debian packages")
+        say(
+            "it can't be pulled: making one out of Go modules and Debian packages "
+            "(about 15 minutes on 2 cores the first time on this machine, later one)"
+        )
         return False
     return True
 
 
 def _make(engine: Engine, image: str, say: Say) -> None:
-    with tempfile.TemporaryDirectory(dir=cache_dir(), prefix="node-") as name:
-        work = Path(name)
+    with scratch("node-image") as work:
         root, images = work / "root", work / "images"
         root.mkdir(mode=0o755)
         images.mkdir()
@@ -80,6 +81,15 @@ def _make(engine: Engine, image: str, say: Say) -> None:
         entrypoint = 'ENTRYPOINT ["/usr/local/bin/entrypoint","/sbin/init"]'
         changes = ["--change", entrypoint, "--change", "ENV container=docker"]
         engine.docker("import", *changes, tar, image)
+    _remove_older(engine, image)
+
+
+def _remove_older(engine: Engine, image: str) -> None:
+    """Remove node images that were made before, each a gigabyte, unless a node still runs one."""
+    listed = engine.docker("images", "--format", "{{.Repository}}:{{.Tag}}", REPOSITORY)
+    for older in set(listed.split()) - {image}:
+        with contextlib.suppress(ClusterError):
+            engine.docker("rmi", older)
 
 
 def _preload(root: Path, work: Path, archives: list[Path], say: Say) -> None:
@@ -109,7 +119,7 @@ def _containerd(config: Path, log: Path, say: Say) -> Iterator[subprocess.Popen[
     # Mounts of its own vanish with it, even if it is killed.
     command: list[Argument] = ["unshare", "--mount", binary("containerd", say), "--config", config]
     with log.open("wb") as output:
-        process = subprocess.Popen(command, stdout=output, stderr=output)
+        process = subprocess.Popen(bound(command), stdout=output, stderr=output)
         try:
             yield process
         finally:

@@ -1,6 +1,7 @@
 """Runs other programs and turns their failures into one kind of error with their last words."""
 
 import os
+import shutil
 import subprocess
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -33,10 +34,13 @@ def run(
 ) -> str:
     """Run a program to its end and return what it printed; a failure is a ClusterError."""
     words = [str(word) for word in command]
+    variables = merged(env)
+    if shutil.which(words[0], path=variables.get("PATH")) is None:
+        raise ClusterError(f"{words[0]} is not installed")
     try:
         done = subprocess.run(
-            words,
-            env=merged(env),
+            bound(words),
+            env=variables,
             cwd=cwd,
             input=text_in.encode() if text_in is not None else None,
             # The default of inheriting stdin would let a program eat the user's keystrokes.
@@ -46,8 +50,6 @@ def run(
             timeout=timeout,
             check=False,
         )
-    except FileNotFoundError as error:
-        raise ClusterError(f"{words[0]} is not installed") from error
     except subprocess.TimeoutExpired as error:
         raise ClusterError(f"{_title(words)} was still running after {timeout:.0f} s") from error
     output = done.stdout.decode(errors="replace")
@@ -55,6 +57,12 @@ def run(
         last = "\n".join(output.rstrip().splitlines()[-_LAST_WORDS:])
         raise ClusterError(f"{_title(words)} failed (exit {done.returncode}):\n{last}")
     return output
+
+
+def bound(command: Sequence[Argument]) -> list[str]:
+    """Make a command end with this process, so that one killed half way leaves none running."""
+    words = [str(word) for word in command]
+    return ["setpriv", "--pdeathsig", "TERM", *words] if shutil.which("setpriv") else words
 
 
 def succeeds(
