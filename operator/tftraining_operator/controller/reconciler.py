@@ -103,9 +103,14 @@ class Reconciler:
         facts = Facts(outcome.refused, self._progress.reports(key))
         status = compute_status(job, observed, decision, facts, now)
         due = next_write(job.status, status, now)
-        if due is None and await self._write(key, raw, status):
+        wrote = due is None and await self._write(key, raw, status)
+        if wrote:
             deeds = Deeds(outcome.created, plan.service is not None, plan.deletes)
             await self._record(job.meta, tell(job.status, status, deeds, now))
+        if wrote and not outcome.refused:
+            # What was stored began deadlines that this pass could not know, and no watch event
+            # follows our own write: the store has it already.
+            return 0.0
         return _wait(plan, observed, outcome, due, now)
 
     def _observe(self, key: JobKey, job: Job) -> Observed:

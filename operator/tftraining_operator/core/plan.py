@@ -37,13 +37,13 @@ def make_plan(
     planned in the next one, so that a crash in between loses nothing.
     """
     if decision.phase in (Phase.SUCCEEDED, Phase.FAILED) or decision.restarts_attempt(job):
-        return Plan(wake_at=now)
+        return Plan()
     if decision.phase is Phase.FINISHED:
         return _finished(job, observed, decision, now)
     if decision.phase is Phase.SUSPENDED:
         return Plan(deletes=[p for p in observed.pods.values() if not p.deleting])
     if decision.phase is Phase.EVALUATING:
-        return _evaluating(job, observed, decision, now, trainer_image)
+        return _evaluating(job, observed, decision, trainer_image)
     return _active(job, observed, decision, now, trainer_image)
 
 
@@ -57,11 +57,9 @@ def _finished(job: Job, observed: Observed, decision: Decision, now: datetime) -
     )
 
 
-def _evaluating(
-    job: Job, observed: Observed, decision: Decision, now: datetime, trainer_image: str
-) -> Plan:
+def _evaluating(job: Job, observed: Observed, decision: Decision, trainer_image: str) -> Plan:
     if job.status.chief_completion_time is None:
-        return Plan(wake_at=now)
+        return Plan()
     return Plan(
         deletes=cleanup.servers_to_release(job, observed),
         pods=_missing(job, observed, (Role.EVALUATOR,), trainer_image),
