@@ -1,5 +1,8 @@
 """kopf's triggers. Each only says: look at this job again. The only module that imports kopf."""
 
+import socket
+from typing import Any
+
 import kopf
 
 from tftraining_operator.api import keys
@@ -55,7 +58,10 @@ def registry(settings: Settings) -> kopf.OperatorRegistry:
 
 async def operate(settings: Settings) -> None:
     """Run the operator until it is asked to stop."""
+    # kopf's default asks for the user's name, which a container's number need not have.
+    identity: Any = socket.gethostname()
     await kopf.operator(
+        identity=identity,
         registry=registry(settings),
         standalone=True,
         clusterwide=not settings.namespaces,
