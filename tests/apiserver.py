@@ -38,7 +38,11 @@ class KubectlError(Exception):
 
 
 class StartError(Exception):
-    """A process ended or did not answer in time; the text ends with its log."""
+    """The API server cannot be had; where a process spoke, the text ends with its log."""
+
+
+class EndedError(StartError):
+    """A process ended at once, as it does when its port was taken in the meantime."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,13 +125,12 @@ def running(programs: Mapping[str, Path]) -> Iterator[ApiServer]:
         with tempfile.TemporaryDirectory(prefix="apiserver-") as folder:
             processes: list[subprocess.Popen[bytes]] = []
             try:
-                server = _start(programs, Path(folder), processes)
-            except StartError:
-                # A port may have been taken between being found free and being bound.
-                if attempt == _ATTEMPTS:
-                    raise
-                continue
-            else:
+                try:
+                    server = _start(programs, Path(folder), processes)
+                except EndedError:
+                    if attempt == _ATTEMPTS:
+                        raise
+                    continue
                 yield server
                 return
             finally:
@@ -232,7 +235,7 @@ def _wait(server: ApiServer, processes: Sequence[subprocess.Popen[bytes]], folde
     deadline = time.monotonic() + _START_SECONDS
     while True:
         if any(process.poll() is not None for process in processes):
-            raise StartError(f"a process ended at once\n{_logs(folder)}")
+            raise EndedError(f"a process ended at once\n{_logs(folder)}")
         try:
             ready = all(
                 server.request("GET", path).ok for path in ("/readyz", "/api/v1/namespaces/default")
