@@ -23,8 +23,9 @@ def main() -> int:
     )
     level = getattr(logging, settings.log_level.upper())
     logging.getLogger("tftraining_operator").setLevel(level)
-    # A line per event would be a fifth of the operator's CPU.
-    logging.getLogger("kopf").setLevel(max(level, logging.WARNING))
+    # A line for each event or probe would be a fifth of the operator's CPU.
+    for chatty in ("kopf", "aiohttp.access"):
+        logging.getLogger(chatty).setLevel(max(level, logging.WARNING))
     asyncio.run(operate(settings))
     return 0
 

@@ -38,11 +38,9 @@ class Cluster:
 
     @classmethod
     async def connect(cls, kubeconfig: str | None = None) -> Self:
-        """Connect as a kubeconfig says, else as the pod's service account, else as KUBECONFIG."""
+        """Connect as the pod's service account, else as this kubeconfig or KUBECONFIG says."""
         configuration = client.Configuration()
         try:
-            if kubeconfig is not None:
-                raise config.ConfigException
             config.load_incluster_config(client_configuration=configuration)
         except config.ConfigException:
             await config.load_kube_config(kubeconfig, client_configuration=configuration)
