@@ -1,0 +1,104 @@
+"""Without a cluster: on a laptop, and mirrored on the devices of one computer."""
+
+import json
+import signal
+from pathlib import Path
+
+import pytest
+from harness import DIGITS, Computer
+
+
+def newest_data(folder: Path) -> list[Path]:
+    return sorted(folder.glob("ckpt-*.data-*"), key=lambda path: path.stat().st_mtime_ns)
+
+
+def test_a_laptop_trains_without_any_variable(here: Computer) -> None:
+    laptop = here.start("laptop", DIGITS, "--epochs=3", "--seed=1", serve=False)
+
+    assert laptop.ends() == 0
+    done = json.loads(laptop.last_words)
+    assert done["step"] == done["totalSteps"]
+    assert done["metrics"]["accuracy"] >= 0.95
+    assert done["lastCheckpoint"] is None
+    assert "no checkpoint directory" in laptop.log
+
+
+def test_mirrored_trains_on_two_devices(here: Computer) -> None:
+    mirrored = here.start(
+        "mirrored",
+        DIGITS,
+        "--epochs=3",
+        "--batch-size=32",
+        "--logical-cpus=2",
+        env={
+            "TFTRAINING_STRATEGY": "Mirrored",
+            "TFTRAINING_CHECKPOINT_DIR": str(here.folder / "ckpt"),
+            "TF_CONFIG": json.dumps(
+                {"cluster": {"chief": ["localhost:1"]}, "task": {"type": "chief", "index": 0}}
+            ),
+        },
+    )
+
+    assert mirrored.ends() == 0
+    done = json.loads(mirrored.last_words)
+    assert "mirrored on 2 devices" in mirrored.log
+    assert done["metrics"]["accuracy"] >= 0.95
+    assert done["lastCheckpoint"]["step"] == done["totalSteps"]
+
+
+def test_a_corrupt_newest_checkpoint_is_skipped_and_said(here: Computer) -> None:
+    folder = here.folder / "ckpt"
+    arguments = (DIGITS, "--epochs=1000", f"--checkpoint-dir={folder}", "--checkpoint-seconds=0.2")
+    first = here.start("first", *arguments, "--closure-seconds=0.1")
+    first.progress_until(lambda _: len(newest_data(folder)) > 1, "two checkpoints")
+    first.signal(signal.SIGTERM)
+    assert first.ends(patience=20) == 143
+    older, newest = newest_data(folder)[-2:]
+    newest.write_bytes(newest.read_bytes()[:-1000])
+
+    second = here.start("second", *arguments)
+    second.says("resumed from checkpoint")
+    assert f"{newest.stem} cannot be read, trying an older one" in second.log
+    assert f"resumed from checkpoint {folder / older.stem}\n" in second.log
+    second.kill()
+
+    for path in newest_data(folder):
+        path.write_bytes(b"")
+    third = here.start("third", *arguments)
+    assert third.ends() == 74
+    assert "no checkpoint in" in third.last_words
+
+
+KERAS_3 = """
+import keras
+import tensorflow as tf
+
+def model():
+    return keras.Sequential([keras.layers.Dense(1)])
+
+def dataset(split, context):
+    return tf.data.Dataset.from_tensors((tf.zeros([4, 2]), tf.zeros([4])))
+"""
+
+
+@pytest.mark.parametrize(
+    ("source", "said"),
+    [
+        pytest.param(KERAS_3, "returned a Keras 3 model", id="a Keras 3 model"),
+        pytest.param("def dataset(split, context): ...", "has no model()", id="no model"),
+    ],
+)
+def test_a_bad_task_ends_with_64_and_says_why(here: Computer, source: str, said: str) -> None:
+    (here.folder / "mine.py").write_text(source)
+    laptop = here.start("laptop", "--task=mine.py")
+
+    assert laptop.ends() == 64
+    assert said in laptop.last_words
+    assert said in laptop.log
+
+
+def test_bad_arguments_end_with_64_before_tensorflow(here: Computer) -> None:
+    laptop = here.start("laptop", "--task=tftrainer.examples.mnist", "--epochs=0")
+
+    assert laptop.ends(patience=5) == 64
+    assert "--epochs" in laptop.last_words

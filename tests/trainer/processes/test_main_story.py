@@ -1,0 +1,40 @@
+"""The job that everyone runs first: chief, two workers, a ps and an evaluator."""
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+from harness import DIGITS, Computer, Servers
+
+
+def story(here: Computer, servers: Servers, **more: str) -> tuple[dict, dict]:
+    """Run a chief and an evaluator to their ends; their last documents."""
+    shared = {
+        "TFTRAINING_JOB_UID": "uid-1",
+        "TFTRAINING_CHECKPOINT_DIR": str(here.folder / "checkpoints"),
+        **more,
+    }
+    evaluator = here.start("evaluator", DIGITS, env=servers.cluster.env("evaluator", **shared))
+    chief = here.start("chief", DIGITS, "--epochs=3", env=servers.cluster.env("chief", **shared))
+    assert (chief.ends(), evaluator.ends()) == (0, 0), chief.log + evaluator.log
+    return json.loads(chief.last_words), json.loads(evaluator.last_words)
+
+
+def test_trains_evaluates_and_ends_by_itself(here: Computer, servers: Servers) -> None:
+    done, evaluated = story(here, servers)
+
+    assert done["phase"] == "done"
+    assert done["step"] == done["totalSteps"] > 0
+    assert Path(done["lastCheckpoint"]["path"]).with_suffix(".index").exists()
+    assert (evaluated["role"], evaluated["phase"]) == ("evaluator", "done")
+    assert evaluated["step"] == done["step"]
+    assert evaluated["metrics"]["accuracy"] >= 0.95
+    assert evaluated["metrics"]["loss"] < 0.3
+
+
+@pytest.mark.skipif("MNIST_DIR" not in os.environ, reason="MNIST_DIR names no folder of images")
+def test_trains_on_real_images(here: Computer, servers: Servers) -> None:
+    _, evaluated = story(here, servers, MNIST_DIR=os.environ["MNIST_DIR"])
+
+    assert evaluated["metrics"]["accuracy"] >= 0.95

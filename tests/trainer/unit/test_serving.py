@@ -1,0 +1,65 @@
+"""/progress, /metrics, /healthz over a real socket, and the termination log."""
+
+import json
+import urllib.error
+import urllib.request
+from pathlib import Path
+
+import pytest
+from harness import free_port
+from tftrainer import http_server, termination
+from tftrainer.cluster import Role
+from tftrainer.errors import TrainerError
+from tftrainer.progress import Phase, Progress, Snapshot
+
+
+@pytest.fixture
+def port() -> int:
+    return free_port()
+
+
+def get(port: int, path: str) -> tuple[int, str]:
+    try:
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=5) as answer:
+            return answer.status, answer.read().decode()
+    except urllib.error.HTTPError as error:
+        with error:
+            return error.code, error.read().decode()
+
+
+def test_the_newest_snapshot_is_served(port: int) -> None:
+    progress = Progress(Snapshot(role=Role.CHIEF))
+    alive = [True]
+    http_server.serve(port, progress, lambda: alive[0])
+    progress.update(phase=Phase.TRAINING, step=7, metrics={"loss": 0.5})
+
+    assert json.loads(get(port, "/progress")[1]) == progress.snapshot.document()
+    metrics = get(port, "/metrics")[1]
+    assert "tftraining_step 7.0" in metrics
+    assert 'tftraining_metric{name="loss"} 0.5' in metrics
+    assert 'tftraining_phase{phase="training"} 1.0' in metrics
+    assert get(port, "/healthz")[0] == 200
+    alive[0] = False
+    assert get(port, "/healthz")[0] == 503
+    assert get(port, "/else")[0] == 404
+
+
+def test_a_port_that_is_taken_is_named(port: int) -> None:
+    progress = Progress(Snapshot(role=Role.CHIEF))
+    http_server.serve(port, progress, lambda: True)
+
+    with pytest.raises(TrainerError, match=str(port)):
+        http_server.serve(port, progress, lambda: True)
+
+
+def test_the_termination_log_is_cut_where_kubernetes_would(tmp_path: Path) -> None:
+    termination.write_cause(tmp_path / "log", "x" * 9000)
+
+    assert len((tmp_path / "log").read_text()) == 4096
+
+
+def test_a_termination_log_that_cannot_be_written_is_no_matter() -> None:
+    termination.write_cause(Path("/nowhere/at/all"), "why")
+    termination.write_document(Path("/dev/not-there"), {})
+
+    assert not Path("/dev/not-there").exists()

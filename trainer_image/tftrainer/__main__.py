@@ -1,0 +1,103 @@
+"""Entry of every pod: reads arguments and environment, and hands over to the role's module.
+
+TensorFlow is imported by those modules only, so that whatever can be said without it is said
+before its slow import. While the chief imports it, it already waits for its peers.
+"""
+
+import importlib
+import logging
+import os
+import sys
+import time
+from collections.abc import Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any, NoReturn
+
+from tftrainer import arguments, environment, http_server, peers, process, static_check, supervisor
+from tftrainer.cluster import Cluster, Role
+from tftrainer.environment import Environment, Strategy
+from tftrainer.errors import TrainerError
+from tftrainer.job import Job
+from tftrainer.progress import Progress, Snapshot
+from tftrainer.supervisor import Run
+from tftrainer.watchdog import Watchdog
+
+_LOG = logging.getLogger("tftrainer")
+
+
+def main(argv: Sequence[str] | None = None) -> NoReturn:
+    """Run one task of a job; the process ends here."""
+    process.configure_logging()
+    process.prepare(os.environ)
+    try:
+        asked = arguments.parse(sys.argv[1:] if argv is None else argv)
+        _start(Job(asked, environment.read(os.environ)))
+    except TrainerError as error:
+        supervisor.leave(error.code, str(error), environment.termination_log(os.environ))
+
+
+def _start(job: Job) -> NoReturn:
+    told = job.environment
+    _LOG.info("%s of %s, strategy %s", told.task, told.job or "this computer", told.strategy)
+    if told.cluster is not None and _is_server(told):
+        supervisor.end_on_sigterm()
+        _import("tftrainer.server").serve(told, told.cluster)
+    static_check.check(job.arguments.task)
+    run = Run(
+        Progress(Snapshot(role=told.task.role, attempt=told.attempt)),
+        Watchdog(
+            stall_seconds=job.arguments.stall_seconds,
+            first_step_seconds=job.arguments.first_step_seconds,
+        ),
+    )
+    if told.progress_port:
+        http_server.serve(told.progress_port, run.progress, run.is_alive)
+    supervisor.supervise(
+        lambda: _work(job, run),
+        run,
+        grace_seconds=job.arguments.grace_seconds,
+        log=told.termination_log,
+    )
+
+
+def _is_server(told: Environment) -> bool:
+    asynchronous = told.strategy is Strategy.PARAMETER_SERVER
+    return told.task.role is Role.PS or (asynchronous and told.task.role is Role.WORKER)
+
+
+def _work(job: Job, run: Run) -> None:
+    told = job.environment
+    cluster, is_chief = told.cluster, told.task.role is Role.CHIEF
+    if told.task.role is Role.EVALUATOR:
+        _import("tftrainer.evaluator").evaluate(job, run)
+    elif cluster is not None and told.strategy is Strategy.PARAMETER_SERVER:
+        answered = _wait_for(cluster, job, run, peers.answers)
+        parameter_server = _import("tftrainer.parameter_server")
+        answered.result()
+        parameter_server.train(job, run, cluster)
+    elif cluster is not None and told.strategy is Strategy.MULTI_WORKER_MIRRORED and is_chief:
+        # Members serve no status before the chief is there, but their ports are open.
+        connected = _wait_for(cluster, job, run, peers.connects)
+        synchronous = _import("tftrainer.synchronous")
+        connected.result()
+        synchronous.train(job, run)
+    else:
+        _import("tftrainer.synchronous").train(job, run)
+
+
+def _wait_for(cluster: Cluster, job: Job, run: Run, check: peers.Check) -> Future[None]:
+    """Wait in a thread, so that TensorFlow can be imported meanwhile."""
+    pool = ThreadPoolExecutor(max_workers=1, thread_name_prefix="waiting")
+    timeout = job.arguments.peer_timeout
+    return pool.submit(peers.wait, cluster.peers, run, timeout=timeout, check=check)
+
+
+def _import(name: str) -> Any:  # noqa: ANN401 -- a module that is imported late
+    began = time.monotonic()
+    module = importlib.import_module(name)
+    _LOG.info("imported TensorFlow in %.1f s", time.monotonic() - began)
+    return module
+
+
+if __name__ == "__main__":
+    main()

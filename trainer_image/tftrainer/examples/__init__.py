@@ -1,0 +1,1 @@
+"""Tasks to start from; `--task=tftrainer.examples.mnist` runs one."""

@@ -1,0 +1,105 @@
+"""Serves /progress, /metrics and /healthz from threads of its own; decides nothing."""
+
+import json
+import logging
+import socket
+from collections.abc import Callable, Iterator
+from http import HTTPStatus
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from threading import Thread
+
+from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest
+from prometheus_client.core import GaugeMetricFamily
+from prometheus_client.registry import Collector
+
+from tftrainer.errors import TrainerError
+from tftrainer.progress import Phase, Progress
+
+_LOG = logging.getLogger(__name__)
+
+
+class _SnapshotCollector(Collector):
+    """Turns the snapshot of the moment into Prometheus metrics, so that nothing is kept twice."""
+
+    def __init__(self, progress: Progress) -> None:
+        self._progress = progress
+
+    def collect(self) -> Iterator[GaugeMetricFamily]:
+        now = self._progress.snapshot
+        plain = {
+            "step": ("Steps made.", now.step),
+            "total_steps": ("Steps that make the training complete.", now.total_steps),
+            "steps_per_second": ("Speed of late.", now.steps_per_second),
+            "checkpoint_step": (
+                "Step of the newest checkpoint.",
+                now.last_checkpoint.step if now.last_checkpoint else None,
+            ),
+            "waiting_for_tasks": ("Tasks that have not answered yet.", len(now.waiting_for)),
+            "attempt": ("The job's attempt that this task belongs to.", now.attempt),
+        }
+        for name, (meaning, value) in plain.items():
+            if value is not None:
+                yield GaugeMetricFamily(f"tftraining_{name}", meaning, value=value)
+        phase = GaugeMetricFamily("tftraining_phase", "1 for the current phase.", labels=["phase"])
+        for each in Phase:
+            phase.add_metric([str(each)], float(each is now.phase))
+        yield phase
+        metric = GaugeMetricFamily("tftraining_metric", "The model's metrics.", labels=["name"])
+        for name, number in now.metrics.items():
+            metric.add_metric([name], number)
+        yield metric
+
+
+class _Server(ThreadingHTTPServer):
+    daemon_threads = True
+    # A container that was restarted in place finds its port in TIME_WAIT.
+    allow_reuse_address = True
+
+    def server_bind(self) -> None:
+        if self.address_family == socket.AF_INET6:
+            # One socket for both families: clusters exist with either alone.
+            self.socket.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
+        super().server_bind()
+
+
+def serve(port: int, progress: Progress, is_alive: Callable[[], bool]) -> None:
+    """Serve on every address of this pod until the process ends."""
+    registry = CollectorRegistry()
+    registry.register(_SnapshotCollector(progress))
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            match self.path.partition("?")[0]:
+                case "/progress":
+                    body = json.dumps(progress.snapshot.document()).encode()
+                    self._reply(HTTPStatus.OK, "application/json", body)
+                case "/metrics":
+                    self._reply(HTTPStatus.OK, CONTENT_TYPE_LATEST, generate_latest(registry))
+                case "/healthz" if is_alive():
+                    self._reply(HTTPStatus.OK, "text/plain", b"ok\n")
+                case "/healthz":
+                    status = HTTPStatus.SERVICE_UNAVAILABLE
+                    self._reply(status, "text/plain", b"the main thread hangs\n")
+                case _:
+                    known = b"/progress /metrics /healthz\n"
+                    self._reply(HTTPStatus.NOT_FOUND, "text/plain", known)
+
+        def _reply(self, status: HTTPStatus, content_type: str, body: bytes) -> None:
+            self.send_response(status)
+            self.send_header("Content-Type", content_type)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, format: str, *args: object) -> None:  # noqa: A002 -- base class
+            _LOG.debug(format, *args)
+
+    _Server.address_family = socket.AF_INET6 if socket.has_dualstack_ipv6() else socket.AF_INET
+    try:
+        server = _Server(("", port), Handler)
+    except OSError as error:
+        raise TrainerError(
+            f"cannot serve progress on port {port} ({error.strerror}): another process holds it. "
+            "Set TFTRAINING_PROGRESS_PORT to a free port."
+        ) from error
+    Thread(target=server.serve_forever, name="progress", daemon=True).start()

@@ -1,0 +1,50 @@
+"""The file in the checkpoint directory which says that training is complete, and whose.
+
+It carries the job's uid, because a volume outlives a job: the marker of an earlier job must not
+end the evaluator of this one.
+"""
+
+import json
+from dataclasses import dataclass
+
+import tensorflow as tf
+
+from tftrainer.progress import SavedCheckpoint, timestamp
+
+_NAME = "complete.json"
+
+
+@dataclass(frozen=True, slots=True)
+class Marker:
+    """Which checkpoint is the last, for which job."""
+
+    job_uid: str
+    step: int
+    path: str
+
+
+def write(directory: str, *, job: str, job_uid: str, last: SavedCheckpoint) -> None:
+    """Write it in one move, so that it is never read half written."""
+    document = {
+        "version": 1,
+        "job": job,
+        "uid": job_uid,
+        "step": last.step,
+        "path": last.path,
+        "time": timestamp(last.time),
+    }
+    target = f"{directory}/{_NAME}"
+    with tf.io.gfile.GFile(f"{target}.new", "w") as file:
+        file.write(json.dumps(document))
+    tf.io.gfile.rename(f"{target}.new", target, overwrite=True)
+
+
+def read(directory: str, job_uid: str) -> Marker | None:
+    """Return the marker of this job; None if there is none, or another job's."""
+    try:
+        with tf.io.gfile.GFile(f"{directory}/{_NAME}") as file:
+            document = json.loads(file.read())
+        marker = Marker(str(document["uid"]), int(document["step"]), str(document["path"]))
+    except (tf.errors.OpError, ValueError, KeyError, TypeError):
+        return None
+    return marker if marker.job_uid == job_uid else None

@@ -1,0 +1,36 @@
+"""Sets up the process before TensorFlow is imported: variables it reads at import, and the log."""
+
+import logging
+import sys
+from collections.abc import MutableMapping
+
+_ALWAYS = {
+    # Keras 3 cannot train under ParameterServer or MultiWorkerMirrored.
+    "TF_USE_LEGACY_KERAS": "1",
+}
+_UNLESS_SET = {
+    "TF_CPP_MIN_LOG_LEVEL": "1",
+    "GRPC_FAIL_FAST": "use_caller",
+    # The operator sets the same: without it a lost node is never noticed, and a new address late.
+    "TF_GRPC_DEFAULT_OPTIONS": "grpc.keepalive_time_ms=10000,grpc.keepalive_timeout_ms=5000,"
+    "grpc.dns_min_time_between_resolutions_ms=1000",
+}
+
+
+def prepare(variables: MutableMapping[str, str]) -> None:
+    """Set what TensorFlow reads when it is imported."""
+    variables.update(_ALWAYS)
+    for name, value in _UNLESS_SET.items():
+        variables.setdefault(name, value)
+
+
+def configure_logging() -> None:
+    """One line a fact, to standard error."""
+    logging.basicConfig(
+        level=logging.INFO,
+        stream=sys.stderr,
+        format="%(asctime)s %(levelname)s %(message)s",
+        datefmt="%Y-%m-%dT%H:%M:%S",
+    )
+    for chatty in ("absl", "tensorflow"):
+        logging.getLogger(chatty).setLevel(logging.WARNING)

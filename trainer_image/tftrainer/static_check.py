@@ -1,0 +1,72 @@
+"""Reads the task's source before anything is imported: what is plainly wrong is said in no time.
+
+Only certain mistakes are refused here; what cannot be known from the text alone (names that come
+from a star import, compiled modules) is left to the import.
+"""
+
+import ast
+import importlib.util
+from pathlib import Path
+
+from tftrainer.errors import BadConfigurationError
+
+WANTED = {
+    "model": "def model(): ... returns a tf.keras model",
+    "dataset": 'def dataset(split, context): ... returns a tf.data.Dataset; split is "train" or '
+    '"evaluation"',
+}
+
+
+def is_file(task: str) -> bool:
+    """Whether --task names a file, not a module."""
+    return task.endswith(".py") or "/" in task
+
+
+def check(task: str) -> None:
+    """Raise BadConfigurationError if there is no such task, or one that cannot work."""
+    source = Path(task) if is_file(task) else _source(task)
+    if source is None:
+        return
+    try:
+        tree = ast.parse(source.read_bytes(), filename=str(source))
+    except OSError as error:
+        raise BadConfigurationError(f"--task={task} cannot be read: {error.strerror}.") from error
+    except SyntaxError as error:
+        raise BadConfigurationError(
+            f"--task={task} has a syntax error: {error.msg} ({error.filename}, line {error.lineno})"
+        ) from error
+    names = _top_level_names(tree)
+    for name, wanted in WANTED.items():
+        if name not in names and "*" not in names:
+            raise BadConfigurationError(f"{task} has no {name}(); it needs `{wanted}`.")
+
+
+def _source(module: str) -> Path | None:
+    hint = "A task is a module name on PYTHONPATH, or the path of a .py file."
+    try:
+        spec = importlib.util.find_spec(module)
+    except (ImportError, ValueError) as error:
+        raise BadConfigurationError(f"--task={module}: {error}. {hint}") from error
+    if spec is None:
+        raise BadConfigurationError(f"--task={module}: there is no such module. {hint}")
+    origin = spec.origin
+    return Path(origin) if origin is not None and origin.endswith(".py") else None
+
+
+def _top_level_names(tree: ast.Module) -> set[str]:
+    """Names that the module may bind, wherever they stand but in functions and classes."""
+    names: set[str] = set()
+    queue: list[ast.AST] = list(tree.body)
+    while queue:
+        match node := queue.pop():
+            case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name):
+                names.add(name)
+            case ast.ClassDef(name=name):
+                names.add(name)
+            case ast.Import(names=aliases) | ast.ImportFrom(names=aliases):
+                names.update(alias.asname or alias.name for alias in aliases)
+            case ast.Name(id=name, ctx=ast.Store()):
+                names.add(name)
+            case _:
+                queue.extend(ast.iter_child_nodes(node))
+    return names

@@ -1,0 +1,125 @@
+"""The main thread of a task that trains or evaluates: signals, watchdog, and the way out.
+
+The work runs in a thread of its own, because TensorFlow blocks in C++ calls for as long as it
+likes, and Python runs signal handlers in the main thread only. The process always ends through
+os._exit: TensorFlow's own threads would otherwise keep it. Nothing here knows TensorFlow.
+"""
+
+import logging
+import os
+import signal
+import sys
+import threading
+import time
+import traceback
+from collections.abc import Callable
+from pathlib import Path
+from typing import NoReturn
+
+from tftrainer import termination
+from tftrainer.errors import TerminatedError, TrainerError
+from tftrainer.exit_codes import ExitCode
+from tftrainer.progress import Progress
+from tftrainer.watchdog import Watchdog
+
+_LOG = logging.getLogger(__name__)
+_TICK_SECONDS = 0.2
+_ALIVE_SECONDS = 30.0
+
+
+class Run:
+    """What the working thread and the main thread share."""
+
+    def __init__(self, progress: Progress, watchdog: Watchdog) -> None:
+        self.progress = progress
+        self.watchdog = watchdog
+        # Set by SIGTERM; the work looks at it between two calls of TensorFlow.
+        self.stop = threading.Event()
+        # True while there is something worth saving: SIGTERM then waits for it.
+        self.worth_saving = False
+        self._beat = time.monotonic()
+
+    def beat(self) -> None:
+        """Note that the main thread runs."""
+        self._beat = time.monotonic()
+
+    def is_alive(self) -> bool:
+        """Whether the main thread ran of late; what /healthz answers."""
+        return time.monotonic() - self._beat < _ALIVE_SECONDS
+
+    def raise_if_stopped(self) -> None:
+        """End the work if SIGTERM came."""
+        if self.stop.is_set():
+            raise TerminatedError("ended by SIGTERM before training was complete.")
+
+
+def supervise(work: Callable[[], None], run: Run, *, grace_seconds: float, log: Path) -> NoReturn:
+    """Run the work to its end, or end it; never returns."""
+    outcome: list[tuple[ExitCode, str | None]] = []
+    finished = threading.Event()
+
+    def body() -> None:
+        outcome.append(_outcome(work))
+        finished.set()
+
+    threading.Thread(target=body, name="work", daemon=True).start()
+    stop_seen: float | None = None
+    while True:
+        # Each time anew: TensorFlow's coordination service takes SIGTERM for itself when it starts.
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, lambda *_: run.stop.set())
+        if finished.wait(_TICK_SECONDS):
+            break
+        run.beat()
+        now = time.monotonic()
+        if run.stop.is_set():
+            stop_seen = stop_seen or now
+            if not run.worth_saving or now - stop_seen > grace_seconds:
+                leave(ExitCode.TERMINATED, _unsaved(saving=run.worth_saving), log)
+        elif verdict := run.watchdog.verdict(now):
+            leave(ExitCode.STALLED, verdict, log)
+    code, cause = outcome[0]
+    if cause is None:
+        termination.write_document(log, run.progress.snapshot.document())
+    leave(code, cause, log)
+
+
+def end_on_sigterm() -> None:
+    """End at once with 0, for a server has nothing to save.
+
+    Without a handler, PID 1 of a container ignores the signal and sits out its grace period.
+    """
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: os._exit(ExitCode.SUCCEEDED))
+
+
+def leave(code: ExitCode, cause: str | None, log: Path) -> NoReturn:
+    """End the process at once, whatever threads it has; a cause is logged and left behind."""
+    if cause is not None:
+        termination.write_cause(log, cause)
+        level = logging.WARNING if code is ExitCode.TERMINATED else logging.ERROR
+        _LOG.log(level, "%s (exit code %d, %s)", cause, code, code.name)
+    logging.shutdown()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code)
+
+
+def _outcome(work: Callable[[], None]) -> tuple[ExitCode, str | None]:
+    try:
+        work()
+    except TrainerError as error:
+        return error.code, str(error)
+    except BaseException as error:  # noqa: BLE001 -- whatever it is, the process ends with it
+        _LOG.exception("training failed")
+        last = traceback.extract_tb(error.__traceback__)[-1]
+        text = str(error).strip() or "no message"
+        cause = f"{type(error).__name__}: {text[:2000]} ({Path(last.filename).name}:{last.lineno})"
+        return ExitCode.FAILED, cause
+    return ExitCode.SUCCEEDED, None
+
+
+def _unsaved(*, saving: bool) -> str:
+    if saving:
+        return "ended by SIGTERM; the checkpoint was not written within --grace-seconds."
+    return "ended by SIGTERM before there was anything to save."

@@ -1,0 +1,158 @@
+"""The user's module: imported, and held to its contract in what it returns.
+
+This module does not import TensorFlow; what the user returned is known by its class's module.
+"""
+
+import importlib
+import importlib.util
+import inspect
+import sys
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from types import ModuleType
+
+from tftrainer import tf_types
+from tftrainer.context import Context
+from tftrainer.errors import BadConfigurationError
+from tftrainer.static_check import WANTED, is_file
+
+_FUNCTIONS = {"model": (0, 1), "dataset": (2, 2)}
+
+
+@dataclass(frozen=True, slots=True)
+class UserTask:
+    """A loaded module that has the functions wanted."""
+
+    name: str
+    module: ModuleType
+
+    def model(self, context: Context) -> tf_types.Model:
+        """Call the user's function and check that a tf_keras model comes back."""
+        function = self.module.model
+        takes_context = bool(inspect.signature(function).parameters)
+        model = self._call("model", function, *([context] if takes_context else []))
+        if _is_from(model, "tf_keras") and hasattr(model, "train_step"):
+            return model
+        if _is_from(model, "keras"):
+            raise BadConfigurationError(
+                f"model() of {self.name} returned a Keras 3 model ({_kind(model)}). Keras 3 cannot "
+                "train under ParameterServer or MultiWorkerMirrored, so the trainer takes "
+                "tf_keras. Instead of `import keras`, write `import tensorflow as tf` and use "
+                "tf.keras (or `import tf_keras`)."
+            )
+        raise BadConfigurationError(
+            f"model() of {self.name} returned {_kind(model)}; it must return a tf.keras model, "
+            "for example tf.keras.Sequential([...])."
+        )
+
+    def dataset(self, split: str, context: Context) -> tf_types.Dataset:
+        """Call the user's dataset and check that batches of (features, labels) come back."""
+        dataset = self._call("dataset", self.module.dataset, split, context)
+        if not _is_from(dataset, "tensorflow") or not hasattr(dataset, "element_spec"):
+            raise BadConfigurationError(
+                f'dataset("{split}", context) of {self.name} returned {_kind(dataset)}; it must '
+                "return a tf.data.Dataset, for example tf.data.Dataset.from_tensor_slices("
+                "(features, labels)).batch(context.batch_size)."
+            )
+        spec = dataset.element_spec
+        if not isinstance(spec, tuple) or len(spec) not in (2, 3):
+            raise BadConfigurationError(
+                f'dataset("{split}", context) of {self.name} has elements of {spec}; an element '
+                "must be a tuple (features, labels), or (features, labels, weights)."
+            )
+        return dataset
+
+    def optional(self, name: str) -> tf_types.Function:
+        """Return the module's `loss` or `optimizer`, or None."""
+        return getattr(self.module, name, None)
+
+    def _call(
+        self, name: str, function: Callable[..., object], *arguments: object
+    ) -> tf_types.Function:
+        try:
+            return function(*arguments)
+        except BadConfigurationError:
+            raise
+        except Exception as error:
+            raise BadConfigurationError(
+                f"{name}({', '.join(_argument(a) for a in arguments)}) of {self.name} raised "
+                f"{type(error).__name__}: {error}{_where(error, self.module)}"
+            ) from error
+
+
+def load(name: str) -> UserTask:
+    """Import the module and check that its functions are there."""
+    try:
+        module = _import_file(Path(name)) if is_file(name) else importlib.import_module(name)
+    except Exception as error:
+        raise BadConfigurationError(
+            f"--task={name} cannot be imported: {type(error).__name__}: {error}{_where(error)}"
+        ) from error
+    for function, (least, most) in _FUNCTIONS.items():
+        _check_function(name, module, function, least, most)
+    return UserTask(name=name, module=module)
+
+
+def _check_function(name: str, module: ModuleType, function: str, least: int, most: int) -> None:
+    value = getattr(module, function, None)
+    if value is None:
+        raise BadConfigurationError(f"{name} has no {function}(); it needs `{WANTED[function]}`.")
+    if not callable(value):
+        raise BadConfigurationError(
+            f"{function} of {name} is {_kind(value)}; it must be a function: `{WANTED[function]}`."
+        )
+    parameters = inspect.signature(value).parameters.values()
+    required = [p for p in parameters if p.default is p.empty and p.kind not in _VARIABLE]
+    if len(required) > most or (len(parameters) < least and not _has_variable(parameters)):
+        raise BadConfigurationError(
+            f"{function}() of {name} takes {len(parameters)} parameters; it must be "
+            f"`{WANTED[function]}`."
+        )
+
+
+_VARIABLE = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+
+
+def _has_variable(parameters: Iterable[inspect.Parameter]) -> bool:
+    return any(parameter.kind in _VARIABLE for parameter in parameters)
+
+
+def _import_file(path: Path) -> ModuleType:
+    # Its neighbours can be imported, as with `python file.py`.
+    sys.path.insert(0, str(path.resolve().parent))
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    if spec is None or spec.loader is None:
+        raise ImportError(f"{path} is no Python file")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[path.stem] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+def _is_from(value: object, package: str) -> bool:
+    return any(base.__module__.partition(".")[0] == package for base in type(value).__mro__)
+
+
+def _kind(value: object) -> str:
+    if value is None:
+        return "None"
+    kind = type(value)
+    return kind.__name__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__name__}"
+
+
+def _argument(value: object) -> str:
+    return "context" if isinstance(value, Context) else repr(value)
+
+
+def _where(error: BaseException, module: ModuleType | None = None) -> str:
+    """Find the place in the user's file, which a traceback buries among TensorFlow's."""
+    wanted = getattr(module, "__file__", None)
+    trace, places = error.__traceback__, []
+    while trace is not None:
+        filename = trace.tb_frame.f_code.co_filename
+        own = filename == wanted if wanted else "tftrainer/task.py" not in filename
+        if own and not filename.startswith("<frozen"):
+            places.append(f" ({filename}, line {trace.tb_lineno})")
+        trace = trace.tb_next
+    return places[-1] if places else ""

@@ -1,0 +1,14 @@
+"""Names for values that TensorFlow makes; it ships no types, so each of them is Any."""
+
+from typing import Any, TypeAlias
+
+Checkpoint: TypeAlias = Any
+Coordinator: TypeAlias = Any
+Dataset: TypeAlias = Any
+Function: TypeAlias = Any
+Iterator: TypeAlias = Any
+Model: TypeAlias = Any
+Strategy: TypeAlias = Any
+Tensor: TypeAlias = Any
+TensorSpec: TypeAlias = Any
+Variable: TypeAlias = Any
