@@ -18,38 +18,47 @@ def failures(
     """Return lastFailure and firstFailure where they change."""
     if decision.phase in (Phase.EVALUATING, Phase.SUCCEEDED):
         return {}
-    newest = _newest_failure(job, observed, decision, facts, now)
-    if newest is None or _same(newest, job.status.last_failure):
+    last = job.status.last_failure
+    newest = _newest(_candidates(job, observed, decision, facts, now), last)
+    if newest is None:
         return {}
     return {"last_failure": newest, "first_failure": job.status.first_failure or newest}
 
 
-def _newest_failure(
+def _candidates(
     job: Job, observed: Observed, decision: Decision, facts: Facts, now: datetime
-) -> Failure | None:
+) -> list[tuple[Failure, bool]]:
+    """Return what is wrong now, in the order of the pods, and whether it has a time of its own."""
     if decision.culprit is not None and decision.culprit.failure is not None:
-        return _failure(decision.culprit, decision.culprit.failure, now)
-    found = []
-    for pod in observed.pods.values():
-        if pod.deleting or is_stale(job, pod):
-            continue
-        if pod.failure is not None and not pod.succeeded:
-            found.append(_failure(pod, pod.failure, now))
-        elif pod.trouble is not None:
-            found.append(_failure(pod, pod.trouble, now))
-    if found:
-        return max(found, key=lambda f: parse(f.time))
+        return [(_failure(decision.culprit, decision.culprit.failure, now), True)]
+    found: list[tuple[Failure, bool]] = []
     for role, index, name in slots(job):
-        if (cause := facts.refused.get(name)) is not None:
-            return Failure(
-                role=role.value,
-                index=index,
-                pod=name,
-                reason=cause.reason,
-                message=cause.message,
-                time=rfc3339(now),
-            )
-    return None
+        pod = observed.get(role, index)
+        if (refused := facts.refused.get(name)) is not None:
+            missing = Pod(name, "", role, index, job.status.attempt, None, "Pending")
+            found.append((_failure(missing, refused, now), False))
+        elif pod is None or pod.deleting or pod.succeeded or is_stale(job, pod):
+            continue
+        elif (cause := pod.failure or pod.trouble) is not None:
+            found.append((_failure(pod, cause, now), cause.time is not None))
+    return found
+
+
+def _newest(found: list[tuple[Failure, bool]], last: Failure | None) -> Failure | None:
+    """Return what is new against the last failure.
+
+    Several pods often have the same trouble at once: the first that was told stays the one told
+    until something else happens, or each pass would tell of another.
+    """
+    if last is None:
+        return max((f for f, _ in found), key=lambda f: parse(f.time), default=None)
+    timed = [f for f, has_time in found if has_time and parse(f.time) > parse(last.time)]
+    if timed:
+        return max(timed, key=lambda f: parse(f.time))
+    untimed = [f for f, has_time in found if not has_time]
+    if any((f.pod, f.reason) == (last.pod, last.reason) for f in untimed):
+        return None
+    return untimed[0] if untimed else None
 
 
 def _failure(pod: Pod, cause: Cause, now: datetime) -> Failure:
@@ -63,12 +72,3 @@ def _failure(pod: Pod, cause: Cause, now: datetime) -> Failure:
         message=cause.message,
         time=cause.time or rfc3339(now),
     )
-
-
-def _same(new: Failure, old: Failure | None) -> bool:
-    """Tell whether two failures are one: a cause without a time of its own is new only once."""
-    if old is None:
-        return False
-    if new.exit_code is None:
-        return (new.pod, new.reason, new.exit_code) == (old.pod, old.reason, old.exit_code)
-    return (new.pod, new.time, new.exit_code) == (old.pod, old.time, old.exit_code)
