@@ -117,6 +117,18 @@ class ApiServer:
         listed = {"apiVersion": "v1", "kind": "List", "items": list(objects)}
         self.kubectl("apply", "-f", "-", stdin=json.dumps(listed))
 
+    def serve_crd(self, manifest: Path) -> str:
+        """Apply a CustomResourceDefinition as a user does, wait until it is served, name it."""
+        name = self.kubectl("apply", "-f", str(manifest), "-o", "name").strip()
+        deadline = time.monotonic() + _START_SECONDS
+        # kubectl wait fails on an object that has no conditions at all yet.
+        while '"Established"' not in self.kubectl("get", name, "-o", "json"):
+            if time.monotonic() > deadline:
+                raise StartError(f"{name} is not established within {_START_SECONDS} s")
+            time.sleep(0.05)
+        self.kubectl("wait", "--for=condition=Established", name, "--timeout=20s")
+        return name.partition("/")[2]
+
 
 @contextmanager
 def running(programs: Mapping[str, Path]) -> Iterator[ApiServer]:

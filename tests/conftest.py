@@ -76,10 +76,7 @@ def namespace(apiserver: ApiServer) -> str:
 @pytest.fixture(scope="session")
 def crd(apiserver: ApiServer) -> str:
     """The name of our CustomResourceDefinition, applied as a user does and served."""
-    name = "tftrainingjobs.tftraining.dev"
-    apiserver.kubectl("apply", "-f", str(ROOT / "crds"))
-    apiserver.kubectl("wait", "--for=condition=Established", f"crd/{name}", "--timeout=20s")
-    return name
+    return apiserver.serve_crd(ROOT / "crds")
 
 
 @pytest.fixture(scope="session")

@@ -25,8 +25,7 @@ _WRITE = re.compile(
 def server() -> Iterator[ApiServer]:
     programs = {name: program_or_skip(name) for name in PROGRAMS}
     with running(programs) as found:
-        found.kubectl("apply", "-f", str(ROOT / "crds"))
-        found.kubectl("wait", "--for=condition=Established", "crd", "--all", "--timeout=20s")
+        found.serve_crd(ROOT / "crds")
         yield found
 
 
