@@ -205,7 +205,7 @@ def _certificate(folder: Path) -> tuple[Path, Path]:
     if openssl is None:
         raise StartError("openssl is needed to make the API server's certificate")
     key, certificate = folder / "server.key", folder / "server.crt"
-    options = {
+    options: dict[str, str | Path] = {
         "-newkey": "ec",
         "-pkeyopt": "ec_paramgen_curve:prime256v1",
         "-subj": "/CN=kube-apiserver",

@@ -13,7 +13,7 @@ import yaml
 from tftraining_operator.api import crd
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
 
     from tests.apiserver import ApiServer
 
@@ -201,7 +201,7 @@ def test_values_and_their_schema_name_the_same() -> None:
 
 
 @pytest.fixture(scope="module")
-def server(own_apiserver: ApiServer) -> Iterator[ApiServer]:
+def server(own_apiserver: ApiServer) -> ApiServer:
     """An API server with the namespace that the operator goes to, and another."""
     restricted = {"pod-security.kubernetes.io/enforce": "restricted"}
     for name, labels in {NAMESPACE: restricted, "red": {}, "blue": {}}.items():
@@ -285,13 +285,8 @@ def may(server: ApiServer, account: str, verb: str, what: str, namespace: str) -
     """Ask the server whether an account has a right."""
     resource, _, subresource = what.partition("/")
     name, _, group = resource.partition(".")
-    attributes = {
-        "verb": verb,
-        "group": group,
-        "resource": name,
-        "subresource": subresource,
-        "namespace": namespace,
-    }
+    attributes = {"verb": verb, "group": group, "resource": name}
+    attributes |= {"subresource": subresource, "namespace": namespace}
     review = {
         "apiVersion": "authorization.k8s.io/v1",
         "kind": "SubjectAccessReview",

@@ -52,7 +52,7 @@ _containers = st.lists(
         },
     ),
     max_size=3,
-    unique_by=lambda container: container["name"],
+    unique_by=lambda container: str(container["name"]),
 )
 _templates = _some(
     metadata=_some(
