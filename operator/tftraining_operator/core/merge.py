@@ -19,28 +19,41 @@ _MERGE_KEYS = {
     "schedulingGates": ("name",),
 }
 
+# What Kubernetes takes an absent merge key for.
+_DEFAULTS = {"protocol": "TCP"}
+
 
 def merge(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
     """Return `base` with `over` laid on it; a null in `over` removes the field."""
     merged = dict(base)
     for key, value in over.items():
+        under = merged.get(key)
         if value is None:
             merged.pop(key, None)
-        elif isinstance(value, Mapping) and isinstance(merged.get(key), Mapping):
-            merged[key] = merge(merged[key], value)
-        elif isinstance(value, list) and isinstance(merged.get(key), list) and key in _MERGE_KEYS:
-            merged[key] = list(_merge_items(merged[key], value, _MERGE_KEYS[key]))
+        elif isinstance(value, Mapping) and isinstance(under, Mapping):
+            merged[key] = merge(under, value)
+        elif isinstance(value, list) and isinstance(under, list) and key in _MERGE_KEYS:
+            merged[key] = list(_merge_items(under, value, _MERGE_KEYS[key]))
         else:
-            merged[key] = value
+            merged[key] = _without_nulls(value)
     return merged
 
 
 def _merge_items(base: list[Any], over: list[Any], by: tuple[str, ...]) -> Iterator[Any]:
-    def identity(item: Any) -> tuple[Any, ...]:  # noqa: ANN401 - whatever stands in the YAML
-        return tuple(item.get(k) for k in by) if isinstance(item, Mapping) else (item,)
+    # By repr: what is no object or has no sensible key is for the API server to refuse.
+    def identity(item: Any) -> tuple[str, ...]:  # noqa: ANN401 - whatever stands in the YAML
+        if not isinstance(item, Mapping):
+            return (repr(item),)
+        return tuple(repr(item.get(k) or _DEFAULTS.get(k)) for k in by)
 
     laid = {identity(item): item for item in over}
     for item in base:
         found = laid.pop(identity(item), None)
-        yield item if found is None else merge(item, found)
-    yield from laid.values()
+        yield merge(item, found) if isinstance(found, Mapping) else item
+    yield from _without_nulls(list(laid.values()))
+
+
+def _without_nulls(value: Any) -> Any:  # noqa: ANN401 - whatever stands in the YAML
+    if isinstance(value, Mapping):
+        return {k: _without_nulls(v) for k, v in value.items() if v is not None}
+    return [_without_nulls(item) for item in value] if isinstance(value, list) else value

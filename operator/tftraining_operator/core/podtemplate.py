@@ -36,7 +36,8 @@ def template(job: Job, role: Role) -> _Object:
     shared = job.spec.template.as_dict() if job.spec.template else {}
     given = job.spec.role(role)
     own = given.template.as_dict() if given and given.template else {}
-    merged = merge(shared, own)
+    # Over nothing first: an empty `volumes:` in YAML is null, which Kubernetes takes for absent.
+    merged = merge(merge({}, shared), own)
     _check(merged, role)
     return merged
 
