@@ -152,6 +152,9 @@ def _check(merged: _Object, role: Role) -> None:
             f"{where} has no container named `{keys.CONTAINER}` (found: {names}); "
             f"name the container that trains `{keys.CONTAINER}` in spec.template.spec.containers"
         )
+    _check_shapes(where, "spec", spec, ("volumes",))
+    container = f"spec.containers[{keys.CONTAINER}]"
+    _check_shapes(where, container, found[0], ("ports", "volumeMounts"))
     for field in _SET_BY_OPERATOR:
         if field in spec:
             raise InvalidTemplateError(
@@ -170,6 +173,16 @@ def _check(merged: _Object, role: Role) -> None:
             f"{where} sets the label or annotation {reserved_labels[0]}; remove it, "
             f"{keys.GROUP}/ is the operator's"
         )
+
+
+def _check_shapes(where: str, path: str, given: _Object, lists: tuple[str, ...]) -> None:
+    """Refuse what we could not add to; the CRD leaves these fields open."""
+    for field in lists:
+        items = given.get(field, [])
+        if not isinstance(items, list) or not all(isinstance(item, dict) for item in items):
+            raise InvalidTemplateError(f"{where}: {path}.{field} must be a list of objects")
+    if not isinstance(given.get("securityContext", {}), dict):
+        raise InvalidTemplateError(f"{where}: {path}.securityContext must be an object")
 
 
 def _labels(merged: _Object) -> list[str]:
