@@ -16,7 +16,7 @@ from e2e.cluster import check as checks
 from e2e.cluster import engine, images
 from e2e.cluster.binaries import SOURCES, binary, version
 from e2e.cluster.cache import cache_dir
-from e2e.cluster.cluster import NAME, Cluster, down, up
+from e2e.cluster.cluster import NAME, down, find, up
 from e2e.cluster.machine import look
 from e2e.cluster.shell import ClusterError, Say, succeeds
 
@@ -61,7 +61,7 @@ def status(name: Name = NAME) -> None:
     """Say what is up."""
     running = engine.pid() is not None
     console.print(f"our engine: {'runs' if running else 'does not run'}; cache: {cache_dir()}")
-    cluster = _cluster_that_is_up(name)
+    cluster = find(name, say=_line)
     console.print(f"cluster {cluster.name}: KUBECONFIG={cluster.kubeconfig}", soft_wrap=True)
     console.print(escape(cluster.kubectl("get", "nodes", "--output", "wide")), soft_wrap=True)
 
@@ -69,7 +69,7 @@ def status(name: Name = NAME) -> None:
 @app.command("check")
 def check_command(name: Name = NAME) -> None:
     """Try a fresh service, DNS, a volume written by a non-root user, and a loaded image."""
-    cluster = _cluster_that_is_up(name)
+    cluster = find(name, say=_line)
     failed = 0
     for finding in checks.check(cluster):
         failed += bool(finding.trouble)
@@ -85,7 +85,7 @@ def load(image: str, name: Name = NAME) -> None:
     """Give the cluster's nodes an image of the engine's."""
     with _telling() as say:
         say(f"loading {image}")
-        _cluster_that_is_up(name).load(image)
+        find(name, say=_line).load(image)
 
 
 @app.command()
@@ -110,7 +110,7 @@ def images_command(name: Name = NAME) -> None:
 @app.command(context_settings={"ignore_unknown_options": True, "allow_extra_args": True})
 def kubectl(context: typer.Context, name: Name = NAME) -> None:
     """Run kubectl against the cluster: kubectl -- get pods."""
-    cluster = _cluster_that_is_up(name)
+    cluster = find(name, say=_line)
     program = str(cluster.tool("kubectl"))
     sys.stdout.flush()
     os.execve(  # noqa: S606
@@ -139,10 +139,6 @@ def doctor() -> None:
     console.print(table)
     if not answers and machine.why_no_engine:
         raise ClusterError(machine.why_no_engine)
-
-
-def _cluster_that_is_up(name: str) -> Cluster:
-    return up(name, say=_line)
 
 
 def _line(text: str) -> None:

@@ -7,8 +7,8 @@ says so, which is written last: whatever a killed run left is deleted by the nex
 import os
 import shutil
 from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass, field
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from e2e.cluster import engine as engines
@@ -75,7 +75,7 @@ def up(name: str = NAME, *, say: Say = print, workers: int = 0) -> Cluster:
     given = given_kubeconfig()
     if given:
         return Cluster(name="given", kubeconfig=given, given=True, say=say)
-    with locked(cache_dir() / "locks" / f"cluster-{name}"):
+    with _alone():
         folder = _folder(name)
         engine = engines.engine(say)
         cluster = Cluster(name, folder / "kubeconfig", engine=engine, say=say)
@@ -94,9 +94,21 @@ def up(name: str = NAME, *, say: Say = print, workers: int = 0) -> Cluster:
         return cluster
 
 
+def find(name: str = NAME, *, say: Say = silent) -> Cluster:
+    """Return the given cluster, or ours if it is up; start nothing."""
+    given = given_kubeconfig()
+    if given:
+        return Cluster(name="given", kubeconfig=given, given=True, say=say)
+    if _ready_file(name).exists():
+        cluster = Cluster(name, _folder(name) / "kubeconfig", say=say)
+        if _answers(cluster):
+            return replace(cluster, engine=engines.engine(say))
+    raise ClusterError(f"no cluster {name} is up: python -m e2e.cluster up --name {name}")
+
+
 def down(name: str = NAME, *, say: Say = print) -> list[str]:
     """Take our cluster of this name away, and its engine with the last one; say what is left."""
-    with locked(cache_dir() / "locks" / f"cluster-{name}"):
+    with _alone():
         _ready_file(name).unlink(missing_ok=True)
         engine = _engine_of_earlier(say)
         if engine is not None and name in kind.clusters(engine):
@@ -148,6 +160,11 @@ def _wait(cluster: Cluster) -> None:
 def _answers(cluster: Cluster) -> bool:
     kubectl: list[Argument] = [cluster.tool("kubectl"), "--kubeconfig", cluster.kubeconfig]
     return succeeds([*kubectl, "get", "--raw", "/readyz", "--request-timeout=5s"])
+
+
+def _alone() -> AbstractContextManager[None]:
+    """Wait for other runs; one lock for all names, because the last one down stops the engine."""
+    return locked(cache_dir() / "locks" / "clusters")
 
 
 def _folders() -> Path:

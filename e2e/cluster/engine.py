@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from e2e.cluster import leftovers, oci_runtime
-from e2e.cluster.cache import cache_dir, digest
+from e2e.cluster.cache import cache_dir, digest, locked
 from e2e.cluster.debian import Toolbox, toolbox
 from e2e.cluster.machine import Machine, look
 from e2e.cluster.shell import ClusterError, Say, merged, run, succeeds
@@ -27,7 +27,8 @@ from e2e.cluster.shell import ClusterError, Say, merged, run, succeeds
 BRIDGE = "198.18.200.1/24"
 NETWORKS = "198.18.208.0/20"
 
-_START_SECONDS = 30.0
+# After a crash it first ends the containers that it finds, each in ten seconds.
+_START_SECONDS = 90.0
 _STOP_SECONDS = 20.0
 
 
@@ -84,7 +85,9 @@ def engine(say: Say) -> Engine:
         raise ClusterError(machine.why_no_engine)
     say("no Docker engine answers here: starting one from Debian's packages")
     tools = toolbox(say)
-    _start(machine, tools)
+    with locked(cache_dir() / "locks" / "engine"):
+        if pid() is None:
+            _start(machine, tools)
     return _ours(machine, tools)
 
 
@@ -118,7 +121,7 @@ def stop(say: Say) -> list[str]:
         os.kill(number, signal.SIGTERM)
         if not _until(lambda: pid() is None, _STOP_SECONDS):
             os.kill(number, signal.SIGKILL)
-    _end_strays()
+    _end_strays("containerd")
     tools = toolbox(say)
     picture = run_dir() / "before.json"
     rest = []
@@ -140,6 +143,10 @@ def _start(machine: Machine, tools: Toolbox) -> None:
     # The picture of before a crashed engine is the right one to go back to.
     if not (folder / "before.json").exists():
         leftovers.take(tools, folder, data_dir()).save(folder / "before.json")
+    # The numbers in pid files of a crash may be other processes' by now, and dockerd believes them.
+    _end_strays("containerd --config")
+    for name in ("dockerd.pid", "exec/containerd/containerd.pid"):
+        (folder / name).unlink(missing_ok=True)
     log = folder / "dockerd.log"
     # --fork leaves the engine to init, so that it outlives this process without a zombie.
     run(["setsid", "--fork", *_redirected(_command(machine, tools), log)], env=tools.env)
@@ -192,11 +199,11 @@ def _answers(candidate: Engine) -> bool:
     return True
 
 
-def _end_strays() -> None:
-    """End containerd and its shims where dockerd was killed before it could."""
+def _end_strays(command: str) -> None:
+    """End containerd, or its shims too, where dockerd was killed before it could."""
     for stray in leftovers.processes([str(run_dir())]):
         number, words = stray.split(" ", 1)
-        if "containerd" in words.split(" ", 1)[0]:
+        if command in words:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(int(number), signal.SIGKILL)
 

@@ -8,6 +8,7 @@ import json
 import os
 import re
 import shlex
+import socket
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -26,6 +27,7 @@ _PATHS = (
 _CGROUPS = ("docker", "kubelet", "kubelet.slice", "system.slice/docker*")
 _FORWARD = Path("/proc/sys/net/ipv4/ip_forward")
 _COUNTERS = re.compile(r" ?\[[0-9:]+\]")
+_OUR_LINKS = re.compile(r"docker0|br-[0-9a-f]{12}|veth[0-9a-f]{7}")
 _OURS = re.compile(r"DOCKER|docker0|\bbr-[0-9a-f]{12}\b")
 
 
@@ -59,7 +61,7 @@ def take(tools: Toolbox, *folders: Path) -> Picture:
     marks = [str(folder) for folder in folders]
     cgroup_root = Path("/sys/fs/cgroup")
     return Picture(
-        links=tuple(sorted(path.name for path in Path("/sys/class/net").iterdir())),
+        links=tuple(sorted(name for _, name in socket.if_nameindex())),
         rules=tuple(rules_of(run([tools.tool("iptables-save")], env=tools.env))),
         mounts=tuple(
             point
@@ -145,7 +147,7 @@ def tidy(before: Picture, tools: Toolbox, *folders: Path) -> list[str]:
     for arguments in undo_rules(before, after):
         _try(tools.tool("iptables"), "-w", *arguments, env=tools.env)
     for link in set(after.links) - set(before.links):
-        if link == "docker0" or re.fullmatch(r"br-[0-9a-f]{12}", link):
+        if _OUR_LINKS.fullmatch(link):
             _try(tools.tool("ip"), "link", "delete", link, env=tools.env)
     for cgroup in set(after.cgroups) - set(before.cgroups):
         _remove_folders(Path(cgroup))
