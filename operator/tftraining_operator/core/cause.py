@@ -50,7 +50,12 @@ def trouble(pod: _Object) -> Cause | None:
         if reason and reason not in _WAITING_IS_NORMAL:
             return _waiting_cause(reason, waiting.get("message") or "", container)
     for condition in status.get("conditions") or []:
-        if condition.get("type") == "PodScheduled" and condition.get("status") == "False":
+        if (
+            condition.get("type") == "PodScheduled"
+            and condition.get("status") == "False"
+            # The scheduler's own mishaps, such as a lost race for a claim: it tries again at once.
+            and condition.get("reason") != "SchedulerError"
+        ):
             return Cause(
                 reason=_word(condition.get("reason") or "Unschedulable"),
                 message=_tail(condition.get("message") or ""),
