@@ -2,9 +2,10 @@
 
 from datetime import datetime, timedelta
 
-from tftraining_operator.api.keys import ConditionType
+from tftraining_operator.api.keys import ConditionType, Role
 from tftraining_operator.core.conditions import find, is_true
 from tftraining_operator.core.job import Job
+from tftraining_operator.core.policies.failure import drives_attempt
 from tftraining_operator.core.times import parse
 
 _FIRST_DELAY = timedelta(seconds=10)
@@ -58,10 +59,19 @@ def expiry(job: Job) -> datetime | None:
 
 def restart_due(job: Job) -> datetime | None:
     """Return when the next chief may be created: at once, then after 10, 20, 40 … 300 s."""
-    failed = job.status.last_failure
     restarts = job.status.restarts
-    if restarts <= 1 or failed is None:
+    since = _restarted_at(job)
+    if restarts <= 1 or since is None:
         return None
     # The exponent is bounded so that the shift cannot grow with backoffLimit.
     doublings: int = 2 ** min(restarts - 2, 10)
-    return parse(failed.time) + min(_FIRST_DELAY * doublings, _LONGEST_DELAY)
+    return since + min(_FIRST_DELAY * doublings, _LONGEST_DELAY)
+
+
+def _restarted_at(job: Job) -> datetime | None:
+    failed = job.status.last_failure
+    if failed is not None and drives_attempt(job, Role(failed.role)):
+        return parse(failed.time)
+    # A server that fails again and again must not put the chief off for ever.
+    restarting = find(job.status.conditions, ConditionType.RESTARTING)
+    return parse(restarting.last_transition_time) if restarting is not None else None
