@@ -2,7 +2,6 @@
 
 import asyncio
 import logging
-import uuid
 from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any, Protocol
@@ -31,6 +30,7 @@ class Recorder:
         self._api = api
         self._instance = instance[:128]
         self._clock = clock
+        self._newest = 0
 
     async def __call__(self, job: ObjectMeta, events: list[Event]) -> None:
         """Write events, in their order."""
@@ -46,14 +46,20 @@ class Recorder:
             except asyncio.CancelledError:
                 raise
 
+    def _serial(self, now: datetime) -> int:
+        """Return a number that grows: kubectl lists a job's events by their names."""
+        self._newest = max(self._newest + 1, int(now.timestamp() * 1_000_000))
+        return self._newest
+
     def _body(self, job: ObjectMeta, event: Event) -> dict[str, Any]:
-        moment = self._clock().astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+        now = self._clock().astimezone(UTC)
+        moment = now.strftime("%Y-%m-%dT%H:%M:%S.%fZ")
         note = event.note if len(event.note) <= _NOTE_LIMIT else event.note[: _NOTE_LIMIT - 1] + "…"
         return {
             "apiVersion": "events.k8s.io/v1",
             "kind": "Event",
             "metadata": {
-                "name": f"{job.name}.{uuid.uuid4().hex[:16]}",
+                "name": f"{job.name}.{self._serial(now):016x}",
                 "namespace": job.namespace,
             },
             "eventTime": moment,

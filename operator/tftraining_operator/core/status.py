@@ -50,8 +50,9 @@ def compute_status(
             **failures(job, observed, decision, facts, now),
         }
     )
-    if before.chief_completion_time is None and decision.phase is not Phase.FAILED:
-        status = status.model_copy(update={"replicas": _replicas(status.roles)})
+    if decision.phase is not Phase.FAILED:
+        released = before.replicas if before.chief_completion_time is not None else None
+        status = status.model_copy(update={"replicas": _replicas(status.roles, released)})
     status = status.model_copy(
         update={"conditions": conditions(job, observed, decision, facts, now)}
     )
@@ -142,8 +143,12 @@ def _roles(job: Job, observed: Observed) -> list[RoleStatus]:
     ]
 
 
-def _replicas(roles: list[RoleStatus]) -> Replicas:
-    return Replicas(**{role.name: f"{role.ready}/{role.desired}" for role in roles})
+def _replicas(roles: list[RoleStatus], released: Replicas | None) -> Replicas:
+    """Return the counts as text; servers that were released stay as they were counted last."""
+    live = Replicas(**{role.name: f"{role.ready}/{role.desired}" for role in roles})
+    if released is None:
+        return live
+    return live.model_copy(update={"worker": released.worker, "ps": released.ps})
 
 
 def _workers(observed: Observed) -> int:
