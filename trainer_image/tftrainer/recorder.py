@@ -112,7 +112,9 @@ class Recorder:
         if self._checkpoints is None:
             return
         if step != self._saved_step:
+            self._run.watchdog.allow_more(time.monotonic())
             saved = self._checkpoints.save(step)
+            self._run.watchdog.expect(time.monotonic())
             self._saved_step = step
             self._run.progress.update(last_checkpoint=saved)
             _LOG.info("checkpoint %s", saved.path)

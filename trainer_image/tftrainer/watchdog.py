@@ -30,6 +30,16 @@ class Watchdog:
         if self._seen is not None and step != self._seen.step:
             self._seen = _Seen(step, now, self._stall_seconds)
 
+    def allow_more(self, now: float) -> None:
+        """Something slow but no step comes next, such as a checkpoint of a large model."""
+        if self._seen is not None:
+            self._seen = _Seen(self._seen.step, now, self._first_step_seconds)
+
+    def expect(self, now: float) -> None:
+        """Steps come again."""
+        if self._seen is not None:
+            self._seen = _Seen(self._seen.step, now, self._stall_seconds)
+
     def stop(self) -> None:
         """Nothing is expected any more."""
         self._seen = None
