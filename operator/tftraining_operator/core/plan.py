@@ -43,7 +43,7 @@ def make_plan(
     if decision.phase is Phase.SUSPENDED:
         return Plan(deletes=[p for p in observed.pods.values() if not p.deleting])
     if decision.phase is Phase.EVALUATING:
-        return _evaluating(job, observed, decision, trainer_image)
+        return _evaluating(job, observed, decision, now, trainer_image)
     return _active(job, observed, decision, now, trainer_image)
 
 
@@ -57,42 +57,52 @@ def _finished(job: Job, observed: Observed, decision: Decision, now: datetime) -
     )
 
 
-def _evaluating(job: Job, observed: Observed, decision: Decision, trainer_image: str) -> Plan:
+def _evaluating(
+    job: Job, observed: Observed, decision: Decision, now: datetime, trainer_image: str
+) -> Plan:
     if job.status.chief_completion_time is None:
         return Plan()
+    lost, waits = _lost(job, observed.of(Role.EVALUATOR), now)
     return Plan(
-        deletes=cleanup.servers_to_release(job, observed),
+        deletes=[*cleanup.servers_to_release(job, observed), *lost],
         pods=_missing(job, observed, (Role.EVALUATOR,), trainer_image),
-        wake_at=decision.wake_at,
+        wake_at=min((w for w in (decision.wake_at, *waits) if w), default=None),
     )
 
 
 def _active(
     job: Job, observed: Observed, decision: Decision, now: datetime, trainer_image: str
 ) -> Plan:
-    waits = [decision.wake_at]
-    deletes = []
-    for pod in observed.pods.values():
-        if pod.deleting:
-            continue
-        if pod.index >= job.desired(pod.role) or failure.is_stale(job, pod):
-            deletes.append(pod)
-        elif failure.is_lost_server(job, pod):
-            due = parse(pod.created_at) + _QUICK_DEATH if pod.created_at else now
-            if due <= now:
-                deletes.append(pod)
-            else:
-                waits.append(due)
+    pods = [pod for pod in observed.pods.values() if not pod.deleting]
+    unwanted = [pod for pod in pods if _is_unwanted(job, pod)]
+    lost, waits = _lost(job, [pod for pod in pods if not _is_unwanted(job, pod)], now)
     roles = list(Role)
     due = deadlines.restart_due(job) or now
     if due > now and observed.get(Role.CHIEF) is None:
         roles.remove(Role.CHIEF)
         waits.append(due)
     return Plan(
-        deletes=deletes,
+        deletes=[*unwanted, *lost],
         service=None if observed.has_service or observed.service_occupied else desired.service(job),
         pods=_missing(job, observed, tuple(roles), trainer_image),
-        wake_at=min((w for w in waits if w), default=None),
+        wake_at=min((w for w in (decision.wake_at, *waits) if w), default=None),
+    )
+
+
+def _is_unwanted(job: Job, pod: Pod) -> bool:
+    return pod.index >= job.desired(pod.role) or failure.is_stale(job, pod)
+
+
+def _lost(job: Job, pods: list[Pod], now: datetime) -> tuple[list[Pod], list[datetime]]:
+    """Return the pods to replace now, and when others are to be replaced."""
+    due = {
+        pod: parse(pod.created_at) + _QUICK_DEATH if pod.created_at else now
+        for pod in pods
+        if failure.is_lost_server(job, pod) and not pod.deleting
+    }
+    return (
+        [pod for pod, moment in due.items() if moment <= now],
+        [moment for moment in due.values() if moment > now],
     )
 
 
