@@ -119,7 +119,7 @@ def _attempt(job: Job, observed: Observed, now: datetime) -> Decision:
             return _restart(
                 job, "Disrupted", f"{culprit.name} was taken away by the cluster", 0, culprit
             )
-        reason = restart_reason(culprit.failure)
+        reason = restart_reason(culprit.role, culprit.failure)
         return _counted(job, reason, describe(culprit), culprit)
     stall = deadlines.stall_deadline(job)
     if stall is not None and now >= stall:

@@ -2,6 +2,7 @@
 
 from enum import IntEnum
 
+from tftraining_operator.api.keys import Role
 from tftraining_operator.core.cause import Cause
 
 
@@ -23,7 +24,7 @@ class ExitCode(IntEnum):
 _PERMANENT = frozenset({ExitCode.BAD_CONFIGURATION, ExitCode.NOT_EXECUTABLE, ExitCode.NOT_FOUND})
 # The runtime's words for a command that could not be started at all.
 _CANNOT_START = frozenset({"StartError", "ContainerCannotRun"})
-_RESTART_REASONS: dict[int, str] = {
+_RESTART_REASONS: dict[int | None, str] = {
     ExitCode.PEERS_UNAVAILABLE: "PeersUnavailable",
     ExitCode.CHECKPOINT_UNAVAILABLE: "CheckpointUnavailable",
     ExitCode.PARAMETER_SERVER_LOST: "ParameterServerLost",
@@ -36,7 +37,7 @@ def is_permanent(cause: Cause) -> bool:
     return cause.exit_code in _PERMANENT or cause.reason in _CANNOT_START
 
 
-def restart_reason(cause: Cause | None) -> str:
-    """Return the one word for why the chief is restarted."""
+def restart_reason(role: Role, cause: Cause | None) -> str:
+    """Return the one word for why a failed pod of this role restarts the attempt."""
     code = cause.exit_code if cause is not None else None
-    return "ChiefFailed" if code is None else _RESTART_REASONS.get(code, "ChiefFailed")
+    return _RESTART_REASONS.get(code, f"{role.value.capitalize()}Failed")
