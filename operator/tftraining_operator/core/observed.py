@@ -67,7 +67,10 @@ class Observed:
     pods: Mapping[tuple[Role, int], Pod] = field(default_factory=dict)
     has_service: bool = False
     occupied: frozenset[str] = frozenset()
-    """Names that an earlier job of this name still holds: its objects are being collected."""
+    """Names that an earlier job of this name still holds: its objects are being collected.
+
+    Also that of an own pod from which somebody took our labels: it cannot be made twice.
+    """
     service_occupied: bool = False
     """Whether the service's name is one of these."""
 
@@ -86,9 +89,10 @@ def observe(job: Job, pods: Iterable[_Object], services: Iterable[_Object]) -> O
     own: dict[tuple[Role, int], Pod] = {}
     occupied: set[str] = set()
     for raw in pods:
-        if not owned_by(raw, job.uid):
+        pod = parse_pod(raw) if owned_by(raw, job.uid) else None
+        if pod is None:
             occupied.add(raw["metadata"]["name"])
-        elif (pod := parse_pod(raw)) is not None:
+        else:
             own[pod.role, pod.index] = pod
     return Observed(
         pods=own,
