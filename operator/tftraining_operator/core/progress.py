@@ -5,7 +5,7 @@ import math
 from datetime import datetime, timedelta
 from typing import Annotated
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field
 from pydantic.alias_generators import to_camel
 
 from tftraining_operator.api.types import CheckpointStatus, Evaluation, Metric, Progress, Status
@@ -40,7 +40,8 @@ class Report(_Document):
     step: Annotated[int, Field(ge=0, lt=2**63)] = 0
     total_steps: Annotated[int | None, Field(ge=0, lt=2**63)] = None
     steps_per_second: float | None = None
-    metrics: dict[str, float] = {}
+    # A bound makes pydantic look into the text: half a character cannot be stored.
+    metrics: dict[Annotated[str, Field(max_length=1024)], float] = {}
     last_checkpoint: ReportedCheckpoint | None = None
 
 
@@ -49,7 +50,7 @@ def parse_report(text: str | bytes) -> Report | None:
     try:
         document = json.loads(text)
         return Report.model_validate(document) if isinstance(document, dict) else None
-    except (ValueError, ValidationError):
+    except (ValueError, RecursionError):  # ValidationError is a ValueError
         return None
 
 
