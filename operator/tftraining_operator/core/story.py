@@ -5,7 +5,7 @@ from datetime import datetime
 
 from tftraining_operator.api.keys import ConditionType, Role
 from tftraining_operator.api.types import Condition, Failure, Status
-from tftraining_operator.core.conditions import find, is_true
+from tftraining_operator.core.conditions import find, is_finished, is_true
 from tftraining_operator.core.observed import Pod
 from tftraining_operator.core.times import seconds_since
 
@@ -37,7 +37,7 @@ def tell(before: Status, after: Status, deeds: Deeds, now: datetime) -> list[Eve
     """Return the events of one pass; none when nothing happened."""
     return [
         *_accepted(before, after),
-        *_deeds(before, deeds),
+        *_deeds(before, after, deeds),
         *_failed(before, after),
         *_ready(before, after, now),
         *_transitions(before, after, now),
@@ -54,7 +54,7 @@ def _accepted(before: Status, after: Status) -> list[Event]:
     return [Event(now_is.reason, now_is.message, "Accept", _WARNING)]
 
 
-def _deeds(before: Status, deeds: Deeds) -> list[Event]:
+def _deeds(before: Status, after: Status, deeds: Deeds) -> list[Event]:
     events = []
     if deeds.created:
         what = " and the service" if deeds.created_service else ""
@@ -65,7 +65,7 @@ def _deeds(before: Status, deeds: Deeds) -> list[Event]:
             note = f"created {_names(deeds.created)}{what}"
         events.append(Event("Created", note, "Create"))
     lost = [p for p in deeds.deleted if p.role is not Role.CHIEF and not p.active]
-    if lost:
+    if lost and not is_finished(after) and not is_true(after, ConditionType.SUSPENDED):
         names = _names([p.name for p in lost])
         events.append(Event("Replacing", f"replacing {names}", "Delete", _WARNING))
     return events
