@@ -16,7 +16,8 @@ from tftrainer.errors import BadConfigurationError, CheckpointUnavailableError
 from tftrainer.progress import SavedCheckpoint
 
 _LOG = logging.getLogger(__name__)
-_LOST = (tf.errors.UnavailableError, tf.errors.AbortedError)
+# A lost ps, which is no fault of the directory.
+_LOST = (tf.errors.UnavailableError, tf.errors.AbortedError, tf.errors.CancelledError)
 
 
 class Checkpoints:

@@ -25,6 +25,7 @@ from tftrainer.supervisor import Run
 from tftrainer.task import UserTask, load
 
 _LOG = logging.getLogger(__name__)
+_LOST = (tf.errors.UnavailableError, tf.errors.AbortedError, tf.errors.CancelledError)
 _POLL_SECONDS = 0.05
 _IO_DEVICE = "/job:chief/task:0/device:CPU:0"
 # Scheduled functions a worker: one to compute, one to have ready.
@@ -39,7 +40,7 @@ def train(job: Job, run: Run, cluster: Cluster) -> None:
     """Train to the end; the peers are known to answer."""
     try:
         _train(job, run, cluster)
-    except (tf.errors.UnavailableError, tf.errors.AbortedError) as error:
+    except _LOST as error:
         first = str(error).strip().partition("\n")[0]
         raise ParameterServerLostError(
             f"a parameter server was lost, and the variables with it ({type(error).__name__}: "

@@ -59,7 +59,8 @@ def answers(member: Member) -> str | None:
 
 def wait(members: Iterable[Member], run: Run, *, timeout: float, check: Check = answers) -> None:
     """Return when all answer; raises PeersUnavailableError after the timeout."""
-    missing = dict.fromkeys(members, "not asked yet")
+    missing: dict[Member, str] = dict.fromkeys(members, "not asked yet")
+    run.progress.update(waiting_for=tuple(str(member.task) for member in missing))
     start = time.monotonic()
     logged_at, logged = start, frozenset(missing)
     with ThreadPoolExecutor(max_workers=_THREADS, thread_name_prefix="peers") as pool:

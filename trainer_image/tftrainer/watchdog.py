@@ -31,12 +31,12 @@ class Watchdog:
             self._seen = _Seen(step, now, self._stall_seconds)
 
     def allow_more(self, now: float) -> None:
-        """Something slow but no step comes next, such as a checkpoint of a large model."""
+        """Give time to something slow that is no step, such as a checkpoint of a large model."""
         if self._seen is not None:
             self._seen = _Seen(self._seen.step, now, self._first_step_seconds)
 
     def expect(self, now: float) -> None:
-        """Steps come again."""
+        """Note that steps come again."""
         if self._seen is not None:
             self._seen = _Seen(self._seen.step, now, self._stall_seconds)
 

@@ -63,6 +63,11 @@ def test_the_watchdog_gives_the_first_step_more_time() -> None:
     watchdog.note(1068.0, step=501)
     assert "no step for 10 s" in (watchdog.verdict(1069.0) or "")
 
+    watchdog.allow_more(1068.0)
+    assert watchdog.verdict(1127.0) is None
+    watchdog.expect(1127.0)
+    assert watchdog.verdict(1137.0) is not None
+
     watchdog.stop()
     assert watchdog.verdict(9999.0) is None
 
