@@ -123,9 +123,10 @@ def doctor() -> None:
     """Say what this machine is and which way a cluster would be had here."""
     machine = look()
     answers = succeeds(["docker", "version"], timeout=20)
+    none = "ours runs" if engine.pid() is not None else "none answers; ours would be started"
     table = Table(show_header=False, box=None)
     for what, found in {
-        "Docker engine": "answers" if answers else "none answers; ours would be started",
+        "Docker engine": "answers" if answers else none,
         "root": machine.root,
         "Debian": machine.debian or "no",
         "Go": succeeds(["go", "version"]),

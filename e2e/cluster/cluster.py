@@ -74,6 +74,7 @@ def up(name: str = NAME, *, say: Say = print, workers: int = 0) -> Cluster:
     """Return the given cluster, the one that is up, or a new one."""
     given = given_kubeconfig()
     if given:
+        say(f"using the cluster of your KUBECONFIG, {given}")
         return Cluster(name="given", kubeconfig=given, given=True, say=say)
     with _alone():
         folder = _folder(name)
@@ -126,16 +127,16 @@ def down(name: str = NAME, *, say: Say = print) -> list[str]:
 
 
 def given_kubeconfig() -> Path | None:
-    """Return the KUBECONFIG that the user gave; one of our own clusters' is none."""
-    named = os.environ.get("KUBECONFIG")
+    """Return the KUBECONFIG that the user gave; that of a cluster of ours is none."""
+    named = os.environ.get("KUBECONFIG", "")
     if not named:
         return None
     path = Path(named).expanduser().absolute()
+    if path.is_relative_to(_folders()):
+        return None
     if not path.is_file():
-        if path.is_relative_to(_folders()):
-            return None
-        raise ClusterError(f"KUBECONFIG names {path}, which is no file")
-    return None if path.is_relative_to(_folders()) else path
+        raise ClusterError(f"KUBECONFIG has to name one file, and {named} is none")
+    return path
 
 
 def _engine_of_earlier(say: Say) -> Engine | None:

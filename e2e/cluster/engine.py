@@ -60,7 +60,11 @@ class Engine:
 
     def has_image(self, image: str) -> bool:
         """Whether the engine has an image under this name."""
-        return bool(self.docker("images", "--quiet", image).strip())
+        try:
+            self.docker("image", "inspect", image)
+        except ClusterError:
+            return False
+        return True
 
 
 def run_dir() -> Path:

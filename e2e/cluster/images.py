@@ -4,6 +4,7 @@ A build's context holds what the Dockerfiles count on: the files beside the Dock
 file as requirements.lock, and its packages in wheels/.
 """
 
+import contextlib
 import os
 import shutil
 import tomllib
@@ -57,6 +58,7 @@ def _build(engine: Engine, name: str, base: str, say: Say) -> str:
     key = digest(recipe.folder, recipe.lock, base)
     if _label(engine, image) == key:
         return image
+    before = engine.docker("images", "--quiet", "--no-trunc", image).split()
     wheels = wheelhouse(recipe.lock, say)
     say(f"building {image}")
     work = f"image-{name}"
@@ -70,6 +72,10 @@ def _build(engine: Engine, name: str, base: str, say: Say) -> str:
             *("build", "--build-arg", f"PYTHON_IMAGE={base}", "--label", f"{_INPUTS}={key}"),
             *("--tag", image, context),
         )
+    for older in before:
+        # Of the image before only its own layers go; while a container runs it, it stays.
+        with contextlib.suppress(ClusterError):
+            engine.docker("rmi", older)
     return image
 
 

@@ -1,0 +1,40 @@
+"""Which KUBECONFIG counts as given by the user."""
+
+from pathlib import Path
+
+import pytest
+
+from e2e.cluster.cluster import given_kubeconfig
+from e2e.cluster.shell import ClusterError
+
+
+@pytest.fixture(autouse=True)
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("TFTRAINING_CACHE", str(tmp_path / "cache"))
+    monkeypatch.delenv("KUBECONFIG", raising=False)
+    return tmp_path / "cache"
+
+
+def test_without_one_none_is_given() -> None:
+    assert given_kubeconfig() is None
+
+
+def test_a_file_of_the_user_s_is_given(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "config"
+    path.touch()
+    monkeypatch.setenv("KUBECONFIG", str(path))
+
+    assert given_kubeconfig() == path
+
+
+def test_that_of_our_own_cluster_is_none(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("KUBECONFIG", str(cache / "clusters" / "name" / "kubeconfig"))
+
+    assert given_kubeconfig() is None
+
+
+def test_one_that_is_no_file_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("KUBECONFIG", str(tmp_path / "nothing"))
+
+    with pytest.raises(ClusterError, match="KUBECONFIG"):
+        given_kubeconfig()
