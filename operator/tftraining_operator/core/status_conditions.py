@@ -24,7 +24,7 @@ def conditions(
     _set_pods_ready(writer, job, observed, decision, facts)
     running = _set_running(writer, job, observed, decision)
     _set_restarting(writer, job, decision, running=running)
-    _set_stalled(writer, job, decision)
+    _set_stalled(writer, job, decision, running=running)
     suspended = decision.phase is Phase.SUSPENDED
     writer.set(
         ConditionType.SUSPENDED,
@@ -127,11 +127,11 @@ def _set_restarting(
         )
 
 
-def _set_stalled(writer: ConditionWriter, job: Job, decision: Decision) -> None:
+def _set_stalled(writer: ConditionWriter, job: Job, decision: Decision, *, running: bool) -> None:
     kind = ConditionType.STALLED
     if decision.restarts_attempt(job) and decision.reason == "Stalled":
         writer.set(kind, value=True, reason="NoNewStep", message=decision.message)
-    elif is_true(job.status, kind) and not is_true(job.status, ConditionType.RUNNING):
+    elif is_true(job.status, kind) and decision.phase is Phase.ACTIVE and not running:
         before = find(job.status.conditions, kind)
         writer.set(kind, value=True, reason="NoNewStep", message=before.message if before else "")
     else:
