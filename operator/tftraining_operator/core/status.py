@@ -8,7 +8,7 @@ from tftraining_operator.api.types import (
     RoleStatus,
     Status,
 )
-from tftraining_operator.core.conditions import ConditionWriter, is_finished
+from tftraining_operator.core.conditions import ConditionWriter, find, is_finished
 from tftraining_operator.core.decision import Decision, Phase
 from tftraining_operator.core.facts import Facts
 from tftraining_operator.core.job import Job
@@ -25,6 +25,7 @@ from tftraining_operator.core.status_conditions import conditions, headline
 from tftraining_operator.core.status_failures import failures
 from tftraining_operator.core.times import rfc3339, seconds_since
 
+_STATE_LIMIT = 32
 _MESSAGE_LIMIT = 1000
 
 
@@ -57,20 +58,20 @@ def compute_status(
         update={"conditions": conditions(job, observed, decision, facts, now)}
     )
     state, message = headline(status)
-    return status.model_copy(update={"state": state, "message": message[:_MESSAGE_LIMIT]})
+    shown = {"state": state[:_STATE_LIMIT], "message": message[:_MESSAGE_LIMIT]}
+    return status.model_copy(update=shown)
 
 
 def rejected_status(
     job_status: Status, generation: int, reason: str, problem: str, now: datetime
 ) -> Status:
     """Return the status of a job that cannot be carried out as it is written."""
-    kept = {ConditionType(c.type): c for c in job_status.conditions}
     writer = ConditionWriter(job_status.conditions, generation, now)
     writer.set(ConditionType.ACCEPTED, value=False, reason=reason, message=problem)
     for kind in ConditionType:
         if kind is ConditionType.ACCEPTED:
             continue
-        found = kept.get(kind)
+        found = find(job_status.conditions, kind)
         writer.set(
             kind,
             value=bool(found and found.status == "True"),
