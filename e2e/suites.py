@@ -23,6 +23,8 @@ from e2e.cluster.leftovers import Picture
 from e2e.cluster.machine import look
 
 ROOT = Path(__file__).parents[1]
+LOGS = ROOT / ".test-logs"
+"""What each suite printed, for a CI that keeps files."""
 _PYTEST = [sys.executable, "-m", "pytest"]
 
 SUITES: dict[str, list[str]] = {
@@ -62,7 +64,7 @@ def main(wanted: Sequence[str]) -> int:
         console.print(f"unknown suite {unknown[0]}: one of {', '.join(SUITES)}")
         return 64
     names = list(wanted) or list(SUITES)
-    before = _picture()
+    before = _picture() if "e2e" in names else None
     total = Tally()
     for name in names:
         console.rule(f"{name} tests")
@@ -96,8 +98,29 @@ def tally(name: str, report: Path, code: int) -> Tally:
 def _run(name: str) -> Tally:
     with tempfile.TemporaryDirectory() as folder:
         report = Path(folder) / "report.xml"
-        done = subprocess.run([*SUITES[name], f"--junitxml={report}"], cwd=ROOT, check=False)
-        return tally(name, report, done.returncode)
+        code = _shown_and_kept([*SUITES[name], f"--junitxml={report}"], LOGS / f"{name}.log")
+        return tally(name, report, code)
+
+
+def _shown_and_kept(command: list[str], log: Path) -> int:
+    """Run a command whose output goes to the terminal and to a file; return its exit code."""
+    log.parent.mkdir(exist_ok=True)
+    with (
+        log.open("wb") as kept,
+        subprocess.Popen(
+            command,
+            cwd=ROOT,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+        ) as process,
+    ):
+        assert process.stdout is not None
+        for line in iter(process.stdout.readline, b""):
+            kept.write(line)
+            sys.stdout.buffer.write(line)
+            sys.stdout.buffer.flush()
+    return process.returncode
 
 
 def _picture() -> Picture | None:
