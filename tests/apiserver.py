@@ -119,15 +119,20 @@ class ApiServer:
 
     def serve_crd(self, manifest: Path) -> str:
         """Apply a CustomResourceDefinition as a user does, wait until it is served, name it."""
-        name = self.kubectl("apply", "-f", str(manifest), "-o", "name").strip()
+        applied = self.kubectl("apply", "-f", str(manifest), "-o", "name").strip()
+        name = applied.partition("/")[2]
+        self.wait_for_crd(name)
+        return name
+
+    def wait_for_crd(self, name: str) -> None:
+        """Wait until a CustomResourceDefinition that was just created is served."""
         deadline = time.monotonic() + _START_SECONDS
         # kubectl wait fails on an object that has no conditions at all yet.
-        while '"Established"' not in self.kubectl("get", name, "-o", "json"):
+        while '"Established"' not in self.kubectl("get", "crd", name, "-o", "json"):
             if time.monotonic() > deadline:
                 raise StartError(f"{name} is not established within {_START_SECONDS} s")
             time.sleep(0.05)
-        self.kubectl("wait", "--for=condition=Established", name, "--timeout=20s")
-        return name.partition("/")[2]
+        self.kubectl("wait", "--for=condition=Established", f"crd/{name}", "--timeout=20s")
 
 
 @contextmanager

@@ -251,7 +251,7 @@ def test_install_upgrade_and_uninstall_leave_nothing_but_the_jobs(
 
     told = helm("install", RELEASE, str(CHART))
     assert "kubectl get tftj -w" in told
-    server.kubectl("wait", "--for=condition=Established", f"crd/{crd.NAME}", "--timeout=20s")
+    server.wait_for_crd(crd.NAME)
     server.kubectl("create", "-n", "red", "-f", str(ROOT / "examples/minimal.yaml"))
 
     account = f"system:serviceaccount:{NAMESPACE}:{FULLNAME}"
