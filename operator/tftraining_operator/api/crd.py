@@ -1,7 +1,8 @@
 """The CustomResourceDefinition, made of the models and the rules. Pure but for `main`.
 
 `python -m tftraining_operator.api.crd` prints it, byte for byte the same each time;
-`--write ROOT` writes the copies that are kept in a checkout of the repository.
+`--write ROOT` writes the copies that are kept in a checkout of the repository, and `--check ROOT`
+names those that differ from it.
 """
 
 from __future__ import annotations
@@ -227,21 +228,41 @@ def _validation(rule: Rule | TransitionRule) -> Schema:
     return entry
 
 
-def main(argv: list[str] | None = None) -> None:
-    """Print the definition, or write its copies."""
+def main(argv: list[str] | None = None) -> int:
+    """Print the definition, write its copies or check them; return the exit code."""
     parser = argparse.ArgumentParser(prog="python -m tftraining_operator.api.crd")
-    parser.add_argument(
+    action = parser.add_mutually_exclusive_group()
+    action.add_argument(
         "--write", metavar="ROOT", type=Path, help="write the copies in this checkout"
     )
-    root: Path | None = parser.parse_args(argv).write
-    if root is None:
+    action.add_argument(
+        "--check", metavar="ROOT", type=Path, help="exit 1 if a copy in this checkout differs"
+    )
+    given = parser.parse_args(argv)
+    if given.check:
+        return _check(given.check)
+    if given.write:
+        _write(given.write)
+    else:
         sys.stdout.write(render())
-        return
+    return 0
+
+
+def _write(root: Path) -> None:
     for copy in COPIES:
         target = root / copy
         target.parent.mkdir(parents=True, exist_ok=True)
-        target.write_text(render(), encoding="utf-8")
+        target.write_bytes(render().encode())
+
+
+def _check(root: Path) -> int:
+    expected = render().encode()
+    paths = [root / copy for copy in COPIES]
+    wrong = [path for path in paths if not path.is_file() or path.read_bytes() != expected]
+    for path in wrong:
+        sys.stderr.write(f"{path} is not what the models make: run `make manifests`\n")
+    return 1 if wrong else 0
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

@@ -62,13 +62,32 @@ def test_the_committed_definition_is_what_the_models_make(copy_: str) -> None:
     assert (ROOT / copy_).read_text() == crd.render(), "run `make manifests`"
 
 
-def test_write_writes_every_copy(tmp_path: Path) -> None:
-    crd.main(["--write", str(tmp_path)])
+def test_write_writes_every_copy_and_check_finds_nothing_in_them(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert crd.main(["--write", str(tmp_path)]) == 0
     assert [(tmp_path / each).read_text() for each in crd.COPIES] == [crd.render()] * 2
+    assert crd.main(["--check", str(tmp_path)]) == 0
+    assert capsys.readouterr().err == ""
+
+
+@pytest.mark.parametrize("copy_", crd.COPIES)
+@pytest.mark.parametrize("text", [crd.render() + "# mine\n", None], ids=["edited", "missing"])
+def test_check_names_the_copy_that_is(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], copy_: str, text: str | None
+) -> None:
+    crd.main(["--write", str(tmp_path)])
+    wrong = tmp_path / copy_
+    if text is None:
+        wrong.unlink()
+    else:
+        wrong.write_text(text)
+    assert crd.main(["--check", str(tmp_path)]) == 1
+    assert [line.split()[0] for line in capsys.readouterr().err.splitlines()] == [str(wrong)]
 
 
 def test_without_arguments_the_definition_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
-    crd.main([])
+    assert crd.main([]) == 0
     assert yaml.safe_load(capsys.readouterr().out) == crd.crd()
 
 
