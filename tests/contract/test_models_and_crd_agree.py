@@ -22,7 +22,7 @@ from tftraining_operator.api.types import Spec, parse_spec
 
 from tests.unit.api import edges
 from tests.unit.api.cases import BROKEN, CHANGES, Broken, Change
-from tests.unit.api.strategies import broken_specs, changed_specs, specs
+from tests.unit.api.strategies import broken_specs, changed_specs, specs, states
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -62,16 +62,21 @@ def create(apiserver: ApiServer) -> Callable[[str, Any], Response]:
 
 
 @pytest.fixture(scope="module")
-def update(apiserver: ApiServer) -> Callable[[Any, Any], Response]:
-    """Store a job, ask the server to change it, without storing the change."""
+def update(apiserver: ApiServer) -> Callable[[Any, Any, str], Response]:
+    """Store a job in a state, ask the server to change it, without storing the change."""
 
-    def ask(old: Any, new: Any) -> Response:
+    def ask(old: Any, new: Any, state: str) -> Response:
         job = a_job(f"job-{secrets.token_hex(4)}", old)
+        path = f"{JOBS}/{job['metadata']['name']}"
         stored = apiserver.request("POST", JOBS, job)
         assert stored.ok, stored.message
+        if state:
+            told = stored.body | {"status": {"state": state}}
+            stored = apiserver.request("PUT", f"{path}/status", told)
+            assert stored.ok, stored.message
         changed = stored.body | {"spec": copy.deepcopy(new)}
         query = {"dryRun": "All", "fieldValidation": "Strict"}
-        return apiserver.request("PUT", f"{JOBS}/{job['metadata']['name']}", changed, query=query)
+        return apiserver.request("PUT", path, changed, query=query)
 
     return ask
 
@@ -155,12 +160,13 @@ def test_the_server_refuses_with_the_same_one_rule(
 
 @pytest.mark.parametrize("case", CHANGES, ids=lambda case: case.why)
 def test_the_server_allows_or_refuses_the_same_change(
-    update: Callable[[Any, Any], Response], case: Change
+    update: Callable[[Any, Any, str], Response], case: Change
 ) -> None:
-    answer = update(case.old, case.new)
+    answer = update(case.old, case.new, case.state)
     assert answer.ok == (not case.field), answer.message
     if case.field:
-        assert_told(answer, update_problems(parse_spec(case.old), parse_spec(case.new)))
+        old, new = parse_spec(case.old), parse_spec(case.new)
+        assert_told(answer, update_problems(old, new, state=case.state))
 
 
 @FEW
@@ -179,17 +185,17 @@ def test_both_judge_a_damaged_spec_alike(create: Callable[[str, Any], Response],
 
 
 @FEW
-@given(pair=changed_specs())
+@given(pair=changed_specs(), state=states())
 def test_both_judge_a_change_alike(
-    update: Callable[[Any, Any], Response], pair: tuple[Any, Any]
+    update: Callable[[Any, Any, str], Response], pair: tuple[Any, Any], state: str
 ) -> None:
     old, new = pair
-    answer = update(old, new)
+    answer = update(old, new, state)
     model = parsed(new)
     if model is None:
         assert not answer.ok
         return
-    expected = problems("mnist", model) + update_problems(parse_spec(old), model)
+    expected = problems("mnist", model) + update_problems(parse_spec(old), model, state=state)
     assert answer.ok == (not expected), f"{expected or 'the models accept'}: {answer.message}"
     if expected:
         assert_told(answer, expected)

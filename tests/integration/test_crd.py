@@ -203,6 +203,34 @@ def test_the_status_is_written_on_its_own_and_only_there(
     assert found["metadata"]["generation"] == 1
 
 
+def test_a_refused_template_is_corrected_by_applying_the_job_again(
+    apiserver: ApiServer, namespace: str
+) -> None:
+    def apply(image: str) -> None:
+        job = a_job(template=a_container(image=image))
+        apiserver.kubectl("-n", namespace, "apply", "-f", "-", stdin=json.dumps(job))
+
+    apply("trainer:1")
+    report(apiserver, namespace, {"state": "InvalidTemplate", "message": "no such field"})
+    apply("trainer:2")
+    containers = stored(apiserver, namespace)["spec"]["template"]["spec"]["containers"]
+    assert [container["image"] for container in containers] == ["trainer:2"]
+
+    for state in ("Running", None):
+        report(apiserver, namespace, {"state": state})
+        refused = r"spec\.template: .*can change only while the job is suspended"
+        with pytest.raises(KubectlError, match=refused):
+            apply("trainer:3")
+
+
+def test_a_refused_job_is_not_handed_over(apiserver: ApiServer, namespace: str) -> None:
+    create(apiserver, namespace, a_job())
+    report(apiserver, namespace, {"state": "InvalidSpec"})
+    job = json.dumps(a_job(runPolicy_managedBy="example.com/other"))
+    with pytest.raises(KubectlError, match=r"managedBy never changes"):
+        apiserver.kubectl("-n", namespace, "apply", "-f", "-", stdin=job)
+
+
 def test_the_columns_tell_how_far_a_job_is(apiserver: ApiServer, namespace: str) -> None:
     create(apiserver, namespace, a_job())
     status = {

@@ -222,9 +222,10 @@ def _default(value: object, node: Schema) -> Schema:
 
 def _validation(rule: Rule | TransitionRule) -> Schema:
     entry = {"rule": rule.cel, "message": rule.message}
+    below = rule.field.removeprefix(rule.node).removeprefix(".")
     # Metadata's schema is the API server's own: no path leads into it.
-    if rule.node and rule.field != rule.node:
-        entry["fieldPath"] = rule.field.removeprefix(rule.node)
+    if below and not below.startswith("metadata."):
+        entry["fieldPath"] = f".{below}"
     return entry
 
 

@@ -35,6 +35,11 @@ LABEL_MANAGED_BY_VALUE = "tftraining-operator"
 ANNOTATION_WORKERS = f"{GROUP}/workers"
 """How many workers the pod's TF_CONFIG names; a chief with another number is stale."""
 
+INVALID_SPEC = "InvalidSpec"
+INVALID_TEMPLATE = "InvalidTemplate"
+REJECTED_STATES = (INVALID_SPEC, INVALID_TEMPLATE)
+"""status.state of a job that has no pods until its spec is corrected; also Accepted's reason."""
+
 
 class Role(StrEnum):
     """TensorFlow's task types, in the order in which pods are created."""

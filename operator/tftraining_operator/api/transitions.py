@@ -1,8 +1,9 @@
 """What may change in a job, and when: each rule once, as CEL and as Python, like rules.py. Pure.
 
 runPolicy and worker.replicas change at any time. All else is baked into running pods, so it
-changes only while the job is suspended. What counts is the stored object: an update that suspends
-the job and changes a template at once would change it under running pods.
+changes only while the job is idle: suspended, or refused by the operator until it is corrected.
+What counts is the stored object: an update that suspends the job and changes a template at once
+would change it under running pods.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from tftraining_operator.api.keys import REJECTED_STATES
 from tftraining_operator.api.problems import Problem
 
 if TYPE_CHECKING:
@@ -28,29 +30,37 @@ class TransitionRule:
     """Field that the problem is told of."""
     cel: str
     message: str
-    holds: Callable[[Spec, Spec], bool]
-    """The same as `cel`, over the old and the new spec."""
+    holds: Callable[[Spec, Spec, str], bool]
+    """The same as `cel`, over the old spec, the new one and the old status.state."""
 
 
-def update_problems(old: Spec, new: Spec) -> list[Problem]:
-    """Return every rule that the change from `old` to `new` breaks, in the table's order."""
-    broken = (rule for rule in TRANSITIONS if not rule.holds(old, new))
+def update_problems(old: Spec, new: Spec, *, state: str = "") -> list[Problem]:
+    """Return every rule that the change of a job in `state` breaks, in the table's order."""
+    broken = (rule for rule in TRANSITIONS if not rule.holds(old, new, state))
     return [Problem(rule.field, rule.message) for rule in broken]
 
 
-def _while_suspended(
+_IDLE = (
+    "oldSelf.spec.runPolicy.suspend || (has(oldSelf.status) && has(oldSelf.status.state)"
+    f" && oldSelf.status.state in {list(REJECTED_STATES)})"
+)
+
+
+def _while_idle(
     field: str, same: Callable[[Spec, Spec], bool], *, cel: str = "", told: str = ""
 ) -> TransitionRule:
-    unchanged = cel or _equal(field)
     return TransitionRule(
-        node="spec",
+        # Only the root sees the status.
+        node="",
         field=f"spec.{field}",
-        cel=f"oldSelf.runPolicy.suspend || ({unchanged})",
+        cel=f"{_IDLE} || ({cel or _equal(f'spec.{field}')})",
         message=(
             f"{told}can change only while the job is suspended: set spec.runPolicy.suspend to"
             " true first, in an update of its own"
         ),
-        holds=lambda old, new: old.run_policy.suspend or same(old, new),
+        holds=lambda old, new, state: (
+            old.run_policy.suspend or state in REJECTED_STATES or same(old, new)
+        ),
     )
 
 
@@ -78,22 +88,22 @@ TRANSITIONS: tuple[TransitionRule, ...] = (
         field="spec.runPolicy.managedBy",
         cel="self.runPolicy.managedBy == oldSelf.runPolicy.managedBy",
         message="managedBy never changes: delete the job and create it again",
-        holds=lambda old, new: old.run_policy.managed_by == new.run_policy.managed_by,
+        holds=lambda old, new, _state: old.run_policy.managed_by == new.run_policy.managed_by,
     ),
-    _while_suspended("strategy", lambda old, new: old.strategy == new.strategy),
-    _while_suspended("template", lambda old, new: old.template == new.template),
-    _while_suspended("chief", lambda old, new: old.chief == new.chief),
-    _while_suspended(
+    _while_idle("strategy", lambda old, new: old.strategy == new.strategy),
+    _while_idle("template", lambda old, new: old.template == new.template),
+    _while_idle("chief", lambda old, new: old.chief == new.chief),
+    _while_idle(
         "worker",
         _same_workers,
         cel=(
-            "has(self.worker) == has(oldSelf.worker) && (!has(self.worker)"
-            " || (self.worker.restartPolicy == oldSelf.worker.restartPolicy"
-            f" && {_equal('worker.template')}))"
+            "has(self.spec.worker) == has(oldSelf.spec.worker) && (!has(self.spec.worker)"
+            " || (self.spec.worker.restartPolicy == oldSelf.spec.worker.restartPolicy"
+            f" && {_equal('spec.worker.template')}))"
         ),
         told="all but replicas ",
     ),
-    _while_suspended("ps", lambda old, new: old.ps == new.ps),
-    _while_suspended("evaluator", lambda old, new: old.evaluator == new.evaluator),
-    _while_suspended("checkpoint", lambda old, new: old.checkpoint == new.checkpoint),
+    _while_idle("ps", lambda old, new: old.ps == new.ps),
+    _while_idle("evaluator", lambda old, new: old.evaluator == new.evaluator),
+    _while_idle("checkpoint", lambda old, new: old.checkpoint == new.checkpoint),
 )

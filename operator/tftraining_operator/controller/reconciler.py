@@ -82,9 +82,9 @@ class Reconciler:
                 await self._applier.try_templates(desired.samples(job, self._trainer_image))
             return await self._carry_out(key, raw, job, now)
         except InvalidJobError as problem:
-            await self._reject(key, raw, "InvalidSpec", str(problem), now)
+            await self._reject(key, raw, keys.INVALID_SPEC, str(problem), now)
         except InvalidTemplateError as problem:
-            await self._reject(key, raw, "InvalidTemplate", str(problem), now)
+            await self._reject(key, raw, keys.INVALID_TEMPLATE, str(problem), now)
         except NameConflictError as problem:
             await self._reject(key, raw, "NameConflict", str(problem), now)
             return NAME_CONFLICT_AGAIN_SECONDS

@@ -121,13 +121,15 @@ BROKEN = (
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """An update of a running job."""
+    """An update of a stored job."""
 
     why: str
     old: Spec
     new: Spec
     field: str = ""
     """The one field that is refused; empty for a change that is allowed."""
+    state: str = ""
+    """status.state of the stored job; empty before it has a status."""
 
 
 _EVALUATED = a_spec(checkpoint=CLAIM, evaluator={})
@@ -224,5 +226,44 @@ CHANGES = (
         a_spec(checkpoint=CLAIM),
         a_spec(checkpoint=CLAIM | {"path": "/elsewhere"}),
         "spec.checkpoint",
+    ),
+    Change(
+        "a template is corrected that the operator refused",
+        a_spec(),
+        a_spec(template=a_container(args=["--epochs=4"])),
+        state="InvalidTemplate",
+    ),
+    Change(
+        "the shared template of a refused job makes way for others",
+        a_spec(),
+        a_spec(
+            template=REMOVE,
+            chief_template=TEMPLATE,
+            worker_template=TEMPLATE,
+            ps_template=TEMPLATE,
+        ),
+        state="InvalidTemplate",
+    ),
+    Change("all is corrected of a refused spec", _EVALUATED, MIRRORED, state="InvalidSpec"),
+    Change(
+        "another controller takes over a refused job",
+        a_spec(),
+        a_spec(runPolicy_managedBy="example.com/other"),
+        "spec.runPolicy.managedBy",
+        state="InvalidTemplate",
+    ),
+    Change(
+        "a template changes while the job runs",
+        a_spec(),
+        a_spec(template=a_container(args=["--epochs=4"])),
+        "spec.template",
+        state="Running",
+    ),
+    Change(
+        "a template changes while the job waits for a name",
+        a_spec(),
+        a_spec(template=a_container(args=["--epochs=4"])),
+        "spec.template",
+        state="NameConflict",
     ),
 )

@@ -6,6 +6,7 @@ import json
 from typing import Any
 
 from hypothesis import strategies as st
+from tftraining_operator.api.keys import REJECTED_STATES
 from tftraining_operator.api.rules import problems
 from tftraining_operator.api.types import CleanPodPolicy, RestartPolicy, Strategy, parse_spec
 
@@ -181,6 +182,11 @@ _CHANGED: dict[str, st.SearchStrategy[Any]] = {
     "checkpoint": _checkpoints,
     "runPolicy": _run_policies,
 }
+
+
+def states() -> st.SearchStrategy[str]:
+    """What status.state may be; empty for a job without a status."""
+    return st.sampled_from(["", "Running", "Suspended", *REJECTED_STATES])
 
 
 @st.composite
