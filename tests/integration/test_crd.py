@@ -241,7 +241,8 @@ def test_the_columns_tell_how_far_a_job_is(apiserver: ApiServer, namespace: str)
         "progress": {
             "step": 4500,
             "percentText": "45%",
-            "etaSeconds": 60,
+            "etaSeconds": 200,
+            "etaText": "3m20s",
             "loss": "0.23",
             "updatedAt": "2026-01-01T00:00:00Z",
         },
@@ -252,7 +253,7 @@ def test_the_columns_tell_how_far_a_job_is(apiserver: ApiServer, namespace: str)
     assert lines[1].split()[:-1] == ["mnist", "Running", "3/4", "2/2", "45%", "1"]
     wide = apiserver.kubectl("-n", namespace, "get", "tftj", "-o", "wide").splitlines()
     assert wide[0].split()[-4:] == ["STEP", "LOSS", "ETA", "MESSAGE"]
-    assert wide[1].split()[7:] == ["4500", "0.23", "60", "All", "pods", "are", "ready"]
+    assert wide[1].split()[7:] == ["4500", "0.23", "3m20s", "All", "pods", "are", "ready"]
 
 
 def test_jobs_are_found_by_state_and_by_suspension(apiserver: ApiServer, namespace: str) -> None:

@@ -40,7 +40,7 @@ _COLUMNS: tuple[tuple[str, str, str, int], ...] = (
     ("Age", "date", ".metadata.creationTimestamp", 0),
     ("Step", "integer", ".status.progress.step", 1),
     ("Loss", "string", ".status.progress.loss", 1),
-    ("ETA", "integer", ".status.progress.etaSeconds", 1),
+    ("ETA", "string", ".status.progress.etaText", 1),
     ("Message", "string", ".status.message", 1),
 )
 """Name, type, path and priority; kubectl shows priority 1 with -o wide only."""

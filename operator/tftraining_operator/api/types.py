@@ -347,6 +347,8 @@ class Progress(_Model):
     """percent with its sign, for the printer column."""
     eta_seconds: int | None = None
     """Seconds to the end at the present rate."""
+    eta_text: Annotated[str | None, Field(max_length=16)] = None
+    """etaSeconds in its two largest units, for the printer column."""
     steps_per_second: Annotated[str | None, Field(max_length=32)] = None
     """Training rate, as text."""
     metrics: Annotated[list[Metric], Field(max_length=32)] = []

@@ -16,6 +16,9 @@ WRITE_INTERVAL = timedelta(seconds=5)
 
 MAX_METRICS = 32
 
+_MAX_ETA_SECONDS = 100 * 365 * 24 * 3600
+"""Whatever is to take longer is a rate just above 0, and no estimate."""
+
 
 class _Document(BaseModel):
     # Lenient: the document comes out of a user's container, of any version.
@@ -59,13 +62,15 @@ def progress_of(report: Report, previous: Progress | None, now: datetime) -> Pro
     metrics = _metrics(report)
     rate = report.steps_per_second
     percent = _percent(report.step, report.total_steps)
+    eta = _eta(report.step, report.total_steps, rate)
     moved = previous is None or previous.step != report.step
     return Progress(
         step=report.step,
         total_steps=report.total_steps,
         percent=percent,
         percent_text=None if percent is None else f"{percent}%",
-        eta_seconds=_eta(report.step, report.total_steps, rate),
+        eta_seconds=eta,
+        eta_text=None if eta is None else eta_text(eta),
         steps_per_second=None if rate is None else number(rate),
         metrics=metrics,
         loss=next((m.value for m in metrics if m.name == "loss"), None),
@@ -103,6 +108,22 @@ def number(value: float) -> str:
     return f"{value:.4g}"
 
 
+def eta_text(seconds: int) -> str:
+    """Format a time to go in its two largest units, such as 2h5m."""
+    minutes, hours, days = seconds // 60, seconds // 3600, seconds // 86400
+    if days:
+        return _two_units(days, "d", hours % 24, "h")
+    if hours:
+        return _two_units(hours, "h", minutes % 60, "m")
+    if minutes:
+        return _two_units(minutes, "m", seconds % 60, "s")
+    return f"{seconds}s"
+
+
+def _two_units(large: int, large_unit: str, small: int, small_unit: str) -> str:
+    return f"{large}{large_unit}" + (f"{small}{small_unit}" if small else "")
+
+
 def _metrics(report: Report) -> list[Metric]:
     return [
         Metric(name=name[:63], value=number(value))
@@ -117,4 +138,5 @@ def _percent(step: int, total: int | None) -> int | None:
 def _eta(step: int, total: int | None, rate: float | None) -> int | None:
     if total is None or not rate or not math.isfinite(rate) or rate <= 0:
         return None
-    return math.ceil(max(0, total - step) / rate)
+    seconds = max(0, total - step) / rate
+    return math.ceil(seconds) if seconds <= _MAX_ETA_SECONDS else None
