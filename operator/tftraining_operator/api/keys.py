@@ -38,7 +38,7 @@ ANNOTATION_WORKERS = f"{GROUP}/workers"
 INVALID_SPEC = "InvalidSpec"
 INVALID_TEMPLATE = "InvalidTemplate"
 REJECTED_STATES = (INVALID_SPEC, INVALID_TEMPLATE)
-"""status.state of a job that has no pods until its spec is corrected; also Accepted's reason."""
+"""status.state of a job that is refused until its spec is corrected; also Accepted's reason."""
 
 
 class Role(StrEnum):
