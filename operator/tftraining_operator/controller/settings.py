@@ -1,5 +1,6 @@
 """The operator's own settings, from its environment."""
 
+import math
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -47,9 +48,11 @@ class Settings:
             ),
             log_format=_choice(environment, "LOG_FORMAT", default.log_format, ("text", "json")),
             health=environment.get(_PREFIX + "HEALTH") or default.health,
-            progress_seconds=_positive(environment, "PROGRESS_SECONDS", default.progress_seconds),
-            resync_seconds=_positive(environment, "RESYNC_SECONDS", default.resync_seconds),
-            workers=int(_positive(environment, "WORKERS", default.workers)),
+            progress_seconds=_at_least(
+                0.01, environment, "PROGRESS_SECONDS", default.progress_seconds
+            ),
+            resync_seconds=_at_least(0.1, environment, "RESYNC_SECONDS", default.resync_seconds),
+            workers=int(_at_least(1, environment, "WORKERS", default.workers)),
         )
 
 
@@ -62,14 +65,14 @@ def _choice(
     return value
 
 
-def _positive(environment: Mapping[str, str], name: str, default: float) -> float:
+def _at_least(least: float, environment: Mapping[str, str], name: str, default: float) -> float:
     text = environment.get(_PREFIX + name)
     if not text:
         return default
     try:
         value = float(text)
     except ValueError:
-        value = 0.0
-    if value <= 0:
-        raise SettingsError(f"{_PREFIX}{name} is {text!r}; it must be a number above 0")
+        value = math.nan
+    if not least <= value < math.inf:
+        raise SettingsError(f"{_PREFIX}{name} is {text!r}; it must be a number, at least {least:g}")
     return value
