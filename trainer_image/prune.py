@@ -14,11 +14,9 @@ _FOLDERS = (
     "tensorflow/include",  # for compiling operations in C++
     "clang",  # a dependency that only a code generator needs
     "pip",
-    "_distutils_hack",
 )
 _FILES = (
     "tensorflow/compiler/mlir/stablehlo/stablehlo_extension.so",  # for quantization tools
-    "distutils-precedence.pth",
 )
 _TESTED = ("h5py", "joblib", "numpy", "scipy", "sklearn")
 _SUFFIXES = (".a", ".pyi", ".pyx", ".pxd", ".h")

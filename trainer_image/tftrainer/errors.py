@@ -9,6 +9,13 @@ from typing import ClassVar
 from tftrainer.exit_codes import ExitCode
 
 
+def gist(error: Exception) -> str:
+    """Return the line of a TensorFlow error that says something; the rest is where it came from."""
+    lines = [line.strip() for line in str(error).splitlines()]
+    telling = (line for line in lines if line and not line.endswith("root error(s) found."))
+    return f"{type(error).__name__}: {next(telling, 'no message')}"
+
+
 class TrainerError(Exception):
     """An end that is explained by its message alone; no traceback is shown."""
 

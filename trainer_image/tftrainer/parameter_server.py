@@ -17,7 +17,7 @@ import tensorflow as tf
 
 from tftrainer import checkpoints, model, tensorboard, tf_types
 from tftrainer.cluster import Cluster, Role
-from tftrainer.errors import ParameterServerLostError, TerminatedError
+from tftrainer.errors import ParameterServerLostError, TerminatedError, gist
 from tftrainer.job import Job
 from tftrainer.pacing import steps_per_call
 from tftrainer.recorder import Recorder
@@ -41,10 +41,9 @@ def train(job: Job, run: Run, cluster: Cluster) -> None:
     try:
         _train(job, run, cluster)
     except _LOST as error:
-        first = str(error).strip().partition("\n")[0]
         raise ParameterServerLostError(
-            f"a parameter server was lost, and the variables with it ({type(error).__name__}: "
-            f"{first}). Training resumes from the newest checkpoint when the chief starts again."
+            f"a parameter server was lost, and the variables with it ({gist(error)}). "
+            "Training resumes from the newest checkpoint when the chief starts again."
         ) from error
 
 

@@ -15,7 +15,12 @@ import tensorflow as tf
 from tftrainer import checkpoints, model, tensorboard, tf_types
 from tftrainer.cluster import Role
 from tftrainer.environment import Strategy
-from tftrainer.errors import CheckpointUnavailableError, PeersUnavailableError, TerminatedError
+from tftrainer.errors import (
+    CheckpointUnavailableError,
+    PeersUnavailableError,
+    TerminatedError,
+    gist,
+)
 from tftrainer.job import Job
 from tftrainer.pacing import steps_per_call
 from tftrainer.recorder import Recorder
@@ -39,9 +44,8 @@ def train(job: Job, run: Run) -> None:
     try:
         _train(job, run)
     except (tf.errors.UnavailableError, tf.errors.AbortedError) as error:
-        first = str(error).strip().partition("\n")[0]
         raise PeersUnavailableError(
-            f"another member of the cluster was lost ({type(error).__name__}: {first}). All "
+            f"another member of the cluster was lost ({gist(error)}). All "
             "members have to start again; training resumes from the newest checkpoint."
         ) from error
 
