@@ -1,0 +1,171 @@
+"""Which pods end the job, which end its attempt, which are stale and which are lost."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from tftraining_operator.api.keys import Role
+from tftraining_operator.core.policies import failure
+
+from tests.unit.builders import JobBuilder, PodBuilder, a_job, a_pod, seen
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+@pytest.mark.parametrize(
+    ("role", "policy", "state", "ends"),
+    [
+        pytest.param(Role.CHIEF, "ExitCode", lambda p: p.exited(64), True, id="bad configuration"),
+        pytest.param(Role.CHIEF, "ExitCode", lambda p: p.exited(127), True, id="no such command"),
+        pytest.param(Role.CHIEF, "ExitCode", lambda p: p.exited(1), False, id="exit code 1"),
+        pytest.param(Role.CHIEF, "ExitCode", lambda p: p.exited(75), False, id="a ps was lost"),
+        pytest.param(Role.CHIEF, "OnFailure", lambda p: p.exited(64), False, id="OnFailure"),
+        pytest.param(Role.CHIEF, "Never", lambda p: p.exited(1), True, id="Never"),
+        pytest.param(
+            Role.WORKER, "ExitCode", lambda p: p.exited(64), True, id="a worker's configuration"
+        ),
+        pytest.param(Role.WORKER, "ExitCode", lambda p: p.exited(137), False, id="a worker's OOM"),
+        pytest.param(Role.WORKER, "Never", lambda p: p.exited(137), True, id="a worker, Never"),
+        pytest.param(
+            Role.PS,
+            "ExitCode",
+            lambda p: p.restarted_in_place(64).running(ready=False),
+            False,
+            id="what is not known to have failed",
+        ),
+        pytest.param(
+            Role.PS,
+            "ExitCode",
+            lambda p: p.waiting(
+                "CrashLoopBackOff", lastState={"terminated": {"exitCode": 64, "reason": "Error"}}
+            ),
+            True,
+            id="a ps that the kubelet restarts in vain",
+        ),
+        pytest.param(
+            Role.PS, "ExitCode", lambda p: p.restarted_in_place(64), False, id="a ps that recovered"
+        ),
+        pytest.param(
+            Role.CHIEF, "ExitCode", lambda p: p.exited(64).disrupted(), False, id="disrupted"
+        ),
+        pytest.param(
+            Role.CHIEF, "Never", lambda p: p.exited(143).deleting(), False, id="being deleted"
+        ),
+    ],
+)
+def test_fatal(
+    role: Role, policy: str, state: Callable[[PodBuilder], PodBuilder], *, ends: bool
+) -> None:
+    job = a_job().with_role(role.value, restartPolicy=policy).build()
+    found = failure.fatal(job, seen(job, state(a_pod(job, role))))
+    assert (found is not None) == ends
+
+
+def test_an_evaluator_is_never_fatal() -> None:
+    job = a_job().with_evaluator().with_role("evaluator", restartPolicy="Never").build()
+    assert failure.fatal(job, seen(job, a_pod(job, Role.EVALUATOR).exited(64))) is None
+
+
+def test_a_worker_beyond_the_wanted_number_is_not_fatal() -> None:
+    before = a_job().with_workers(3).build()
+    now = a_job().with_workers(2).build()
+    assert failure.fatal(now, seen(now, a_pod(before, Role.WORKER, 2).exited(64))) is None
+
+
+@pytest.mark.parametrize(
+    ("job", "role", "ends"),
+    [
+        pytest.param(a_job(), Role.CHIEF, True, id="the chief"),
+        pytest.param(a_job(), Role.WORKER, False, id="a worker is replaced alone"),
+        pytest.param(a_job(), Role.PS, False, id="a ps is replaced, the chief tells of its loss"),
+        pytest.param(a_job().mirrored(workers=2), Role.WORKER, True, id="a worker of a gang"),
+        pytest.param(a_job().with_evaluator(), Role.EVALUATOR, False, id="an evaluator"),
+    ],
+)
+def test_attempt_failure(job: JobBuilder, role: Role, *, ends: bool) -> None:
+    built = job.build()
+    found = failure.attempt_failure(built, seen(built, a_pod(built, role).exited(1)))
+    assert (found is not None) == ends
+
+
+@pytest.mark.parametrize(
+    "chief",
+    [
+        pytest.param(lambda p: p.exited(143).deleting(), id="deleted, by us or by somebody"),
+        pytest.param(lambda p: p.running(), id="running"),
+        pytest.param(lambda p: p.exited(0), id="ended well"),
+    ],
+)
+def test_no_attempt_failure(chief: Callable[[PodBuilder], PodBuilder]) -> None:
+    job = a_job().build()
+    assert failure.attempt_failure(job, seen(job, chief(a_pod(job, Role.CHIEF)))) is None
+
+
+def test_a_chief_of_an_older_attempt_has_been_counted() -> None:
+    job = a_job().with_status(attempt=1, restarts=1).build()
+    observed = seen(job, a_pod(job, Role.CHIEF, attempt=0).exited(1))
+    assert failure.attempt_failure(job, observed) is None
+
+
+THREE = a_job().with_workers(3).build()
+
+
+@pytest.mark.parametrize(
+    ("job", "pod", "stale"),
+    [
+        pytest.param(a_job(), a_pod(a_job().build(), Role.CHIEF), False, id="of this attempt"),
+        pytest.param(
+            a_job().with_status(attempt=1),
+            a_pod(a_job().build(), Role.CHIEF, attempt=0),
+            True,
+            id="a chief of an older attempt",
+        ),
+        pytest.param(
+            a_job().with_status(attempt=1),
+            a_pod(a_job().build(), Role.WORKER, attempt=0),
+            False,
+            id="a worker serves every attempt",
+        ),
+        pytest.param(
+            a_job(), a_pod(THREE, Role.CHIEF).running(), True, id="a chief of another size"
+        ),
+        pytest.param(
+            a_job(), a_pod(THREE, Role.CHIEF).exited(0), False, id="one that ended well is not"
+        ),
+        pytest.param(
+            a_job(), a_pod(THREE, Role.CHIEF).exited(1), False, id="one that failed is counted"
+        ),
+        pytest.param(a_job(), a_pod(THREE, Role.WORKER), False, id="a worker knows only itself"),
+        pytest.param(
+            a_job().mirrored(workers=2),
+            a_pod(a_job().mirrored(workers=3).build(), Role.WORKER).running(),
+            True,
+            id="a mirrored worker knows all",
+        ),
+    ],
+)
+def test_is_stale(job: JobBuilder, pod: PodBuilder, *, stale: bool) -> None:
+    built = job.build()
+    (found,) = seen(built, pod).pods.values()
+    assert failure.is_stale(built, found) == stale
+
+
+@pytest.mark.parametrize(
+    ("role", "state", "lost"),
+    [
+        pytest.param(Role.WORKER, lambda p: p.evicted(), True, id="an evicted worker"),
+        pytest.param(Role.PS, lambda p: p.exited(0), True, id="a ps that ended well by its node"),
+        pytest.param(Role.PS, lambda p: p.running(), False, id="a ps that runs"),
+        pytest.param(Role.EVALUATOR, lambda p: p.evicted(), True, id="an evicted evaluator"),
+        pytest.param(Role.EVALUATOR, lambda p: p.exited(0), False, id="an evaluator that is done"),
+        pytest.param(Role.CHIEF, lambda p: p.exited(1), False, id="a chief is no server"),
+    ],
+)
+def test_is_lost_server(
+    role: Role, state: Callable[[PodBuilder], PodBuilder], *, lost: bool
+) -> None:
+    job = a_job().with_evaluator().build()
+    (found,) = seen(job, state(a_pod(job, role))).pods.values()
+    assert failure.is_lost_server(job, found) == lost

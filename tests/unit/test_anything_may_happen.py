@@ -1,0 +1,272 @@
+"""Whatever happens in whatever order, the job comes to rest and its counters are right."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any
+
+import hypothesis.strategies as st
+from hypothesis import HealthCheck, settings
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+from tftraining_operator.api.keys import ConditionType, Role
+from tftraining_operator.controller import errors
+from tftraining_operator.controller.store import Kind
+from tftraining_operator.core.conditions import is_finished, is_true
+from tftraining_operator.core.job import parse_job
+from tftraining_operator.core.observed import slots
+from tftraining_operator.core.progress import Report
+
+from tests.unit.builders import PodBuilder, a_job
+from tests.unit.fakes import FakeCluster, KilledError, Operator
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from tftraining_operator.api.types import Status
+    from tftraining_operator.controller.store import JobKey
+
+WHICH = st.integers(0, 9)
+ERRORS = st.sampled_from(
+    [
+        ("create", errors.TransientError("etcd is slow", status=500)),
+        ("create", errors.ForbiddenError("exceeded quota: pods=4", status=403)),
+        ("delete", errors.TransientError("etcd is slow", status=500)),
+        ("patch_status", errors.ConflictError("modified", status=409)),
+        ("patch_status", errors.TransientError("no route to host")),
+        ("create_event", errors.TransientError("no route to host")),
+        ("get", errors.NotFoundError("gone", status=404)),
+    ]
+)
+
+
+class Life(RuleBasedStateMachine):
+    """One job, and all that a cluster, its users and its failures can do to it."""
+
+    cluster: FakeCluster
+    operator: Operator
+    key: JobKey
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.runner = asyncio.Runner()
+        self.seen = 0
+        self.end: Status | None = None
+
+    @initialize(
+        mirrored=st.booleans(),
+        evaluator=st.booleans(),
+        backoff=st.integers(0, 3),
+        stall=st.sampled_from([None, 90]),
+        clean=st.sampled_from(["Running", "All", "None"]),
+        suspend=st.booleans(),
+    )
+    def submit(
+        self,
+        *,
+        mirrored: bool,
+        evaluator: bool,
+        backoff: int,
+        stall: int | None,
+        clean: str,
+        suspend: bool,
+    ) -> None:
+        job = a_job().mirrored(workers=2) if mirrored else a_job().with_workers(2)
+        if evaluator:
+            job.with_evaluator()
+        self.backoff_limit = backoff
+        job.with_policy(
+            backoffLimit=backoff,
+            stallTimeoutSeconds=stall,
+            startupDeadlineSeconds=300,
+            cleanPodPolicy=clean,
+            suspend=suspend,
+        )
+        self.cluster = FakeCluster()
+        self.key = self.cluster.submit(job.raw)
+        self.operator = Operator(self.cluster, self.runner)
+
+    # What the operator does.
+
+    @rule()
+    def operator_works(self) -> None:
+        self._work(self.operator.settle)
+
+    @rule(events=st.integers(0, 3))
+    def operator_works_on_what_a_slow_watch_told(self, events: int) -> None:
+        self.operator.see(events)
+        self._work(lambda: self.operator.settle(watching=False))
+
+    @rule(seconds=st.sampled_from([1, 7, 30, 120]))
+    def time_passes(self, seconds: int) -> None:
+        self._work(lambda: self.operator.wait(seconds))
+
+    @rule()
+    def operator_restarts(self) -> None:
+        self.operator = Operator(self.cluster, self.runner)
+
+    @rule(writes=st.integers(1, 4))
+    def operator_dies_soon(self, writes: int) -> None:
+        self.cluster.die_at = self.cluster.writes + writes
+
+    @rule(error=ERRORS)
+    def a_call_will_fail(self, error: tuple[str, errors.ApiError]) -> None:
+        self.cluster.failing.setdefault(error[0], []).append(error[1])
+
+    # What the nodes do.
+
+    @rule()
+    def nodes_work(self) -> None:
+        self.cluster.run_pods()
+
+    @rule(which=WHICH, code=st.sampled_from([0, 1, 64, 75, 137, 143]))
+    def a_pod_ends(self, which: int, code: int) -> None:
+        self._act(which, lambda pod: pod.exited(code, seconds=self._seconds()))
+
+    @rule(code=st.sampled_from([0, 1, 1, 75]))
+    def the_chief_ends(self, code: int) -> None:
+        self._act(0, lambda pod: pod.exited(code, seconds=self._seconds()), Role.CHIEF)
+
+    @rule(which=WHICH, code=st.sampled_from([1, 64, 137]))
+    def a_server_restarts_in_place(self, which: int, code: int) -> None:
+        self._act(which, lambda p: p.restarted_in_place(code, seconds=self._seconds()), Role.WORKER)
+
+    @rule(which=WHICH)
+    def a_pod_is_disrupted(self, which: int) -> None:
+        self._act(which, lambda p: p.exited(143, seconds=self._seconds()).disrupted())
+
+    @rule(which=WHICH)
+    def a_pod_is_evicted(self, which: int) -> None:
+        self._act(which, PodBuilder.evicted)
+
+    @rule(which=WHICH)
+    def an_image_cannot_be_pulled(self, which: int) -> None:
+        pods = [n for n, raw in self.cluster.pods().items() if raw["status"]["phase"] == "Pending"]
+        if pods:
+            name = pods[which % len(pods)]
+            self.cluster.act(name, lambda pod: pod.waiting("ErrImagePull"))
+
+    @rule(which=WHICH)
+    def a_node_is_lost(self, which: int) -> None:
+        if pods := sorted(self.cluster.pods()):
+            self.cluster.collect(pods[which % len(pods)])
+
+    @rule(step=st.integers(0, 1000))
+    def the_chief_makes_progress(self, step: int) -> None:
+        self.operator.progress.told[Role.CHIEF] = Report(step=step, total_steps=1000)
+        self.operator.look(self.key)
+
+    # What users do.
+
+    @rule(which=WHICH)
+    def a_user_deletes_a_pod(self, which: int) -> None:
+        if pods := sorted(self.cluster.pods()):
+            raw = self.cluster.pods()[pods[which % len(pods)]]
+            self.cluster._delete(
+                Kind.POD, *self.key[:1], raw["metadata"]["name"], raw["metadata"]["uid"]
+            )
+
+    @rule(value=st.booleans())
+    def a_user_suspends_or_resumes(self, *, value: bool) -> None:
+        self.cluster.edit(self.key, lambda spec: spec["runPolicy"].update(suspend=value))
+
+    @rule(count=st.integers(1, 3))
+    def a_user_scales(self, count: int) -> None:
+        self.cluster.edit(self.key, lambda spec: spec["worker"].update(replicas=count))
+
+    # What must hold.
+
+    @precondition(lambda self: hasattr(self, "cluster"))
+    @invariant()
+    def every_status_is_sane(self) -> None:
+        for status in self.cluster.statuses[self.seen :]:
+            succeeded = is_true(status, ConditionType.SUCCEEDED)
+            failed = is_true(status, ConditionType.FAILED)
+            assert not (succeeded and failed)
+            assert is_finished(status) == (succeeded or failed)
+            assert 0 <= status.restarts <= self.backoff_limit
+            assert status.restarts <= status.attempt
+            if self.end is not None:
+                assert status.conditions == self.end.conditions, "an end is for ever"
+                assert status.completion_time == self.end.completion_time
+                assert status.replicas == self.end.replicas
+            elif is_finished(status):
+                self.end = status
+        self.seen = len(self.cluster.statuses)
+
+    def teardown(self) -> None:
+        try:
+            if hasattr(self, "cluster"):
+                self._comes_to_rest()
+        finally:
+            self.runner.close()
+
+    def _comes_to_rest(self) -> None:
+        self.cluster.failing.clear()
+        self.cluster.die_at = 0
+        # Longer than any deadline or backoff of these jobs.
+        for _ in range(8):
+            self._work(lambda: self.operator.wait(400))
+            self.cluster.run_pods()
+        self._work(lambda: self.operator.wait(400))
+        assert not self.cluster.run_pods()
+        self.every_status_is_sane()
+        before = sum(self.cluster.calls.values())
+        self.operator.one_pass(self.key)
+        assert sum(self.cluster.calls.values()) == before, "at rest a pass makes no call"
+        Operator(self.cluster, self.runner).settle()
+        assert sum(self.cluster.calls.values()) == before, "nor does a new operator find work"
+
+        job = parse_job(self.cluster.job(self.key))
+        pods = self.cluster.pods()
+        wanted = {name for _, _, name in slots(job)}
+        if is_finished(job.status):
+            policy = job.spec.run_policy.clean_pod_policy.value
+            running = [n for n, raw in pods.items() if raw["status"]["phase"] == "Running"]
+            assert pods == {} if policy == "All" else policy == "None" or running == []
+        elif job.spec.run_policy.suspend:
+            assert job.status.state == "Suspended"
+            assert pods == {}
+        else:
+            assert job.status.state == "Running"
+            assert set(pods) == wanted
+            assert job.status.message == "the chief is connected to every server and trains"
+
+    def _work(self, work: Callable[[], Any]) -> None:
+        try:
+            work()
+        except KilledError:
+            self.operator = Operator(self.cluster, self.runner)
+            self.operator.settle()
+        live = {
+            n
+            for n, raw in self.cluster.pods().items()
+            if "deletionTimestamp" not in raw["metadata"]
+        }
+        job = parse_job(self.cluster.job(self.key))
+        if not self.cluster.watch and self.end is None:
+            extra = live - {name for _, _, name in slots(job)}
+            assert not extra or self.cluster.failing, "no more pods than asked"
+
+    def _act(
+        self, which: int, change: Callable[[PodBuilder], object], role: Role | None = None
+    ) -> None:
+        pods = [
+            name
+            for name, raw in sorted(self.cluster.pods().items())
+            if raw["status"]["phase"] == "Running" and (role is None or f"-{role.value}-" in name)
+        ]
+        if pods:
+            self.cluster.act(pods[which % len(pods)], change)
+
+    def _seconds(self) -> float:
+        return (self.cluster.clock() - FakeCluster().clock()).total_seconds()
+
+
+TestLife = Life.TestCase
+TestLife.settings = settings(
+    max_examples=100,
+    stateful_step_count=25,
+    deadline=None,
+    derandomize=True,
+    suppress_health_check=list(HealthCheck),
+)

@@ -1,0 +1,260 @@
+"""What becomes of a job: every branch, in the order in which they are asked."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from tftraining_operator.api.keys import ConditionType, Role
+from tftraining_operator.api.types import Progress
+from tftraining_operator.core.decision import Phase, decide
+
+from tests.unit.builders import JobBuilder, PodBuilder, a_condition, a_job, a_pod, at, seen, stamp
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from tftraining_operator.core.decision import Decision
+
+RUNS = a_condition(ConditionType.RUNNING)
+
+
+def decided(
+    job: JobBuilder, chief: PodBuilder | None = None, *others: PodBuilder, now: float = 0
+) -> Decision:
+    built = job.build()
+    pods = [chief or a_pod(built, Role.CHIEF).running(), *others]
+    return decide(built, seen(built, *pods), at(now))
+
+
+def a_chief(job: JobBuilder | None = None) -> PodBuilder:
+    return a_pod((job or a_job()).build(), Role.CHIEF)
+
+
+def test_a_job_that_runs_stays_active() -> None:
+    found = decided(a_job().with_status(RUNS))
+    assert (found.phase, found.attempt, found.restarts) == (Phase.ACTIVE, 0, 0)
+
+
+@pytest.mark.parametrize(
+    ("job", "chief", "phase", "reason"),
+    [
+        pytest.param(a_job(), a_chief().exited(0), Phase.SUCCEEDED, "ChiefSucceeded", id="exit 0"),
+        pytest.param(a_job(), a_chief().exited(64), Phase.FAILED, "PermanentFailure", id="exit 64"),
+        pytest.param(
+            a_job().with_role("chief", restartPolicy="Never"),
+            a_chief().exited(1),
+            Phase.FAILED,
+            "PodFailed",
+            id="exit 1 where nothing is restarted",
+        ),
+        pytest.param(
+            a_job().with_policy(backoffLimit=0),
+            a_chief().exited(1),
+            Phase.FAILED,
+            "BackoffLimitExceeded",
+            id="exit 1 with a backoffLimit of 0",
+        ),
+        pytest.param(a_job(), a_chief().exited(1), Phase.ACTIVE, "ChiefFailed", id="exit 1"),
+        pytest.param(a_job(), a_chief().exited(75), Phase.ACTIVE, "ParameterServerLost", id="75"),
+        pytest.param(a_job(), a_chief().exited(69), Phase.ACTIVE, "PeersUnavailable", id="69"),
+        pytest.param(a_job(), a_chief().exited(74), Phase.ACTIVE, "CheckpointUnavailable", id="74"),
+        pytest.param(a_job(), a_chief().exited(76), Phase.ACTIVE, "Stalled", id="76"),
+        pytest.param(
+            a_job(), a_chief().exited(143).disrupted(), Phase.ACTIVE, "Disrupted", id="disrupted"
+        ),
+        pytest.param(
+            a_job().with_policy(suspend=True),
+            a_chief().running(),
+            Phase.SUSPENDED,
+            "",
+            id="suspend",
+        ),
+        pytest.param(
+            a_job().with_policy(suspend=True),
+            a_chief().exited(64),
+            Phase.SUSPENDED,
+            "",
+            id="suspend comes before failure",
+        ),
+        pytest.param(
+            a_job().with_policy(suspend=True),
+            a_chief().exited(0),
+            Phase.SUCCEEDED,
+            "ChiefSucceeded",
+            id="success comes before suspend",
+        ),
+    ],
+)
+def test_the_chief_decides(job: JobBuilder, chief: PodBuilder, phase: Phase, reason: str) -> None:
+    found = decided(job, chief)
+    assert (found.phase, found.reason) == (phase, reason)
+
+
+def test_success_comes_before_any_failure_or_deadline() -> None:
+    job = a_job().with_policy(activeDeadlineSeconds=1, backoffLimit=0).with_status(RUNS)
+    lost = a_pod(job.build(), Role.WORKER).exited(64)
+    assert decided(job, a_chief().exited(0), lost, now=100).phase is Phase.SUCCEEDED
+
+
+@pytest.mark.parametrize(
+    ("limit", "before", "phase", "restarts"),
+    [
+        pytest.param(0, 0, Phase.FAILED, 0, id="none is allowed"),
+        pytest.param(1, 0, Phase.ACTIVE, 1, id="the only one"),
+        pytest.param(1, 1, Phase.FAILED, 1, id="one too many"),
+        pytest.param(3, 2, Phase.ACTIVE, 3, id="the last of three"),
+        pytest.param(3, 3, Phase.FAILED, 3, id="a fourth of three"),
+    ],
+)
+def test_the_backoff_limit_is_exact(limit: int, before: int, phase: Phase, restarts: int) -> None:
+    job = a_job().with_policy(backoffLimit=limit).with_status(restarts=before)
+    found = decided(job, a_chief().exited(1, "boom"))
+    assert (found.phase, found.restarts) == (phase, restarts)
+    assert "mnist-chief-0 exited with 1: boom" in found.message
+    assert found.restarts_attempt(job.build()) == (phase is Phase.ACTIVE)
+
+
+def test_a_restart_says_how_many_are_left() -> None:
+    found = decided(
+        a_job().with_status(restarts=1, attempt=4),
+        a_pod(a_job().with_status(attempt=4).build(), Role.CHIEF).exited(75),
+    )
+    assert (found.attempt, found.restarts) == (5, 2)
+    assert found.message.endswith("restart 2 of 3")
+
+
+def test_a_disruption_is_a_new_attempt_that_is_not_counted() -> None:
+    job = a_job().with_policy(backoffLimit=0).with_status(attempt=0)
+    found = decided(job, a_chief().exited(143).disrupted())
+    assert (found.attempt, found.restarts) == (1, 0)
+
+
+def test_a_chief_that_is_being_deleted_is_waited_for() -> None:
+    found = decided(a_job().with_status(RUNS), a_chief().exited(143).deleting())
+    assert (found.phase, found.attempt) == (Phase.ACTIVE, 0)
+
+
+@pytest.mark.parametrize("role", [Role.WORKER, Role.PS])
+def test_a_lost_server_changes_no_attempt(role: Role) -> None:
+    job = a_job().with_status(RUNS)
+    found = decided(job, None, a_pod(job.build(), role).exited(137))
+    assert (found.phase, found.attempt, found.restarts) == (Phase.ACTIVE, 0, 0)
+
+
+def test_a_failed_worker_of_a_gang_is_named() -> None:
+    job = a_job().mirrored(workers=2)
+    found = decided(job, None, a_pod(job.build(), Role.WORKER, 1).exited(1))
+    assert (found.attempt, found.restarts, found.reason) == (1, 1, "WorkerFailed")
+    assert found.message.startswith("mnist-worker-1 exited with 1")
+
+
+def test_many_failed_pods_of_a_gang_are_one_restart() -> None:
+    job = a_job().mirrored(workers=2)
+    workers = [a_pod(job.build(), Role.WORKER, i).exited(1) for i in range(2)]
+    found = decided(job, a_pod(job.build(), Role.CHIEF).exited(1), *workers)
+    assert (found.attempt, found.restarts) == (1, 1)
+
+
+@pytest.mark.parametrize(
+    ("job", "now", "reason"),
+    [
+        pytest.param(
+            a_job().with_policy(activeDeadlineSeconds=60).with_status(RUNS),
+            60,
+            "DeadlineExceeded",
+            id="active",
+        ),
+        pytest.param(a_job().with_status(), 600, "StartupDeadlineExceeded", id="startup"),
+    ],
+)
+def test_a_deadline_ends_the_job_to_the_second(job: JobBuilder, now: float, reason: str) -> None:
+    early = decided(job, now=now - 1)
+    assert early.phase is Phase.ACTIVE
+    assert early.wake_at == at(now)
+    found = decided(job, now=now)
+    assert (found.phase, found.reason) == (Phase.FAILED, reason)
+
+
+def test_a_suspended_job_has_no_deadline() -> None:
+    job = a_job().with_policy(activeDeadlineSeconds=60, suspend=True).with_status(RUNS)
+    assert decided(job, now=1e6).phase is Phase.SUSPENDED
+
+
+def test_a_failed_start_names_who_is_missing() -> None:
+    job = a_job().with_workers(2).with_status()
+    built = job.build()
+    ready = a_pod(built, Role.WORKER, 0).running()
+    found = decided(job, a_pod(built, Role.CHIEF).running(ready=False), ready, now=600)
+    assert "not running within startupDeadlineSeconds (600 s)" in found.message
+    for name in ("mnist-ps-0", "mnist-worker-1", "mnist-chief-0"):
+        assert name in found.message
+    assert "mnist-worker-0" not in found.message
+
+
+def test_a_failed_start_says_the_cause_that_the_conditions_know() -> None:
+    why = "mnist-ps-0: Unschedulable: 0/3 nodes are available"
+    job = a_job().with_status(a_condition(ConditionType.PODS_READY, value=False, message=why))
+    assert decided(job, now=600).message.endswith(why)
+
+
+def test_no_step_for_too_long_is_a_counted_restart() -> None:
+    progress = Progress(step=7, updated_at=stamp(10))
+    job = a_job().with_policy(stallTimeoutSeconds=60).with_status(RUNS, progress=progress)
+    early = decided(job, now=69)
+    assert (early.restarts, early.wake_at) == (0, at(70))
+    found = decided(job, now=70)
+    assert (found.phase, found.reason, found.restarts) == (Phase.ACTIVE, "Stalled", 1)
+
+
+def test_the_last_stall_fails_the_job() -> None:
+    policy = {"stallTimeoutSeconds": 60, "backoffLimit": 0}
+    found = decided(a_job().with_policy(**policy).with_status(RUNS), now=60)
+    assert (found.phase, found.reason) == (Phase.FAILED, "BackoffLimitExceeded")
+    assert "stallTimeoutSeconds (60 s)" in found.message
+
+
+@pytest.mark.parametrize(
+    ("evaluator", "now", "phase", "reason"),
+    [
+        pytest.param(PodBuilder.running, 30, Phase.EVALUATING, "Evaluating", id="in its grace"),
+        pytest.param(PodBuilder.running, 120, Phase.SUCCEEDED, "NotEvaluated", id="too late"),
+        pytest.param(
+            lambda p: p.exited(0), 30, Phase.SUCCEEDED, "ChiefSucceeded", id="the evaluator is done"
+        ),
+        pytest.param(
+            lambda p: p.exited(64), 30, Phase.SUCCEEDED, "NotEvaluated", id="the evaluator cannot"
+        ),
+    ],
+)
+def test_after_the_chief_the_evaluator(
+    evaluator: Callable[[PodBuilder], PodBuilder], now: float, phase: Phase, reason: str
+) -> None:
+    job = a_job().with_evaluator().with_status(RUNS)
+    built = job.build()
+    pod = evaluator(a_pod(built, Role.EVALUATOR))
+    found = decided(job, a_pod(built, Role.CHIEF).exited(0), pod, now=now)
+    assert (found.phase, found.reason) == (phase, reason)
+    assert found.chief_completed == at(0)
+    assert found.wake_at == (at(120) if phase is Phase.EVALUATING else None)
+
+
+@pytest.mark.parametrize("end", [ConditionType.SUCCEEDED, ConditionType.FAILED])
+@pytest.mark.parametrize(
+    "chief",
+    [
+        pytest.param(a_chief().exited(0), id="exit 0"),
+        pytest.param(a_chief().exited(64), id="exit 64"),
+        pytest.param(a_chief().running(), id="running"),
+    ],
+)
+def test_an_end_is_for_ever(end: ConditionType, chief: PodBuilder) -> None:
+    job = a_job().with_status(a_condition(end), a_condition(ConditionType.FINISHED), restarts=2)
+    found = decided(job.with_policy(backoffLimit=9, suspend=True), chief, now=1e6)
+    assert (found.phase, found.attempt, found.restarts) == (Phase.FINISHED, 0, 2)
+
+
+def test_an_ended_job_wakes_when_it_expires() -> None:
+    job = a_job().with_policy(ttlSecondsAfterFinished=60)
+    job.with_status(a_condition(ConditionType.FINISHED), completion_time=stamp(5))
+    assert decided(job).wake_at == at(65)

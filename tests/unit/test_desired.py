@@ -1,0 +1,69 @@
+"""The objects of a job: owned by it, found by it, named by it."""
+
+from __future__ import annotations
+
+import pytest
+from tftraining_operator.api import keys
+from tftraining_operator.api.keys import Role
+from tftraining_operator.core import desired
+from tftraining_operator.core.observed import owned_by
+
+from tests.unit.builders import IMAGE, JobBuilder, a_job
+
+JOB = a_job().with_workers(3).build()
+
+
+def test_the_service_publishes_servers_that_are_not_ready() -> None:
+    service = desired.service(JOB)
+    assert service["spec"]["clusterIP"] == "None"
+    assert service["spec"]["publishNotReadyAddresses"] is True
+    assert service["metadata"]["name"] == "mnist"
+
+
+def test_the_service_finds_exactly_the_jobs_pods() -> None:
+    selector = desired.service(JOB)["spec"]["selector"].items()
+    pod = desired.pod(JOB, Role.PS, 0, 0, IMAGE)
+    other = desired.pod(a_job().named("mnist", uid="u2").build(), Role.PS, 0, 0, IMAGE)
+    assert selector <= pod["metadata"]["labels"].items()
+    assert not selector <= other["metadata"]["labels"].items()
+
+
+def test_all_that_is_made_goes_with_the_job() -> None:
+    for made in (desired.service(JOB), desired.pod(JOB, Role.PS, 0, 0, IMAGE)):
+        assert owned_by(made, JOB.uid)
+        (owner,) = made["metadata"]["ownerReferences"]
+        assert (owner["apiVersion"], owner["kind"], owner["name"]) == (
+            keys.API_VERSION,
+            "TFTrainingJob",
+            "mnist",
+        )
+        assert made["metadata"]["namespace"] == "default"
+
+
+def test_a_pod_says_of_which_attempt_and_cluster_size_it_is() -> None:
+    metadata = desired.pod(JOB, Role.CHIEF, 0, 7, IMAGE)["metadata"]
+    assert metadata["name"] == "mnist-chief-0"
+    assert metadata["labels"][keys.LABEL_ATTEMPT] == "7"
+    assert metadata["annotations"][keys.ANNOTATION_WORKERS] == "3"
+
+
+@pytest.mark.parametrize(
+    ("job", "tried"),
+    [
+        pytest.param(a_job().with_spec(checkpoint={"uri": "gs://b/c"}), 2, id="with and without"),
+        pytest.param(a_job().mirrored(), 1, id="one role"),
+        pytest.param(
+            a_job().with_role("ps", template={"metadata": {"labels": {"tier": "ps"}}}),
+            3,
+            id="an own template for ps",
+        ),
+    ],
+)
+def test_one_sample_for_each_template_is_tried(job: JobBuilder, tried: int) -> None:
+    assert len(desired.samples(job.build(), IMAGE)) == tried
+
+
+def test_no_sample_is_tried_of_a_role_that_has_no_pods() -> None:
+    job = a_job().with_role("evaluator", replicas=0, template={"metadata": {"labels": {"a": "b"}}})
+    roles = {s["metadata"]["labels"][keys.LABEL_ROLE] for s in desired.samples(job.build(), IMAGE)}
+    assert "evaluator" not in roles

@@ -1,0 +1,137 @@
+"""Which of the pods that carry the job's name are its own, and what they are like."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from tftraining_operator.api import keys
+from tftraining_operator.api.keys import Role
+from tftraining_operator.core import desired
+from tftraining_operator.core.observed import observe, parse_pod, slots
+
+from tests.unit.builders import PodBuilder, a_job, a_pod, seen
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from tftraining_operator.core.observed import Pod
+
+JOB = a_job().with_workers(2).build()
+EARLIER = a_job().named("mnist", uid="uid-0").build()
+
+
+def parsed(pod: PodBuilder) -> Pod:
+    found = parse_pod(pod.raw)
+    assert found is not None
+    return found
+
+
+def test_own_pods_are_found_by_role_and_index() -> None:
+    observed = seen(
+        JOB, a_pod(JOB, Role.WORKER, 1), a_pod(JOB, Role.CHIEF), a_pod(JOB, Role.WORKER)
+    )
+    assert [p.name for p in observed.of(Role.WORKER)] == ["mnist-worker-0", "mnist-worker-1"]
+    chief = observed.get(Role.CHIEF)
+    assert chief is not None
+    assert chief.label == "chief-0"
+    assert observed.get(Role.PS) is None
+
+
+def test_a_pod_of_an_earlier_job_is_not_ours_but_holds_its_name() -> None:
+    observed = seen(JOB, a_pod(EARLIER, Role.CHIEF))
+    assert observed.pods == {}
+    assert observed.occupied == {"mnist-chief-0"}
+
+
+def test_a_service_of_an_earlier_job_is_not_ours_but_holds_its_name() -> None:
+    observed = observe(JOB, [], [desired.service(EARLIER)])
+    assert (observed.has_service, observed.service_occupied) == (False, True)
+    observed = observe(JOB, [], [desired.service(JOB)])
+    assert (observed.has_service, observed.service_occupied) == (True, False)
+
+
+def _without_owner(pod: PodBuilder) -> None:
+    del pod.raw["metadata"]["ownerReferences"]
+
+
+def _owned_without_control(pod: PodBuilder) -> None:
+    pod.raw["metadata"]["ownerReferences"][0]["controller"] = False
+
+
+@pytest.mark.parametrize("change", [_without_owner, _owned_without_control])
+def test_labels_alone_make_no_pod_ours(change: Callable[[PodBuilder], None]) -> None:
+    pod = a_pod(JOB, Role.CHIEF)
+    change(pod)
+    assert seen(JOB, pod).pods == {}
+
+
+@pytest.mark.parametrize("label", [keys.LABEL_ROLE, keys.LABEL_INDEX, keys.LABEL_ATTEMPT])
+def test_an_own_pod_without_our_labels_is_unknown_and_holds_its_name(label: str) -> None:
+    pod = a_pod(JOB, Role.CHIEF)
+    del pod.raw["metadata"]["labels"][label]
+    observed = seen(JOB, pod)
+    assert observed.pods == {}
+    assert observed.occupied == {"mnist-chief-0"}
+
+
+def test_a_pod_without_status_is_pending() -> None:
+    pod = a_pod(JOB, Role.CHIEF)
+    del pod.raw["status"]
+    found = parsed(pod)
+    assert (found.phase, found.active, found.ready) == ("Pending", True, False)
+
+
+@pytest.mark.parametrize(
+    ("pod", "active", "succeeded", "failed"),
+    [
+        pytest.param(a_pod(JOB, Role.CHIEF).running(), True, False, False, id="running"),
+        pytest.param(a_pod(JOB, Role.CHIEF).exited(0), False, True, False, id="ended well"),
+        pytest.param(a_pod(JOB, Role.CHIEF).exited(1), False, False, True, id="failed"),
+        pytest.param(
+            a_pod(JOB, Role.PS).restarted_in_place(1), True, False, False, id="back in place"
+        ),
+    ],
+)
+def test_phases(pod: PodBuilder, *, active: bool, succeeded: bool, failed: bool) -> None:
+    found = parsed(pod)
+    assert (found.active, found.succeeded, found.failed) == (active, succeeded, failed)
+
+
+def test_what_a_pod_tells_of_itself() -> None:
+    found = parsed(a_pod(JOB, Role.CHIEF, attempt=3).exited(1, "boom", seconds=9).deleting())
+    assert (found.attempt, found.workers, found.exit_code) == (3, 2, 1)
+    assert (found.node, found.deleting, found.last_words) == ("node-1", True, "boom")
+    assert found.finished_at == "2026-01-02T03:04:14Z"
+    assert parsed(a_pod(JOB, Role.PS).restarted_in_place(1)).restarts == 1
+
+
+def _with_ip(address: str) -> PodBuilder:
+    pod = a_pod(JOB, Role.CHIEF).running()
+    pod.status["podIP"] = address
+    return pod
+
+
+@pytest.mark.parametrize(
+    ("pod", "url"),
+    [
+        pytest.param(_with_ip("10.1.2.3"), "http://10.1.2.3:8080/progress", id="by its address"),
+        pytest.param(_with_ip("fd00::1"), "http://[fd00::1]:8080/progress", id="IPv6"),
+        pytest.param(a_pod(JOB, Role.WORKER).running(), None, id="a worker says nothing"),
+        pytest.param(a_pod(JOB, Role.CHIEF), None, id="none before it runs"),
+        pytest.param(a_pod(JOB, Role.CHIEF).running().deleting(), None, id="none when it goes"),
+        pytest.param(a_pod(JOB, Role.CHIEF).exited(0), None, id="none after its end"),
+    ],
+)
+def test_where_progress_is_served(pod: PodBuilder, url: str | None) -> None:
+    assert parsed(pod).progress_url == url
+
+
+def test_slots_are_in_the_order_of_creation() -> None:
+    assert [name for _, _, name in slots(a_job().with_workers(2).with_evaluator().build())] == [
+        "mnist-ps-0",
+        "mnist-worker-0",
+        "mnist-worker-1",
+        "mnist-chief-0",
+        "mnist-evaluator-0",
+    ]

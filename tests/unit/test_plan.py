@@ -1,0 +1,235 @@
+"""Which calls a decision asks for: what is missing, what is too much, and what has to wait."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from tftraining_operator.api import keys
+from tftraining_operator.api.keys import ConditionType, Role
+from tftraining_operator.api.types import Failure
+from tftraining_operator.core import desired
+from tftraining_operator.core.decision import decide
+from tftraining_operator.core.observed import observe
+from tftraining_operator.core.plan import Plan, make_plan
+
+from tests.unit.builders import (
+    IMAGE,
+    JobBuilder,
+    PodBuilder,
+    a_condition,
+    a_job,
+    a_pod,
+    at,
+    seen,
+    stamp,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+FINISHED = (a_condition(ConditionType.SUCCEEDED), a_condition(ConditionType.FINISHED))
+
+
+def planned(job: JobBuilder, *pods: PodBuilder, now: float = 0, service: bool = True) -> Plan:
+    built = job.build()
+    observed = seen(built, *pods, service=service)
+    return make_plan(built, observed, decide(built, observed, at(now)), at(now), IMAGE)
+
+
+def everything(job: JobBuilder) -> dict[str, PodBuilder]:
+    built = job.build()
+    pods = [a_pod(built, role, i).running() for role in Role for i in range(built.desired(role))]
+    return {pod.raw["metadata"]["name"].removeprefix("mnist-"): pod for pod in pods}
+
+
+def made(plan: Plan) -> list[str]:
+    return [body["metadata"]["name"].removeprefix("mnist-") for body in plan.pods]
+
+
+def deleted(plan: Plan) -> set[str]:
+    return {pod.name.removeprefix("mnist-") for pod in plan.deletes}
+
+
+def test_a_new_job_gets_all_servers_first() -> None:
+    plan = planned(a_job().with_workers(2).with_evaluator(), service=False)
+    assert made(plan) == ["ps-0", "worker-0", "worker-1", "chief-0", "evaluator-0"]
+    assert plan.service is not None
+    assert plan.deletes == []
+
+
+def test_a_complete_job_needs_nothing() -> None:
+    job = a_job().with_status()
+    plan = planned(job, *everything(job).values())
+    assert (plan.pods, plan.deletes, plan.service) == ([], [], None)
+
+
+@pytest.mark.parametrize(
+    ("job", "chief"),
+    [
+        pytest.param(a_job(), lambda p: p.exited(1), id="a new attempt"),
+        pytest.param(a_job(), lambda p: p.exited(0), id="a success"),
+        pytest.param(a_job(), lambda p: p.exited(64), id="a failure"),
+        pytest.param(a_job().with_evaluator(), lambda p: p.exited(0), id="the grace begins"),
+    ],
+)
+def test_what_is_only_now_decided_is_stored_before_anything_is_deleted(
+    job: JobBuilder, chief: Callable[[PodBuilder], PodBuilder]
+) -> None:
+    pods = everything(job.with_status())
+    chief(pods["chief-0"])
+    del pods["worker-0"]
+    plan = planned(job, *pods.values())
+    assert (plan.pods, plan.deletes, plan.service, plan.delete_job) == ([], [], None, False)
+
+
+def test_a_stale_chief_goes_then_its_successor_comes() -> None:
+    job = a_job().with_status(attempt=1, restarts=1)
+    pods = everything(a_job())
+    assert deleted(planned(job, *pods.values())) == {"chief-0"}
+    assert made(planned(job, *pods.values())) == [], "its name is still taken"
+    pods["chief-0"].deleting()
+    assert made(planned(job, *pods.values())) == []
+    del pods["chief-0"]
+    plan = planned(job, *pods.values())
+    assert made(plan) == ["chief-0"]
+    assert plan.pods[0]["metadata"]["labels"][keys.LABEL_ATTEMPT] == "1"
+
+
+def test_a_new_attempt_of_a_gang_takes_all_its_workers() -> None:
+    before = a_job().mirrored(workers=2).with_evaluator()
+    pods = everything(before)
+    job = before.with_status(attempt=1, restarts=1)
+    assert deleted(planned(job, *pods.values())) == {"chief-0", "worker-0", "worker-1"}
+
+
+def test_more_workers_are_made_and_the_chief_alone_is_replaced() -> None:
+    pods = everything(a_job().with_workers(2))
+    plan = planned(a_job().with_workers(4).with_status(), *pods.values())
+    assert made(plan) == ["worker-2", "worker-3"]
+    assert deleted(plan) == {"chief-0"}
+
+
+def test_of_fewer_workers_the_highest_go() -> None:
+    pods = everything(a_job().with_workers(4))
+    plan = planned(a_job().with_workers(2).with_status(), *pods.values())
+    assert made(plan) == []
+    assert deleted(plan) == {"chief-0", "worker-2", "worker-3"}
+
+
+def test_a_missing_server_is_made_again_alone() -> None:
+    job = a_job().with_workers(3).with_status()
+    pods = everything(job)
+    del pods["worker-1"]
+    plan = planned(job, *pods.values())
+    assert (made(plan), deleted(plan)) == (["worker-1"], set())
+
+
+def test_a_name_that_an_earlier_job_holds_is_waited_for() -> None:
+    earlier = a_job().named("mnist", uid="uid-0").build()
+    plan = planned(a_job(), a_pod(earlier, Role.CHIEF).running())
+    assert made(plan) == ["ps-0", "worker-0"]
+    assert plan.deletes == [], "what is not ours is not ours to delete"
+
+
+def test_a_service_that_an_earlier_job_holds_is_waited_for() -> None:
+    job = a_job().build()
+    observed = observe(job, [], [desired.service(a_job().named("mnist", uid="uid-0").build())])
+    assert make_plan(job, observed, decide(job, observed, at(0)), at(0), IMAGE).service is None
+
+
+@pytest.mark.parametrize("role", ["worker-0", "ps-0", "evaluator-0"])
+def test_a_server_that_died_young_is_replaced_only_after_ten_seconds(role: str) -> None:
+    job = a_job().with_evaluator().with_status()
+    pods = everything(job)
+    pods[role].made(100).evicted()
+    plan = planned(job, *pods.values(), now=105)
+    assert (deleted(plan), plan.wake_at) == (set(), at(110))
+    assert deleted(planned(job, *pods.values(), now=110)) == {role}
+
+
+def test_a_lost_evaluator_is_replaced_in_its_grace_too() -> None:
+    job = a_job().with_evaluator().with_status(chief_completion_time=stamp(50))
+    pods = everything(job)
+    pods["chief-0"].exited(0)
+    pods["evaluator-0"].evicted()
+    assert deleted(planned(job, *pods.values(), now=60)) == {"worker-0", "ps-0", "evaluator-0"}
+    del pods["evaluator-0"]
+    assert made(planned(job, *pods.values(), now=60)) == ["evaluator-0"]
+
+
+def test_in_the_evaluators_grace_servers_go_and_are_not_made_again() -> None:
+    job = a_job().with_evaluator().with_status(chief_completion_time=stamp(50))
+    pods = everything(job)
+    pods["chief-0"].exited(0)
+    plan = planned(job, *pods.values(), now=60)
+    assert (made(plan), deleted(plan), plan.wake_at) == ([], {"worker-0", "ps-0"}, at(170))
+    assert made(planned(job, pods["chief-0"], pods["evaluator-0"], now=60)) == []
+
+
+@pytest.mark.parametrize(
+    ("restarts", "now", "chief", "wake"),
+    [
+        pytest.param(1, 100, True, None, id="the first restart is at once"),
+        pytest.param(2, 109, False, 110, id="the second waits"),
+        pytest.param(2, 110, True, None, id="and is made in its time"),
+    ],
+)
+def test_the_next_chief_is_made_when_it_is_due(
+    restarts: int, now: float, *, chief: bool, wake: float | None
+) -> None:
+    failed = Failure(role="chief", index=0, pod="mnist-chief-0", reason="ExitCode", time=stamp(100))
+    job = a_job().with_policy(startupDeadlineSeconds=9999)
+    job.with_status(attempt=restarts, restarts=restarts, last_failure=failed)
+    pods = everything(job)
+    del pods["chief-0"], pods["worker-0"]
+    plan = planned(job, *pods.values(), now=now)
+    assert made(plan) == ["worker-0", "chief-0"] if chief else ["worker-0"]
+    if wake is not None:
+        assert plan.wake_at == at(wake)
+
+
+def test_a_suspended_job_has_no_pods() -> None:
+    job = a_job().with_policy(suspend=True).with_status()
+    pods = everything(job)
+    pods["ps-0"].deleting()
+    pods["worker-0"].evicted()
+    plan = planned(job, *pods.values())
+    assert (made(plan), deleted(plan)) == ([], {"chief-0", "worker-0"})
+    assert not plan.delete_service
+
+
+@pytest.mark.parametrize(
+    ("policy", "gone", "service_goes"),
+    [
+        pytest.param("Running", {"worker-0", "ps-0"}, True, id="Running"),
+        pytest.param("All", {"chief-0", "worker-0", "ps-0"}, True, id="All"),
+        pytest.param("None", set(), False, id="None"),
+    ],
+)
+def test_clean_pod_policy(policy: str, gone: set[str], *, service_goes: bool) -> None:
+    job = a_job().with_policy(cleanPodPolicy=policy).with_status(*FINISHED)
+    pods = everything(job)
+    pods["chief-0"].exited(0)
+    plan = planned(job, *pods.values())
+    assert (made(plan), deleted(plan), plan.delete_service) == ([], gone, service_goes)
+
+
+@pytest.mark.parametrize(
+    ("now", "expired"), [pytest.param(64, False, id="before"), pytest.param(65, True, id="after")]
+)
+def test_time_to_live(now: float, *, expired: bool) -> None:
+    job = a_job().with_policy(ttlSecondsAfterFinished=60)
+    job.with_status(*FINISHED, completion_time=stamp(5))
+    plan = planned(job, now=now)
+    assert plan.delete_job == expired
+    assert plan.wake_at == (None if expired else at(65))
+
+
+def test_the_nearest_of_all_moments_wakes() -> None:
+    job = a_job().with_policy(activeDeadlineSeconds=300, stallTimeoutSeconds=200)
+    job.with_status(a_condition(ConditionType.RUNNING))
+    pods = everything(job)
+    assert planned(job, *pods.values()).wake_at == at(200)
+    pods["worker-0"].made(0).evicted()
+    assert planned(job, *pods.values()).wake_at == at(10)

@@ -1,0 +1,449 @@
+"""Whole passes over a cluster in memory: what is called, in which order, and when again."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+import pytest
+from tftraining_operator.api import keys
+from tftraining_operator.api.keys import ConditionType, Role
+from tftraining_operator.controller import errors
+from tftraining_operator.controller.store import JobKey, Kind
+from tftraining_operator.core.conditions import find
+from tftraining_operator.core.progress import Report
+
+from tests.unit.builders import IMAGE, JobBuilder, PodBuilder, Raw, a_job
+from tests.unit.fakes import FakeCluster, Operator
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tftraining_operator.api.types import Condition
+
+
+@pytest.fixture(scope="module")
+def runner() -> Iterator[asyncio.Runner]:
+    with asyncio.Runner() as found:
+        yield found
+
+
+@pytest.fixture
+def cluster() -> FakeCluster:
+    return FakeCluster()
+
+
+@pytest.fixture
+def operator(cluster: FakeCluster, runner: asyncio.Runner) -> Operator:
+    return Operator(cluster, runner)
+
+
+def started(operator: Operator, job: JobBuilder) -> JobKey:
+    """Submit a job and let the operator work on it."""
+    key = operator.cluster.submit(job.raw)
+    operator.settle()
+    return key
+
+
+def running(operator: Operator, job: JobBuilder) -> JobKey:
+    """Bring a job to where all its pods are ready."""
+    key = started(operator, job)
+    operator.cluster.run_pods()
+    operator.settle()
+    return key
+
+
+def condition(cluster: FakeCluster, key: JobKey, kind: ConditionType) -> Condition:
+    found = find(cluster.status(key).conditions, kind)
+    assert found is not None
+    return found
+
+
+def accepted(cluster: FakeCluster, key: JobKey) -> Condition:
+    return condition(cluster, key, ConditionType.ACCEPTED)
+
+
+def names(cluster: FakeCluster, kind: Kind) -> set[str]:
+    return {name for k, _, name in cluster.objects if k is kind}
+
+
+def told(cluster: FakeCluster) -> list[str]:
+    return [event["reason"] for event in cluster.events]
+
+
+def a_stranger(name: str) -> Raw:
+    return {"metadata": {"name": name, "namespace": "default"}, "spec": {}}
+
+
+def test_the_first_pass_makes_service_and_pods_and_sets_every_condition(
+    operator: Operator, cluster: FakeCluster
+) -> None:
+    key = cluster.submit(a_job().with_workers(2).with_evaluator().raw)
+    operator.see()
+    operator.one_pass(key)
+    assert names(cluster, Kind.SERVICE) == {"mnist"}
+    tasks = ("chief-0", "worker-0", "worker-1", "ps-0", "evaluator-0")
+    assert set(cluster.pods()) == {f"mnist-{task}" for task in tasks}
+    assert [c.type for c in cluster.status(key).conditions] == list(ConditionType)
+    assert {c.observed_generation for c in cluster.status(key).conditions} == {1}
+
+
+def test_at_rest_a_pass_makes_no_call(operator: Operator, cluster: FakeCluster) -> None:
+    key = running(operator, a_job().with_evaluator())
+    assert cluster.status(key).state == "Running"
+    before = sum(cluster.calls.values())
+    for _ in range(3):
+        operator.one_pass(key)
+    assert sum(cluster.calls.values()) == before
+
+
+def test_templates_are_tried_once_for_each_generation(
+    operator: Operator, cluster: FakeCluster
+) -> None:
+    key = running(operator, a_job())
+    tried = cluster.calls["dry_run"]
+    assert tried > 0
+    cluster.edit(key, lambda spec: spec.setdefault("runPolicy", {}).update(backoffLimit=5))
+    operator.settle()
+    assert cluster.calls["dry_run"] == 2 * tried
+    assert cluster.status(key).observed_generation == 2
+
+
+def test_nothing_is_made_of_a_template_that_the_server_refuses_until_it_is_mended(
+    operator: Operator, cluster: FakeCluster
+) -> None:
+    def strict(_kind: Kind, body: Raw) -> errors.ApiError | None:
+        bad = "imagePullPolice" in body["spec"].get("containers", [{}])[0]
+        words = 'unknown field "spec.containers[0].imagePullPolice"'
+        return errors.InvalidObjectError(words, status=422) if bad else None
+
+    cluster.refuse = strict
+    key = started(operator, a_job().with_container(imagePullPolice="Always"))
+    assert names(cluster, Kind.POD) == names(cluster, Kind.SERVICE) == set()
+    assert accepted(cluster, key).reason == "InvalidTemplate"
+    assert "imagePullPolice" in accepted(cluster, key).message
+    assert cluster.status(key).state == "InvalidTemplate"
+    assert told(cluster) == ["InvalidTemplate"]
+
+    cluster.edit(key, lambda s: s["template"]["spec"]["containers"][0].pop("imagePullPolice"))
+    operator.settle()
+    assert accepted(cluster, key).status == "True"
+    assert len(cluster.pods()) == 3
+
+
+def test_a_spec_that_breaks_a_rule_is_told_and_nothing_is_made(
+    operator: Operator, cluster: FakeCluster
+) -> None:
+    key = started(operator, a_job().with_spec(strategy="Mirrored"))
+    assert (accepted(cluster, key).status, accepted(cluster, key).reason) == (
+        "False",
+        "InvalidSpec",
+    )
+    assert names(cluster, Kind.POD) == set()
+    operator.wait(600)
+    assert told(cluster) == ["InvalidSpec"], "told once"
+
+
+def test_a_stranger_with_the_services_name_is_a_conflict_until_it_goes(
+    operator: Operator, cluster: FakeCluster
+) -> None:
+    cluster._create(Kind.SERVICE, a_stranger("mnist"), dry_run=False)
+    key = started(operator, a_job())
+    assert accepted(cluster, key).reason == "NameConflict"
+    assert "service mnist exists" in accepted(cluster, key).message
+    assert names(cluster, Kind.POD) == set(), "pods without their service would be lost"
+
+    del cluster.objects[Kind.SERVICE, "default", "mnist"]
+    operator.wait(31)
+    assert accepted(cluster, key).status == "True"
+    assert len(cluster.pods()) == 3
+
+
+def test_a_stranger_with_a_pods_name_is_a_conflict_and_stays_untouched(
+    operator: Operator, cluster: FakeCluster
+) -> None:
+    cluster._create(Kind.POD, a_stranger("mnist-ps-0"), dry_run=False)
+    key = started(operator, a_job())
+    assert accepted(cluster, key).reason == "NameConflict"
+    assert "pod mnist-ps-0" in accepted(cluster, key).message
+    assert "ownerReferences" not in cluster.pods()["mnist-ps-0"]["metadata"]
+    assert cluster.calls["delete"] == 0
+
+
+def test_a_job_made_again_waits_for_the_pods_of_its_predecessor(
+    operator: Operator, cluster: FakeCluster
+) -> None:
+    key = running(operator, a_job())
+    old = {raw["metadata"]["uid"] for raw in cluster.pods().values()}
+    cluster.remove_job(key)
+    cluster.submit(a_job().raw)
+    operator.settle()
+    assert {raw["metadata"]["uid"] for raw in cluster.pods().values()} == old
+    assert "waiting for" in (cluster.status(key).message or "")
+
+    for name in list(cluster.pods()):
+        cluster.collect(name)
+    operator.settle()
+    assert len(cluster.pods()) == 3
+    assert not old & {raw["metadata"]["uid"] for raw in cluster.pods().values()}
+    assert accepted(cluster, key).status == "True"
+
+
+def test_a_job_of_another_manager_is_left_alone(operator: Operator, cluster: FakeCluster) -> None:
+    started(operator, a_job().with_policy(managedBy="kueue.x-k8s.io/multikueue"))
+    assert sum(cluster.calls.values()) == 0
+
+
+def test_a_job_that_is_being_deleted_gets_nothing_new(
+    operator: Operator, cluster: FakeCluster
+) -> None:
+    job = a_job()
+    job.raw["metadata"]["deletionTimestamp"] = "2026-01-02T03:04:05Z"
+    started(operator, job)
+    assert sum(cluster.calls.values()) == 0
+
+
+@pytest.mark.parametrize(
+    ("policy", "reason"),
+    [
+        pytest.param({"startupDeadlineSeconds": 60}, "StartupDeadlineExceeded", id="to start"),
+        pytest.param({"activeDeadlineSeconds": 60}, "DeadlineExceeded", id="to finish"),
+    ],
+)
+def test_a_deadline_falls_due_though_nothing_happens(
+    operator: Operator, cluster: FakeCluster, policy: dict[str, int], reason: str
+) -> None:
+    key = started(operator, a_job().with_policy(**policy))
+    operator.wait(59)
+    assert cluster.status(key).state == "Starting"
+    operator.wait(2)
+    failed = condition(cluster, key, ConditionType.FAILED)
+    assert (failed.status, failed.reason) == ("True", reason)
+
+
+def test_a_chief_that_is_silent_from_its_start_is_a_stall(
+    operator: Operator, cluster: FakeCluster
+) -> None:
+    key = running(operator, a_job().with_policy(stallTimeoutSeconds=60))
+    operator.wait(59)
+    assert cluster.status(key).restarts == 0
+    operator.wait(2)
+    assert cluster.status(key).restarts == 1
+    assert cluster.made["mnist-chief-0"] == 1, "its name is taken until it is gone"
+    cluster.collect("mnist-chief-0")
+    operator.settle()
+    assert cluster.made["mnist-chief-0"] == 2
+    assert condition(cluster, key, ConditionType.STALLED).status == "True"
+
+    cluster.run_pods()
+    operator.settle()
+    assert condition(cluster, key, ConditionType.STALLED).status == "False"
+
+
+def test_a_job_is_deleted_when_its_time_to_live_is_over(
+    operator: Operator, cluster: FakeCluster
+) -> None:
+    key = running(operator, a_job().with_policy(ttlSecondsAfterFinished=100))
+    cluster.act("mnist-chief-0", lambda pod: pod.exited(0))
+    operator.wait(99)
+    assert cluster.status(key).state == "Succeeded"
+    operator.wait(2)
+    assert (Kind.JOB, *key) not in cluster.objects
+
+
+def test_what_quota_refuses_is_told_and_tried_again(
+    operator: Operator, cluster: FakeCluster
+) -> None:
+    def full(kind: Kind, body: Raw) -> errors.ApiError | None:
+        if kind is Kind.POD and len(cluster.pods()) >= 2 and body["metadata"]["name"]:
+            return errors.ForbiddenError("exceeded quota: team-a, requested: pods=1", status=403)
+        return None
+
+    cluster.refuse = full
+    key = started(operator, a_job())
+    assert len(cluster.pods()) == 2
+    status = cluster.status(key)
+    assert status.state == "QuotaExceeded"
+    assert status.message == (
+        "mnist-chief-0: QuotaExceeded: exceeded quota: team-a, requested: pods=1"
+    )
+    assert status.last_failure is not None
+    assert status.last_failure.reason == "QuotaExceeded"
+
+    cluster.refuse = lambda _kind, _body: None
+    operator.wait(14)
+    assert len(cluster.pods()) == 2
+    operator.wait(2)
+    assert len(cluster.pods()) == 3
+
+
+def test_one_pod_that_cannot_be_made_now_does_not_keep_the_others(
+    operator: Operator, cluster: FakeCluster
+) -> None:
+    cluster.failing["create"] = [errors.TransientError("busy", status=500)]
+    key = cluster.submit(a_job().with_workers(3).raw)
+    operator.see()
+    with pytest.raises(errors.TransientError):
+        operator.one_pass(key)
+    cluster.failing["create"] = []
+    operator.wait(1)
+    assert len(cluster.pods()) == 5
+    assert set(cluster.made.values()) == {1}
+
+
+def test_a_changed_job_is_read_again_before_its_status_is_written(
+    operator: Operator, cluster: FakeCluster
+) -> None:
+    key = running(operator, a_job().with_policy(backoffLimit=1))
+    cluster.act("mnist-chief-0", lambda pod: pod.exited(1))
+    operator.see()
+    cluster.edit(key, lambda spec: spec["runPolicy"].update(backoffLimit=0))
+    with pytest.raises(errors.ConflictError):
+        operator.one_pass(key)
+    assert cluster.status(key).restarts == 0
+    operator.settle()
+    assert cluster.status(key).state == "Failed"
+    assert cluster.status(key).restarts == 0
+
+
+def test_a_late_watch_does_not_make_a_pod_twice(operator: Operator, cluster: FakeCluster) -> None:
+    key = cluster.submit(a_job().raw)
+    operator.see()
+    for _ in range(3):
+        operator.one_pass(key)
+    assert set(cluster.made.values()) == {1}
+    assert cluster.calls["create"] == 4
+
+
+def test_two_operators_at_once_do_no_harm(
+    operator: Operator, cluster: FakeCluster, runner: asyncio.Runner
+) -> None:
+    other = Operator(cluster, runner)
+    key = cluster.submit(a_job().raw)
+    watch = list(cluster.watch)
+    both = (operator, other)
+
+    def work() -> None:
+        # Both see all, and both act on it before either sees what the other did.
+        watch.extend(event for event in cluster.watch if event not in watch)
+        for one in both:
+            cluster.watch = [(what, kind, dict(raw)) for what, kind, raw in watch]
+            one.settle()
+
+    for _ in range(4):
+        work()
+    cluster.run_pods()
+    work()
+    cluster.act("mnist-chief-0", lambda pod: pod.exited(1))
+    for _ in range(4):
+        work()
+        cluster.run_pods()
+    work()
+    status = cluster.status(key)
+    assert (status.state, status.restarts, status.attempt) == ("Running", 1, 1)
+    assert cluster.made == {"mnist-chief-0": 2, "mnist-worker-0": 1, "mnist-ps-0": 1}
+
+
+def test_events_tell_only_of_what_is_stored(operator: Operator, cluster: FakeCluster) -> None:
+    key = running(operator, a_job().with_policy(backoffLimit=0))
+    cluster.events.clear()
+    cluster.act("mnist-chief-0", lambda pod: pod.exited(1, "boom"))
+    operator.see()
+    cluster.failing["patch_status"] = [errors.TransientError("busy", status=500)]
+    with pytest.raises(errors.TransientError):
+        operator.one_pass(key)
+    assert told(cluster) == []
+    operator.settle()
+    assert told(cluster) == ["ExitCode", "Failed"]
+
+
+def test_an_event_that_cannot_be_written_is_only_lost(
+    operator: Operator, cluster: FakeCluster
+) -> None:
+    cluster.failing["create_event"] = [errors.ForbiddenError("no rights", status=403)]
+    key = running(operator, a_job())
+    assert cluster.status(key).state == "Running"
+    assert "Running" in told(cluster)
+
+
+def test_events_name_the_job_that_they_are_of(operator: Operator, cluster: FakeCluster) -> None:
+    key = started(operator, a_job())
+    event = cluster.events[0]
+    assert event["reason"] == "Created"
+    assert event["note"] == "created 3 pods and the service"
+    uid = cluster.job(key)["metadata"]["uid"]
+    assert event["regarding"] == {
+        "apiVersion": keys.API_VERSION,
+        "kind": keys.KIND,
+        "name": "mnist",
+        "namespace": "default",
+        "uid": uid,
+    }
+    assert event["type"] == "Normal"
+    assert len(event["note"]) <= 1024
+
+
+def test_progress_alone_is_written_every_five_seconds_at_most(
+    operator: Operator, cluster: FakeCluster
+) -> None:
+    key = running(operator, a_job())
+    cluster.statuses.clear()
+    for second in range(26):
+        operator.progress.told[Role.CHIEF] = Report(step=second + 1, total_steps=100)
+        operator.look(key)
+        operator.wait(1)
+    steps = [status.progress.step for status in cluster.statuses if status.progress]
+    assert steps == [1, 5, 10, 15, 20, 25], "and what was held back is written in its time"
+
+
+def test_only_running_chief_and_evaluator_are_asked_for_progress(
+    operator: Operator, cluster: FakeCluster
+) -> None:
+    key = started(operator, a_job().with_evaluator())
+    assert operator.progress.watched[key] == {}
+    cluster.run_pods()
+    operator.settle()
+    url = "http://10.0.0.1:8080/progress"
+    assert operator.progress.watched[key] == {Role.CHIEF: url, Role.EVALUATOR: url}
+    cluster.remove_job(key)
+    operator.settle()
+    assert key not in operator.progress.watched
+
+
+def test_after_the_end_servers_and_service_go_and_the_evidence_stays(
+    operator: Operator, cluster: FakeCluster
+) -> None:
+    key = running(operator, a_job())
+    cluster.act("mnist-chief-0", lambda pod: pod.exited(0))
+    operator.settle()
+    cluster.run_pods()
+    operator.settle()
+    assert set(cluster.pods()) == {"mnist-chief-0"}
+    assert names(cluster, Kind.SERVICE) == set()
+    replicas = cluster.status(key).replicas
+    assert replicas is not None
+    assert (replicas.chief, replicas.worker, replicas.ps) == ("1/1", "1/1", "1/1")
+
+
+def test_pods_carry_the_operators_image_and_owner(operator: Operator, cluster: FakeCluster) -> None:
+    key = started(operator, a_job())
+    uid = cluster.job(key)["metadata"]["uid"]
+    for raw in cluster.pods().values():
+        assert raw["spec"]["containers"][0]["image"] == IMAGE
+        assert [o["uid"] for o in raw["metadata"]["ownerReferences"]] == [uid]
+
+
+def test_a_pod_whose_labels_were_torn_off_is_not_made_again(
+    operator: Operator, cluster: FakeCluster
+) -> None:
+    running(operator, a_job())
+
+    def tear(pod: PodBuilder) -> None:
+        del pod.raw["metadata"]["labels"][keys.LABEL_ROLE]
+
+    cluster.act("mnist-worker-0", tear)
+    operator.settle()
+    calls = sum(cluster.calls.values())
+    operator.wait(60)
+    assert cluster.made["mnist-worker-0"] == 1
+    assert sum(cluster.calls.values()) - calls < 5, "and nobody is asked again and again"

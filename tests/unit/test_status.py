@@ -1,0 +1,482 @@
+"""The whole status, computed from spec, pods, previous status and the moment."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from tftraining_operator.api.keys import ConditionType, Role
+from tftraining_operator.api.types import Condition, ConditionStatus, Failure, Progress, Status
+from tftraining_operator.core.cause import Cause
+from tftraining_operator.core.conditions import find, is_true
+from tftraining_operator.core.decision import decide
+from tftraining_operator.core.facts import Facts
+from tftraining_operator.core.progress import Report
+from tftraining_operator.core.status import compute_status, rejected_status
+
+from tests.unit.builders import JobBuilder, PodBuilder, a_condition, a_job, a_pod, at, seen, stamp
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+NOTHING = Facts()
+T = ConditionType
+
+
+def status_of(job: JobBuilder, *pods: PodBuilder, now: float = 0, facts: Facts = NOTHING) -> Status:
+    built = job.build()
+    observed = seen(built, *pods)
+    return compute_status(built, observed, decide(built, observed, at(now)), facts, at(now))
+
+
+def everything(job: JobBuilder, **states: Callable[[PodBuilder], PodBuilder]) -> list[PodBuilder]:
+    """All pods ready, but those named, as in chief_0=…: these are what is said of them."""
+    built = job.build()
+    return [
+        states.get(f"{role.value}_{index}", PodBuilder.running)(a_pod(built, role, index))
+        for role in Role
+        for index in range(built.desired(role))
+    ]
+
+
+def condition(status: Status, kind: ConditionType) -> Condition:
+    found = find(status.conditions, kind)
+    assert found is not None
+    return found
+
+
+def stored(job: JobBuilder, status: Status) -> JobBuilder:
+    job.raw["status"] = status.as_dict()
+    return job
+
+
+def running(job: JobBuilder) -> JobBuilder:
+    """A job that has come to run, at NOW."""
+    return stored(job, status_of(job, *everything(job)))
+
+
+def test_the_first_status_has_every_condition_of_this_generation() -> None:
+    status = status_of(a_job())
+    assert [c.type for c in status.conditions] == list(T)
+    assert {c.observed_generation for c in status.conditions} == {1}
+    assert (status.observed_generation, status.start_time) == (1, stamp())
+    true = {c.type for c in status.conditions if c.status == "True"}
+    assert true == {T.ACCEPTED.value}
+
+
+def test_a_running_job() -> None:
+    status = status_of(a_job().with_workers(2), *everything(a_job().with_workers(2)))
+    true = {c.type for c in status.conditions if c.status == "True"}
+    assert true == {"Accepted", "PodsReady", "Running"}
+    assert status.state == "Running"
+    assert condition(status, T.PODS_READY).message == "4 of 4 pods are ready"
+    assert status.replicas is not None
+    assert (status.replicas.chief, status.replicas.worker, status.replicas.ps) == (
+        "1/1",
+        "2/2",
+        "1/1",
+    )
+    assert status.worker_replicas == 2
+
+
+STATES: list[Any] = [
+    pytest.param(a_job, {}, id="all ready"),
+    pytest.param(a_job, {"worker_0": lambda p: p.evicted()}, id="a worker is evicted"),
+    pytest.param(a_job, {"worker_0": lambda p: p.restarted_in_place(137)}, id="restarted in place"),
+    pytest.param(a_job, {"ps_0": lambda p: p.running().deleting()}, id="a ps is deleted"),
+    pytest.param(a_job, {"chief_0": lambda p: p.running(ready=False)}, id="the chief connects"),
+    pytest.param(a_job, {"chief_0": lambda p: p.running().deleting()}, id="the chief is deleted"),
+    pytest.param(a_job, {"chief_0": lambda p: p.waiting("ErrImagePull")}, id="an image is missing"),
+    pytest.param(
+        a_job,
+        {"ps_0": lambda p: p.unschedulable(), "worker_0": lambda p: p.unschedulable()},
+        id="two pods find no node",
+    ),
+    pytest.param(lambda: a_job().with_policy(suspend=True), {}, id="suspended"),
+    pytest.param(
+        lambda: a_job().with_policy(backoffLimit=0), {"chief_0": lambda p: p.exited(1)}, id="failed"
+    ),
+    pytest.param(a_job, {"chief_0": lambda p: p.exited(0)}, id="succeeded"),
+    pytest.param(
+        lambda: a_job().with_evaluator(), {"chief_0": lambda p: p.exited(0)}, id="evaluating"
+    ),
+]
+
+
+@pytest.mark.parametrize(("job", "states"), STATES)
+def test_nothing_new_gives_an_equal_status(job: Callable[[], JobBuilder], states: Any) -> None:
+    built = job()
+    pods = everything(built, **states)
+    first = status_of(stored(built, status_of(built, *pods)), *pods, now=1)
+    second = status_of(stored(built, first), *pods, now=50)
+    assert second.as_dict() == first.as_dict()
+
+
+@pytest.mark.parametrize(("job", "states"), STATES)
+def test_a_status_fits_the_crd_and_never_says_both_ends(
+    job: Callable[[], JobBuilder], states: Any
+) -> None:
+    built = running(job())
+    status = status_of(built, *everything(built, **states))
+    assert Status.model_validate_json(json.dumps(status.as_dict())) == status
+    assert not (is_true(status, T.SUCCEEDED) and is_true(status, T.FAILED))
+    assert is_true(status, T.FINISHED) == (
+        is_true(status, T.SUCCEEDED) or is_true(status, T.FAILED)
+    )
+
+
+# PodsReady, Running and the headline.
+
+
+@pytest.mark.parametrize(
+    ("states", "facts", "reason", "message"),
+    [
+        pytest.param(
+            {"worker_1": lambda p: p.running(ready=False)},
+            NOTHING,
+            "Starting",
+            "3 of 4 pods are ready; waiting for mnist-worker-1",
+            id="one is not ready",
+        ),
+        pytest.param(
+            {"ps_0": lambda p: p.unschedulable(), "worker_0": lambda p: p.running(ready=False)},
+            NOTHING,
+            "Unschedulable",
+            "mnist-ps-0: Unschedulable: 0/3 nodes are available",
+            id="the one with a cause is named",
+        ),
+        pytest.param(
+            {"ps_0": lambda p: p.unschedulable(), "worker_0": lambda p: p.waiting("ErrImagePull")},
+            NOTHING,
+            "Unschedulable",
+            "mnist-ps-0: Unschedulable: 0/3 nodes are available (and 1 more in trouble)",
+            id="and how many more",
+        ),
+        pytest.param(
+            {"worker_0": lambda p: p.running(ready=False)},
+            Facts(refused={"mnist-worker-0": Cause("QuotaExceeded", "exceeded quota: team-a")}),
+            "QuotaExceeded",
+            "mnist-worker-0: QuotaExceeded: exceeded quota: team-a",
+            id="a pod that quota refuses",
+        ),
+    ],
+)
+def test_who_is_not_ready_and_why(states: Any, facts: Facts, reason: str, message: str) -> None:
+    job = a_job().with_workers(2)
+    pods = everything(job, **states)
+    found = condition(status_of(job, *pods, facts=facts), T.PODS_READY)
+    assert (found.reason, found.message) == (reason, message)
+
+
+def test_a_job_in_trouble_is_shown_by_its_trouble() -> None:
+    job = a_job()
+    pods = everything(
+        job, chief_0=lambda p: p.running(ready=False), ps_0=lambda p: p.waiting("ErrImagePull")
+    )
+    status = status_of(job, *pods)
+    assert status.state == "ImagePullBackOff"
+    assert (status.message or "").startswith("mnist-ps-0: ImagePullBackOff: image ")
+
+
+def test_a_job_that_runs_without_a_worker_runs_and_says_so() -> None:
+    job = running(a_job().with_workers(2))
+    status = status_of(job, *everything(job, worker_1=lambda p: p.evicted()), now=5)
+    assert status.state == "Running"
+    assert status.message == "3 of 4 pods are ready; waiting for mnist-worker-1"
+    assert condition(status, T.PODS_READY).reason == "PodReplaced"
+    assert condition(status, T.RUNNING).last_transition_time == stamp(0)
+
+
+def test_a_chief_that_is_too_busy_for_a_probe_still_runs() -> None:
+    job = running(a_job())
+    assert (
+        status_of(job, *everything(job, chief_0=lambda p: p.running(ready=False))).state
+        == "Running"
+    )
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        pytest.param(lambda p: p.running().deleting(), id="it is deleted"),
+        pytest.param(lambda p: p.exited(1), id="it failed"),
+    ],
+)
+def test_a_job_without_a_chief_does_not_run(change: Callable[[PodBuilder], PodBuilder]) -> None:
+    job = running(a_job())
+    status = status_of(job, *everything(job, chief_0=change), now=5)
+    assert not is_true(status, T.RUNNING)
+    assert condition(status, T.RUNNING).last_transition_time == stamp(5)
+
+
+# Restarting and Stalled.
+
+
+def test_restarting_lasts_until_the_next_chief_runs() -> None:
+    job = running(a_job())
+    failed = everything(job, chief_0=lambda p: p.exited(75, "UnavailableError"))
+    status = status_of(job, *failed, now=10)
+    assert (status.attempt, status.restarts, status.state) == (1, 1, "Restarting")
+    assert condition(status, T.RESTARTING).reason == "ParameterServerLost"
+    assert "UnavailableError" in (status.message or "")
+
+    waits = status_of(stored(job, status), *everything(job)[:-1], now=20)
+    assert is_true(waits, T.RESTARTING)
+    assert waits.attempt == 1
+    runs = status_of(stored(job, waits), *everything(job), now=30)
+    assert (runs.state, runs.restarts) == ("Running", 1)
+    assert not is_true(runs, T.RESTARTING)
+
+
+def test_stalled_lasts_until_the_next_chief_runs() -> None:
+    job = running(a_job().with_policy(stallTimeoutSeconds=60))
+    status = status_of(job, *everything(job), now=60)
+    assert is_true(status, T.STALLED)
+    assert (status.restarts, condition(status, T.STALLED).reason) == (1, "NoNewStep")
+    runs = status_of(stored(job, status), *everything(job), now=70)
+    assert not is_true(runs, T.STALLED)
+
+
+def test_a_stalled_job_that_is_suspended_is_not_stalled() -> None:
+    job = running(a_job().with_policy(stallTimeoutSeconds=60))
+    stored(job, status_of(job, *everything(job), now=60)).with_policy(suspend=True)
+    assert not is_true(status_of(job, now=70), T.STALLED)
+
+
+# Times.
+
+
+def test_time_that_was_spent_is_kept_over_a_suspension() -> None:
+    job = running(a_job())
+    suspended = status_of(job.with_policy(suspend=True), now=100)
+    assert (suspended.start_time, suspended.active_seconds) == (None, 100)
+    assert suspended.state == "Suspended"
+    assert condition(suspended, T.PODS_READY).reason == "Suspended"
+    resumed = status_of(stored(job, suspended).with_policy(suspend=False), now=500)
+    assert (resumed.start_time, resumed.active_seconds) == (stamp(500), 100)
+    again = status_of(stored(job, resumed).with_policy(suspend=True), now=530)
+    assert again.active_seconds == 130
+
+
+def test_a_success_is_dated_by_the_chief_and_by_the_job() -> None:
+    job = running(a_job())
+    status = status_of(job, *everything(job, chief_0=lambda p: p.exited(0, seconds=90)), now=100)
+    assert (status.chief_completion_time, status.completion_time) == (stamp(90), stamp(100))
+    assert (status.state, status.message) == ("Succeeded", "the chief succeeded")
+    assert condition(status, T.FINISHED).reason == "Succeeded"
+
+
+def test_a_chief_that_is_done_leaves_the_evaluator_its_grace() -> None:
+    job = running(a_job().with_evaluator())
+    status = status_of(job, *everything(job, chief_0=lambda p: p.exited(0)), now=9)
+    assert status.state == "Evaluating"
+    assert (status.message or "").startswith("the chief succeeded; the evaluator")
+    assert status.completion_time is None
+    assert condition(status, T.PODS_READY).reason == "ChiefSucceeded"
+
+
+# Counts.
+
+
+def test_pods_are_counted_by_role() -> None:
+    job = a_job().with_workers(4)
+    pods = everything(
+        job,
+        worker_1=lambda p: p.evicted(),
+        worker_2=lambda p: p.running().deleting(),
+        worker_3=lambda p: p.running(ready=False),
+    )
+    status = status_of(job, *pods)
+    (workers,) = [role for role in status.roles if role.name == "worker"]
+    assert (workers.desired, workers.ready, workers.active, workers.failed) == (4, 1, 3, 1)
+    assert [role.name for role in status.roles] == ["chief", "worker", "ps"]
+
+
+@pytest.mark.parametrize("code", [0, 64])
+def test_after_the_end_the_columns_say_how_it_was(code: int) -> None:
+    job = running(a_job().with_workers(2))
+    ended = status_of(job, *everything(job, chief_0=lambda p: p.exited(code)), now=5)
+    later = status_of(stored(job, ended), now=50)
+    assert later.replicas == ended.replicas
+    assert ended.replicas is not None
+    assert ended.replicas.worker == "2/2"
+    assert later.conditions == ended.conditions
+    assert later.completion_time == ended.completion_time
+    assert later.worker_replicas == 0
+    assert all(role.active == 0 for role in later.roles)
+
+
+# Failures.
+
+
+def test_the_first_failure_stays_and_the_last_is_the_newest() -> None:
+    job = running(a_job())
+    one = status_of(job, *everything(job, chief_0=lambda p: p.exited(1, "one", seconds=5)), now=6)
+    stored(job, one)
+    two = status_of(job, *everything(job, chief_0=lambda p: p.exited(75, "two", seconds=9)), now=10)
+    assert two.first_failure is not None
+    assert two.last_failure is not None
+    assert two.first_failure == one.last_failure
+    assert (two.first_failure.message, two.last_failure.message) == ("one", "two")
+    assert two.last_failure == Failure(
+        role="chief",
+        index=0,
+        pod="mnist-chief-0",
+        node="node-1",
+        reason="ExitCode",
+        exit_code=75,
+        message="two",
+        time=stamp(9),
+    )
+
+
+def test_an_older_failure_is_not_the_last_again_when_the_newest_pod_is_gone() -> None:
+    job = running(a_job().with_workers(2))
+    pods = everything(
+        job,
+        worker_0=lambda p: p.restarted_in_place(1, "old", seconds=5),
+        worker_1=lambda p: p.restarted_in_place(137, "new", seconds=50),
+    )
+    status = status_of(job, *pods, now=60)
+    pods = everything(job, worker_0=lambda p: p.restarted_in_place(1, "old", seconds=5))
+    later = status_of(stored(job, status), *pods, now=70)
+    assert later.last_failure is not None
+    assert later.last_failure.message == "new"
+
+
+def test_a_cause_without_a_time_is_new_only_once() -> None:
+    job = a_job()
+    pods = everything(job, ps_0=lambda p: p.waiting("ErrImagePull"))
+    status = status_of(job, *pods, now=5)
+    pods = everything(job, ps_0=lambda p: p.waiting("ImagePullBackOff"))
+    later = status_of(stored(job, status), *pods, now=60)
+    assert later.last_failure == status.last_failure
+    assert status.last_failure is not None
+    assert status.last_failure.time == stamp(5)
+
+
+def test_what_servers_do_after_the_chief_succeeded_is_no_failure() -> None:
+    job = running(a_job())
+    pods = everything(job, chief_0=lambda p: p.exited(0), ps_0=lambda p: p.exited(143))
+    assert status_of(job, *pods, now=5).last_failure is None
+
+
+def test_hostile_words_are_bounded() -> None:
+    loud = "€" * 100_000
+    job = running(a_job().with_policy(backoffLimit=0))
+    chief = everything(job, chief_0=lambda p: p.exited(1, loud))
+    for pods in (
+        chief,
+        everything(job, ps_0=lambda p: p.waiting("R" * 300, loud)),
+        everything(
+            job, chief_0=lambda p: p.running().deleting(), ps_0=lambda p: p.waiting("R" * 300, loud)
+        ),
+        everything(job, ps_0=lambda p: p.unschedulable(loud)),
+        everything(job, ps_0=lambda p: p.exited(1, loud, reason="W" * 300)),
+    ):
+        status = status_of(job, *pods)
+        text = json.dumps(status.as_dict()).encode()
+        assert Status.model_validate_json(text) == status
+        assert len(text) < 200_000
+    refused = Facts(refused={"mnist-ps-0": Cause("Refused", "€" * 2000)})
+    status = status_of(a_job(), facts=refused)
+    assert Status.model_validate_json(json.dumps(status.as_dict())) == status
+
+
+# Reports.
+
+
+def report(**fields: Any) -> Report:
+    return Report(**{"step": 500, "total_steps": 1000} | fields)
+
+
+WORDS = json.dumps({"phase": "done", "step": 1000, "totalSteps": 1000, "metrics": {"loss": 0.01}})
+
+
+def test_the_chiefs_last_words_win_over_its_last_poll() -> None:
+    job = running(a_job())
+    facts = Facts(reports={Role.CHIEF: report()})
+    status = status_of(job, *everything(job, chief_0=lambda p: p.exited(0, WORDS)), facts=facts)
+    assert status.progress is not None
+    assert (status.progress.step, status.progress.percent_text) == (1000, "100%")
+    assert status.progress.loss == "0.01"
+
+
+def test_last_words_that_are_a_log_do_not_count() -> None:
+    job = running(a_job())
+    facts = Facts(reports={Role.CHIEF: report()})
+    status = status_of(job, *everything(job, chief_0=lambda p: p.exited(0, "bye")), facts=facts)
+    assert status.progress is not None
+    assert status.progress.step == 500
+
+
+def test_a_chief_that_still_waits_does_not_set_progress_back() -> None:
+    progress = Progress(step=500, updated_at=stamp())
+    job = a_job().with_status(a_condition(T.RUNNING), attempt=1, progress=progress)
+    facts = Facts(reports={Role.CHIEF: report(step=0, total_steps=None, phase="waiting")})
+    assert status_of(job, *everything(job), facts=facts).progress == progress
+
+
+def test_the_newest_checkpoint_is_told() -> None:
+    saved = {"step": 400, "path": "/checkpoints/ckpt-400", "time": stamp(7)}
+    facts = Facts(reports={Role.CHIEF: report(last_checkpoint=saved)})
+    status = status_of(a_job(), *everything(a_job()), facts=facts)
+    assert status.last_checkpoint is not None
+    assert (status.last_checkpoint.step, status.last_checkpoint.path) == (400, saved["path"])
+
+
+def test_an_evaluation_is_final_when_the_evaluator_ended_well() -> None:
+    job = running(a_job().with_evaluator())
+    facts = Facts(reports={Role.EVALUATOR: report(metrics={"accuracy": 0.9})})
+    early = status_of(job, *everything(job), facts=facts).evaluation
+    assert early is not None
+    assert (early.final, early.metrics[0].value) == (False, "0.9")
+    words = json.dumps({"step": 1000, "metrics": {"accuracy": 0.95}})
+    pods = everything(job, chief_0=lambda p: p.exited(0), evaluator_0=lambda p: p.exited(0, words))
+    last = status_of(job, *pods, facts=facts).evaluation
+    assert last is not None
+    assert (last.final, last.step, last.metrics[0].value) == (True, 1000, "0.95")
+
+
+# Rejection.
+
+
+def test_a_rejected_job_has_every_condition_and_says_why() -> None:
+    status = rejected_status(Status(), 3, "InvalidTemplate", "no container", at(5))
+    assert [c.type for c in status.conditions] == list(T)
+    found = condition(status, T.ACCEPTED)
+    assert (found.status, found.reason, found.message) == (
+        "False",
+        "InvalidTemplate",
+        "no container",
+    )
+    assert (status.state, status.message, status.observed_generation) == (
+        "InvalidTemplate",
+        "no container",
+        3,
+    )
+    again = rejected_status(status, 3, "InvalidTemplate", "no container", at(500))
+    assert again == status
+
+
+def test_an_end_outlives_a_rejection() -> None:
+    job = running(a_job())
+    ended = status_of(job, *everything(job, chief_0=lambda p: p.exited(0)), now=5)
+    status = rejected_status(ended, 2, "InvalidSpec", "x" * 100_000, at(500))
+    assert status.state == "Succeeded"
+    assert is_true(status, T.SUCCEEDED)
+    assert is_true(status, T.FINISHED)
+    assert Status.model_validate_json(json.dumps(status.as_dict())) == status
+
+
+def test_a_condition_of_another_version_does_not_keep_a_job_from_being_rejected() -> None:
+    other = Condition(
+        type="FromTheFuture",
+        status=ConditionStatus.TRUE,
+        reason="R",
+        last_transition_time=stamp(),
+        observed_generation=1,
+    )
+    status = rejected_status(Status(conditions=[other]), 1, "InvalidSpec", "no", at(5))
+    assert not is_true(status, T.ACCEPTED)

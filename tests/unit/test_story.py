@@ -1,0 +1,236 @@
+"""Events: each thing that happens is told once, and nothing when nothing happens."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from tftraining_operator.api.keys import ConditionType, Role
+from tftraining_operator.api.types import (
+    CheckpointStatus,
+    Condition,
+    Evaluation,
+    Failure,
+    Metric,
+    Progress,
+    Status,
+)
+from tftraining_operator.core.story import Deeds, Event, tell
+
+from tests.unit.builders import Raw, a_condition, a_job, a_pod, at, seen, stamp
+
+NOTHING = Deeds(created=[], created_service=False, deleted=[])
+T = ConditionType
+
+
+def a_status(*conditions: Condition, **fields: Any) -> Status:
+    return Status(conditions=list(conditions), **{"start_time": stamp()} | fields)
+
+
+def no(kind: ConditionType) -> Condition:
+    return a_condition(kind, value=False)
+
+
+def yes(kind: ConditionType, message: str = "") -> Condition:
+    return a_condition(kind, message=message)
+
+
+def told(before: Status, after: Status, deeds: Deeds = NOTHING) -> list[Event]:
+    return tell(before, after, deeds, at(65))
+
+
+def failure(seconds: float = 0, **fields: Any) -> Failure:
+    given: Raw = {"role": "chief", "index": 0, "pod": "mnist-chief-0", "reason": "ExitCode"}
+    return Failure(**given | {"exit_code": 1, "message": "boom", "time": stamp(seconds)} | fields)
+
+
+SUCCESS = a_status(
+    yes(T.SUCCEEDED, "the chief succeeded"),
+    evaluation=Evaluation(step=900, metrics=[Metric(name="accuracy", value="0.97")]),
+)
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "reason", "note", "kind"),
+    [
+        pytest.param(
+            a_status(),
+            a_status(a_condition(T.ACCEPTED, value=False, reason="InvalidTemplate", message="no")),
+            "InvalidTemplate",
+            "no",
+            "Warning",
+            id="a job that is not accepted",
+        ),
+        pytest.param(
+            a_status(no(T.PODS_READY)),
+            a_status(yes(T.PODS_READY, "3 of 3 pods are ready")),
+            "PodsReady",
+            "3 of 3 pods are ready after 65 s",
+            "Normal",
+            id="all pods are ready",
+        ),
+        pytest.param(
+            a_status(no(T.PODS_READY), restarts=1),
+            a_status(yes(T.PODS_READY, "3 of 3 pods are ready"), restarts=1),
+            "PodsReady",
+            "3 of 3 pods are ready",
+            "Normal",
+            id="all pods are ready again",
+        ),
+        pytest.param(
+            a_status(no(T.RUNNING)),
+            a_status(yes(T.RUNNING)),
+            "Running",
+            "training (attempt 0)",
+            "Normal",
+            id="training begins",
+        ),
+        pytest.param(
+            a_status(no(T.RUNNING), attempt=2),
+            a_status(
+                yes(T.RUNNING),
+                attempt=2,
+                last_checkpoint=CheckpointStatus(step=500, path="/c", time=stamp()),
+            ),
+            "Running",
+            "training goes on from step 500 (attempt 2)",
+            "Normal",
+            id="training goes on",
+        ),
+        pytest.param(
+            a_status(),
+            a_status(last_failure=failure()),
+            "ExitCode",
+            "mnist-chief-0: ExitCode (exit code 1): boom",
+            "Warning",
+            id="a pod fails",
+        ),
+        pytest.param(
+            a_status(last_failure=failure(0)),
+            a_status(last_failure=failure(9, exit_code=None, reason="Unschedulable", message="")),
+            "Unschedulable",
+            "mnist-chief-0: Unschedulable",
+            "Warning",
+            id="another failure, without words",
+        ),
+        pytest.param(
+            a_status(),
+            a_status(yes(T.RESTARTING, "restart 1 of 3"), attempt=1),
+            "Restarting",
+            "restart 1 of 3",
+            "Warning",
+            id="a new attempt",
+        ),
+        pytest.param(
+            a_status(yes(T.RESTARTING), attempt=1),
+            a_status(yes(T.RESTARTING, "restart 2 of 3"), attempt=2),
+            "Restarting",
+            "restart 2 of 3",
+            "Warning",
+            id="a new attempt before the last one ran",
+        ),
+        pytest.param(
+            a_status(no(T.SUSPENDED)),
+            a_status(yes(T.SUSPENDED, "suspend is true")),
+            "Suspended",
+            "suspend is true",
+            "Normal",
+            id="suspended",
+        ),
+        pytest.param(
+            a_status(yes(T.SUSPENDED)),
+            a_status(no(T.SUSPENDED)),
+            "Resumed",
+            "the job is resumed",
+            "Normal",
+            id="resumed",
+        ),
+        pytest.param(
+            a_status(),
+            a_status(
+                chief_completion_time=stamp(), progress=Progress(step=900, updated_at=stamp())
+            ),
+            "ChiefSucceeded",
+            "the chief succeeded after 900 steps",
+            "Normal",
+            id="the chief is done",
+        ),
+        pytest.param(
+            a_status(no(T.SUCCEEDED)),
+            SUCCESS,
+            "Succeeded",
+            "the chief succeeded; evaluation at step 900: accuracy 0.97; 65 s in all",
+            "Normal",
+            id="success",
+        ),
+        pytest.param(
+            a_status(no(T.FAILED)),
+            a_status(yes(T.FAILED, "backoffLimit (3) is used up")),
+            "Failed",
+            "backoffLimit (3) is used up",
+            "Warning",
+            id="failure",
+        ),
+    ],
+)
+def test_each_thing_is_told_once(
+    before: Status, after: Status, reason: str, note: str, kind: str
+) -> None:
+    (event,) = told(before, after)
+    assert (event.reason, event.note, event.type) == (reason, note, kind)
+    assert event.action
+    assert told(after, after) == [], "and not again"
+
+
+def created(*names: str, service: bool = False) -> Deeds:
+    return Deeds(created=list(names), created_service=service, deleted=[])
+
+
+@pytest.mark.parametrize(
+    ("before", "deeds", "note"),
+    [
+        pytest.param(
+            Status(), created("a", "b", service=True), "created 2 pods and the service", id="first"
+        ),
+        pytest.param(Status(), created("a"), "created 1 pod", id="a single one"),
+        pytest.param(a_status(), created("a", "b"), "created a, b", id="later, by name"),
+        pytest.param(
+            a_status(), created(*"abcdef"), "created a, b, c, d and 2 more", id="not all names"
+        ),
+    ],
+)
+def test_what_was_created(before: Status, deeds: Deeds, note: str) -> None:
+    (event,) = told(before, a_status(), deeds)
+    assert (event.reason, event.note) == ("Created", note)
+
+
+JOB = a_job().with_workers(2).with_evaluator().build()
+
+
+def gone(*roles: Role, code: int = 1) -> Deeds:
+    pods = seen(JOB, *[a_pod(JOB, role).exited(code) for role in roles]).pods.values()
+    return Deeds(created=[], created_service=False, deleted=list(pods))
+
+
+def test_a_lost_server_is_told_as_replaced() -> None:
+    (event,) = told(a_status(), a_status(), gone(Role.WORKER))
+    assert (event.reason, event.note) == ("Replacing", "replacing mnist-worker-0")
+
+
+@pytest.mark.parametrize(
+    "after",
+    [
+        pytest.param(a_status(yes(T.FINISHED)), id="ended"),
+        pytest.param(a_status(yes(T.SUSPENDED)), id="suspended"),
+    ],
+)
+def test_what_is_only_taken_away_is_not_replaced(after: Status) -> None:
+    assert told(after, after, gone(Role.WORKER, Role.PS, Role.EVALUATOR)) == []
+
+
+def test_the_story_of_a_restart_is_in_its_order() -> None:
+    before = a_status(yes(T.RUNNING), no(T.FAILED))
+    after = a_status(
+        no(T.RUNNING), yes(T.RESTARTING, "restart 1 of 3"), attempt=1, last_failure=failure()
+    )
+    assert [event.reason for event in told(before, after)] == ["ExitCode", "Restarting"]

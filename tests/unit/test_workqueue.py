@@ -1,0 +1,184 @@
+"""No key twice at a time, none forgotten, failures repeated ever later."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from typing import TYPE_CHECKING, Self
+
+from tftraining_operator.controller import workqueue
+from tftraining_operator.controller.errors import TransientError
+from tftraining_operator.controller.workqueue import WorkQueue
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    import pytest
+
+
+class Desk:
+    """A queue at work; `handle` is what the test makes of a pass."""
+
+    def __init__(self, workers: int = 2, clock: Callable[[], float] = lambda: 0.0) -> None:
+        self.done: list[str] = []
+        self.at_work: set[str] = set()
+        self.answers: list[float | Exception | None] = []
+        self.gate = asyncio.Event()
+        self.gate.set()
+        self.queue = WorkQueue(self.handle, workers=workers, clock=clock)
+
+    async def handle(self, key: str) -> float | None:
+        assert key not in self.at_work, "one worker a key"
+        self.at_work.add(key)
+        await self.gate.wait()
+        await asyncio.sleep(0)
+        self.at_work.discard(key)
+        self.done.append(key)
+        answer = self.answers.pop(0) if self.answers else None
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    async def __aenter__(self) -> Self:
+        self._task = asyncio.create_task(self.queue.run())
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        self._task.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await self._task
+
+    async def passes(self, count: int) -> list[str]:
+        async with asyncio.timeout(1):
+            while len(self.done) < count:  # noqa: ASYNC110 - whoever ends last
+                await asyncio.sleep(0.001)
+        return self.done
+
+
+async def quiet() -> None:
+    """Long enough for anything that is due to happen."""
+    for _ in range(20):
+        await asyncio.sleep(0)
+
+
+async def test_a_key_that_is_added_often_is_worked_on_once() -> None:
+    async with Desk() as desk:
+        for _ in range(5):
+            desk.queue.add("a")
+        assert desk.queue.depth() == 1
+        await quiet()
+        assert desk.done == ["a"]
+
+
+async def test_keys_are_worked_on_side_by_side_up_to_the_number_of_workers() -> None:
+    async with Desk(workers=2) as desk:
+        desk.gate.clear()
+        for key in "abc":
+            desk.queue.add(key)
+        await quiet()
+        assert desk.at_work == {"a", "b"}
+        assert desk.queue.depth() == 1
+        desk.gate.set()
+        assert sorted(await desk.passes(3)) == ["a", "b", "c"]
+
+
+async def test_a_key_that_is_added_while_in_work_is_worked_on_again_after_it() -> None:
+    async with Desk(workers=2) as desk:
+        desk.gate.clear()
+        desk.queue.add("a")
+        await quiet()
+        desk.queue.add("a")
+        desk.queue.add("a")
+        await quiet()
+        assert desk.at_work == {"a"}
+        desk.gate.set()
+        assert await desk.passes(2) == ["a", "a"]
+        await quiet()
+        assert desk.done == ["a", "a"]
+
+
+async def test_a_pass_says_when_to_repeat_it() -> None:
+    async with Desk() as desk:
+        desk.answers = [0.02, None]
+        desk.queue.add("a")
+        await desk.passes(1)
+        await quiet()
+        assert desk.done == ["a"]
+        assert await desk.passes(2) == ["a", "a"]
+
+
+async def test_the_last_time_that_is_asked_for_holds() -> None:
+    async with Desk() as desk:
+        desk.queue.add_after("a", 0.01)
+        desk.queue.add_after("a", 60)
+        await asyncio.sleep(0.03)
+        assert desk.done == []
+        desk.queue.add_after("a", 0)
+        assert await desk.passes(1) == ["a"]
+
+
+async def test_a_pass_supersedes_the_time_asked_for_before() -> None:
+    async with Desk() as desk:
+        desk.queue.add_after("a", 0.02)
+        desk.queue.add("a")
+        await desk.passes(1)
+        await asyncio.sleep(0.04)
+        assert desk.done == ["a"]
+
+
+def delays(caplog: pytest.LogCaptureFixture) -> list[float]:
+    return [float(r.args[1]) for r in caplog.records if isinstance(r.args, tuple)]  # type: ignore[arg-type]
+
+
+async def test_failures_are_repeated_ever_later_and_a_success_forgives(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(workqueue, "FIRST_BACKOFF", 0.002)
+    monkeypatch.setattr(workqueue, "LONGEST_BACKOFF", 0.008)
+    async with Desk() as desk:
+        desk.answers = [TransientError("busy") for _ in range(5)]
+        desk.queue.add("a")
+        await desk.passes(6)
+        desk.answers = [TransientError("busy")]
+        desk.queue.add("a")
+        await desk.passes(8)
+    bases = [0.002, 0.004, 0.008, 0.008, 0.008, 0.002]
+    found = delays(caplog)
+    assert len(found) == len(bases)
+    for delay, base in zip(found, bases, strict=True):
+        assert 0.75 * base <= delay <= 1.25 * base
+
+
+async def test_a_bug_in_one_pass_stops_no_other(caplog: pytest.LogCaptureFixture) -> None:
+    async with Desk(workers=1) as desk:
+        desk.answers = [KeyError("spec")]
+        desk.queue.add("a")
+        desk.queue.add("b")
+        assert sorted(await desk.passes(3)) == ["a", "a", "b"]
+    assert caplog.records[0].exc_info, "with its traceback"
+
+
+async def test_what_the_server_asks_to_wait_is_waited(caplog: pytest.LogCaptureFixture) -> None:
+    async with Desk() as desk:
+        desk.answers = [TransientError("429", retry_after=30.0)]
+        desk.queue.add("a")
+        await desk.passes(1)
+        await quiet()
+    assert delays(caplog) == [30.0]
+    assert not caplog.records[0].exc_info, "an expected error needs no traceback"
+
+
+async def test_the_oldest_key_tells_how_long_the_queue_is_stuck() -> None:
+    now = 100.0
+    async with Desk(workers=1, clock=lambda: now) as desk:
+        assert desk.queue.stuck_for() == 0
+        desk.gate.clear()
+        desk.queue.add("a")
+        await quiet()
+        now = 130.0
+        desk.queue.add("b")
+        assert desk.queue.stuck_for() == 30
+        desk.gate.set()
+        await desk.passes(2)
+        await quiet()
+        assert desk.queue.stuck_for() == 0
