@@ -1,0 +1,66 @@
+"""The operator reads every report of the contract."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tftraining_operator.core.progress import (
+    Report,
+    checkpoint_of,
+    evaluation_of,
+    parse_report,
+    progress_of,
+)
+
+from tests.unit.builders import NOW
+
+REPORTS: dict[str, dict[str, Any]] = json.loads(
+    (Path(__file__).parent / "progress.json").read_text()
+)
+
+
+def report(name: str) -> Report:
+    found = parse_report(json.dumps(REPORTS[name]))
+    assert found is not None
+    return found
+
+
+@pytest.mark.parametrize("name", REPORTS)
+def test_nothing_that_the_operator_reads_is_lost(name: str) -> None:
+    read = report(name).model_dump(by_alias=True)
+    assert read.items() <= REPORTS[name].items()
+    unread = {"version", "role", "attempt", "updatedAt"}
+    assert set(read) == set(REPORTS[name]) - unread
+
+
+def test_training_becomes_progress() -> None:
+    found = progress_of(report("training"), None, NOW)
+    assert (found.step, found.total_steps, found.percent_text) == (1200, 3000, "40%")
+    assert (found.eta_seconds, found.steps_per_second, found.loss) == (44, "41.5", "0.1742")
+    saved = checkpoint_of(report("training"))
+    assert saved is not None
+    assert saved.model_dump() == REPORTS["training"]["lastCheckpoint"]
+
+
+def test_waiting_has_no_progress_yet() -> None:
+    waiting = report("waiting")
+    assert (waiting.phase, waiting.waiting_for) == ("waiting", ["worker-1", "ps-0"])
+    assert (waiting.step, waiting.total_steps) == (0, None)
+    assert checkpoint_of(waiting) is None
+
+
+def test_evaluating_becomes_an_evaluation() -> None:
+    found = evaluation_of(report("evaluating"), final=False)
+    assert found is not None
+    assert (found.step, {m.name: m.value for m in found.metrics}) == (
+        1000,
+        {"accuracy": "0.9642", "loss": "0.1201"},
+    )
+
+
+def test_done_is_all_of_it() -> None:
+    found = progress_of(report("done"), None, NOW)
+    assert (found.percent, found.eta_seconds) == (100, 0)
