@@ -87,7 +87,7 @@ def _train(cluster: Cluster) -> bool:
 def _watch(cluster: Cluster) -> dict[str, Any]:
     """Print the job's line each time it changes, until it is finished; return the job."""
     console.rule("kubectl get tftj mnist -w")
-    command = [cluster.tool("kubectl"), "--kubeconfig", cluster.kubeconfig, "-n", NAMESPACE]
+    command = _command(cluster)
     limit = [f"--timeout={_LIMIT_SECONDS}s"]
     watch = subprocess.Popen([*command, "get", "tftj", JOB, "-o", "wide", "--watch"])
     try:
@@ -144,13 +144,17 @@ def _keep(cluster: Cluster, job: dict[str, Any]) -> None:
     cluster.kubectl("-n", NAMESPACE, "apply", "-f", "-", text_in=reader)
     cluster.kubectl("-n", NAMESPACE, "wait", "--for=condition=Ready", "pod/reader")
     archive = KEPT / "checkpoints.tar"
-    command = [cluster.tool("kubectl"), "--kubeconfig", cluster.kubeconfig, "-n", NAMESPACE]
+    command = _command(cluster)
     with archive.open("wb") as out:
         copy = [*command, "exec", "reader", "--", "python3", "-c", _TAR]
         subprocess.run(copy, stdout=out, check=True)
     with tarfile.open(archive) as tar:
         tar.extractall(KEPT / "checkpoints", filter="data")
     archive.unlink()
+
+
+def _command(cluster: Cluster) -> list[str | Path]:
+    return [cluster.tool("kubectl"), "--kubeconfig", cluster.kubeconfig, "-n", NAMESPACE]
 
 
 def _events(cluster: Cluster) -> None:

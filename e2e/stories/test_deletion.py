@@ -1,6 +1,6 @@
 """A job that is deleted while it trains leaves nothing, whether the operator is there or not."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import pytest
 
@@ -13,7 +13,7 @@ _DEPLOYMENT = f"deployment/{RELEASE}"
 
 
 @pytest.fixture
-def without_operator(cluster: Cluster) -> Iterator[object]:
+def without_operator(cluster: Cluster) -> Iterator[Callable[[], None]]:
     """Yield a function that stops the operator; it is started again afterwards."""
 
     def scale(replicas: int) -> None:
@@ -37,7 +37,7 @@ def test_with_the_operator_running(space: Space) -> None:
     eventually(lambda: nothing_is_left(space), "no pod and no service", GRACE_SECONDS)
 
 
-def test_with_the_operator_stopped(space: Space, without_operator) -> None:  # noqa: ANN001
+def test_with_the_operator_stopped(space: Space, without_operator: Callable[[], None]) -> None:
     space.apply(job("mnist", "--epochs=1000"))
     space.wait_for("Running")
     without_operator()

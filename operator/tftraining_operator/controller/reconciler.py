@@ -145,14 +145,17 @@ def _is_ours(raw: _Object) -> bool:
 
 
 def _is_new(job: Job) -> bool:
-    """Tell whether this generation's templates have not been judged yet."""
+    """Tell whether this generation's templates have not been judged yet.
+
+    Those of a started job have been: they change only while it has no pods.
+    """
     accepted = find(job.status.conditions, ConditionType.ACCEPTED)
     judged = (
         accepted is not None
         and accepted.status == "True"
         and accepted.observed_generation == job.meta.generation
     )
-    return not judged and not is_finished(job.status)
+    return not judged and job.status.start_time is None and not is_finished(job.status)
 
 
 def _targets(observed: Observed) -> dict[Role, str]:
