@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from tftraining_operator.core.progress import Report
 
 KEY = JobKey("default", "mnist")
+OTHER = JobKey("default", "other")
 INTERVAL = 0.01
 
 
@@ -28,6 +29,7 @@ class Chief:
     def __init__(self) -> None:
         self.step = 1
         self.asked = 0
+        self.rounds = 0
         self.changed: list[JobKey] = []
         self.answer: Callable[[web.Request], Awaitable[web.StreamResponse]] = self._report
         self.poller = ProgressPoller(self.changed.append, INTERVAL)
@@ -35,12 +37,14 @@ class Chief:
     async def __aenter__(self) -> Self:
         app = web.Application()
         app.router.add_get("/progress", self._serve)
+        app.router.add_get("/other", self._count)
         self._runner = web.AppRunner(app)
         await self._runner.setup()
         site = web.TCPSite(self._runner, "127.0.0.1", 0)
         await site.start()
         host, port = self._runner.addresses[0][:2]
         self.url = f"http://{host}:{port}/progress"
+        self.poller.watch(OTHER, {Role.CHIEF: self.url.replace("progress", "other")})
         self._task = asyncio.create_task(self.poller.run())
         return self
 
@@ -54,13 +58,17 @@ class Chief:
         self.asked += 1
         return await self.answer(request)
 
+    async def _count(self, _request: web.Request) -> web.StreamResponse:
+        self.rounds += 1
+        return web.Response()
+
     async def _report(self, _request: web.Request) -> web.StreamResponse:
         return web.json_response({"step": self.step})
 
     async def asks(self, count: int) -> None:
-        """Wait until so many more answers have been taken in."""
-        wanted = self.asked + count + 1
-        await until(lambda: self.asked >= wanted)
+        """Wait until so many rounds have begun and ended."""
+        wanted = self.rounds + count + 1
+        await until(lambda: self.rounds >= wanted)
 
     @property
     def alive(self) -> bool:
@@ -72,7 +80,7 @@ class Chief:
 
 
 async def until(holds: Callable[[], bool]) -> None:
-    async with asyncio.timeout(1.5):
+    async with asyncio.timeout(5):
         while not holds():  # noqa: ASYNC110 - another task's state, without a signal
             await asyncio.sleep(0.002)
 
@@ -178,9 +186,9 @@ async def test_a_job_is_asked_no_longer(stop: Callable[[ProgressPoller], None]) 
         chief.poller.watch(KEY, {Role.CHIEF: chief.url})
         await until(lambda: chief.report is not None)
         stop(chief.poller)
-        await asyncio.sleep(2 * INTERVAL)
+        await chief.asks(1)
         asked = chief.asked
-        await asyncio.sleep(5 * INTERVAL)
+        await chief.asks(3)
         assert chief.asked == asked
         assert chief.poller.reports(KEY) == {}
 
@@ -199,6 +207,6 @@ async def test_an_answer_that_comes_after_its_pod_is_gone_is_dropped() -> None:
         await asked.wait()
         chief.poller.watch(KEY, {Role.CHIEF: "http://127.0.0.1:1/progress"})
         answered.set()
-        await asyncio.sleep(3 * INTERVAL)
+        await chief.asks(1)
         assert chief.report is None
         assert chief.changed == []

@@ -97,16 +97,26 @@ def test_at_rest_a_pass_makes_no_call(operator: Operator, cluster: FakeCluster) 
     assert sum(cluster.calls.values()) == before
 
 
-def test_templates_are_tried_once_for_each_generation(
+def test_templates_are_tried_before_there_are_pods_and_when_they_may_have_changed(
     operator: Operator, cluster: FakeCluster
 ) -> None:
+    def edit(**policy: object) -> int:
+        before = cluster.calls["dry_run"]
+        cluster.edit(key, lambda spec: spec.setdefault("runPolicy", {}).update(policy))
+        operator.settle()
+        cluster.run_pods()
+        operator.settle()
+        return cluster.calls["dry_run"] - before
+
     key = running(operator, a_job())
     tried = cluster.calls["dry_run"]
     assert tried > 0
-    cluster.edit(key, lambda spec: spec.setdefault("runPolicy", {}).update(backoffLimit=5))
-    operator.settle()
-    assert cluster.calls["dry_run"] == 2 * tried
+    assert edit(backoffLimit=5) == 0, "a running job's templates cannot change"
     assert cluster.status(key).observed_generation == 2
+    assert edit(suspend=True) == 0
+    assert edit(backoffLimit=6) == tried, "a suspended job's can"
+    assert edit(suspend=False) == tried
+    assert cluster.status(key).state == "Running"
 
 
 def test_nothing_is_made_of_a_template_that_the_server_refuses_until_it_is_mended(
@@ -431,6 +441,30 @@ def test_pods_carry_the_operators_image_and_owner(operator: Operator, cluster: F
     for raw in cluster.pods().values():
         assert raw["spec"]["containers"][0]["image"] == IMAGE
         assert [o["uid"] for o in raw["metadata"]["ownerReferences"]] == [uid]
+
+
+def test_a_service_that_somebody_deleted_is_made_again(
+    operator: Operator, cluster: FakeCluster
+) -> None:
+    running(operator, a_job())
+    cluster._drop(Kind.SERVICE, cluster.objects[Kind.SERVICE, "default", "mnist"])
+    operator.settle()
+    assert names(cluster, Kind.SERVICE) == {"mnist"}
+    assert set(cluster.made.values()) == {1}
+
+
+def test_a_pod_that_is_refused_does_not_hide_the_deadline(
+    operator: Operator, cluster: FakeCluster
+) -> None:
+    cluster.refuse = lambda kind, _body: (
+        errors.ForbiddenError("exceeded quota", status=403) if kind is Kind.POD else None
+    )
+    key = started(operator, a_job().with_policy(startupDeadlineSeconds=60))
+    operator.wait(80)
+    failed = condition(cluster, key, ConditionType.FAILED)
+    assert failed.reason == "StartupDeadlineExceeded"
+    assert "QuotaExceeded: exceeded quota" in failed.message
+    assert cluster.calls["create"] < 40, "and was not tried in a hot loop"
 
 
 def test_a_pod_whose_labels_were_torn_off_is_not_made_again(
