@@ -15,16 +15,15 @@ from e2e.stories.space import Space
 
 @pytest.fixture(scope="session")
 def cluster(request: pytest.FixtureRequest) -> Iterator[Cluster]:
-    """A cluster with this checkout's operator in it; what we brought up goes again at the end."""
+    """The given cluster, the one that is up, or one of our own that goes again at the end."""
     capture = request.config.pluginmanager.getplugin("capturemanager")
-    name = "tftraining-e2e"
 
     def tell(line: str) -> None:
         with capture.global_and_fixture_disabled():
             say(line)
 
     try:
-        found = obtain(name, say=tell)
+        found = obtain(say=tell)
         with found as ready, installed(ready, tell):
             yield ready
     except ClusterError as error:

@@ -25,9 +25,11 @@ def with_container(**fields: Any) -> _Object:  # noqa: ANN401 - YAML
         pytest.param(
             job(worker={"replcas": 2}), ['unknown field "spec.worker.replcas"'], id="a typo"
         ),
-        pytest.param(job(chief={"replicas": 2}), ["spec.chief", "must be 1"], id="two chiefs"),
-        pytest.param(job(ps={"replicas": 0}), ["spec.ps", "at least 1"], id="no ps"),
-        pytest.param(job("a" * 60), ["metadata.name", "at most 51"], id="a name of 60 characters"),
+        pytest.param(
+            job(chief={"replicas": 2}), ["spec.chief.replicas", "write 1"], id="two chiefs"
+        ),
+        pytest.param(job(ps={"replicas": 0}), ["spec.ps", "set spec.ps.replicas to 1"], id="no ps"),
+        pytest.param(job("a" * 60), ["the job's name", "at most 51"], id="a name of 60 characters"),
         pytest.param(
             job(strategy="Parameter"), ["spec.strategy", "ParameterServer"], id="strategy"
         ),
