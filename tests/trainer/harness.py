@@ -135,6 +135,7 @@ class Computer:
                 cwd=self.folder,
                 env={
                     **_inherited(),
+                    "TMPDIR": str(self.folder),
                     "TFTRAINING_TERMINATION_LOG": str(termination_log),
                     "TFTRAINING_PROGRESS_PORT": str(port),
                     **(env or {}),
@@ -146,7 +147,7 @@ class Computer:
 
 
 def _inherited() -> dict[str, str]:
-    kept = {name: os.environ[name] for name in ("PATH", "HOME", "TMPDIR") if name in os.environ}
+    kept = {name: os.environ[name] for name in ("PATH", "HOME") if name in os.environ}
     # TRAINER_PATH: where another copy of the package lies, such as a pruned image's.
     package = os.environ.get("TRAINER_PATH", str(ROOT / "trainer_image"))
     return {**kept, "PYTHONPATH": package, "CUDA_VISIBLE_DEVICES": "-1", "PYTHONUNBUFFERED": "1"}
