@@ -78,7 +78,7 @@ class FakeCluster:
     _version: int = 0
     _uids: int = 0
     watch: list[tuple[str, Kind, Raw]] = field(default_factory=list)
-    """Watch events that no operator has read yet."""
+    """All watch events, in their order; each operator reads on from where it began."""
 
     # What the operator calls.
 
@@ -306,7 +306,7 @@ class Operator:
             clock=cluster.clock,
         )
         cluster.dead = False
-        cluster.watch.clear()
+        self._read = len(cluster.watch)
         for kind in Kind:
             for key in self.store.replace(kind, *cluster.listing(kind), None):
                 self.look(key)
@@ -318,12 +318,18 @@ class Operator:
         self.passes += 1
         return self._runner.run(self.reconciler(key))
 
+    @property
+    def behind(self) -> int:
+        """How many watch events it has not read yet."""
+        return len(self.cluster.watch) - self._read
+
     def see(self, count: int | None = None) -> None:
         """Read watch events: all, or the first few as a slow watch does."""
-        taken = self.cluster.watch[:count]
-        del self.cluster.watch[:count]
+        taken = self.cluster.watch[self._read :][:count]
+        self._read += len(taken)
         for what, kind, raw in taken:
-            key = self.store.remove(kind, raw) if what == "DELETED" else self.store.put(kind, raw)
+            gone = what == "DELETED"
+            key = self.store.remove(kind, raw) if gone else self.store.put(kind, copied(raw))
             if key is not None:
                 self.look(key)
 

@@ -243,7 +243,7 @@ class Life(RuleBasedStateMachine):
             if "deletionTimestamp" not in raw["metadata"]
         }
         job = parse_job(self.cluster.job(self.key))
-        if not self.cluster.watch and self.end is None:
+        if not self.operator.behind and self.end is None:
             extra = live - {name for _, _, name in slots(job)}
             assert not extra or self.cluster.failing, "no more pods than asked"
 

@@ -290,12 +290,15 @@ def test_what_quota_refuses_is_told_and_tried_again(
 def test_one_pod_that_cannot_be_made_now_does_not_keep_the_others(
     operator: Operator, cluster: FakeCluster
 ) -> None:
-    cluster.failing["create"] = [errors.TransientError("busy", status=500)]
+    busy = [errors.TransientError("busy", status=500)]
+    cluster.refuse = lambda _kind, body: (
+        busy.pop() if busy and body["metadata"]["name"] == "mnist-worker-1" else None
+    )
     key = cluster.submit(a_job().with_workers(3).raw)
     operator.see()
     with pytest.raises(errors.TransientError):
         operator.one_pass(key)
-    cluster.failing["create"] = []
+    assert len(cluster.pods()) == 4
     operator.wait(1)
     assert len(cluster.pods()) == 5
     assert set(cluster.made.values()) == {1}
@@ -325,33 +328,57 @@ def test_a_late_watch_does_not_make_a_pod_twice(operator: Operator, cluster: Fak
     assert cluster.calls["create"] == 4
 
 
-def test_two_operators_at_once_do_no_harm(
-    operator: Operator, cluster: FakeCluster, runner: asyncio.Runner
-) -> None:
-    other = Operator(cluster, runner)
-    key = cluster.submit(a_job().raw)
-    watch = list(cluster.watch)
-    both = (operator, other)
+class Interleaved(FakeCluster):
+    """Between any two calls of one operator there is time for a call of another."""
 
-    def work() -> None:
-        # Both see all, and both act on it before either sees what the other did.
-        watch.extend(event for event in cluster.watch if event not in watch)
+    async def create(self, kind: Kind, body: Raw, *, dry_run: bool = False) -> Raw:
+        await asyncio.sleep(0)
+        return await super().create(kind, body, dry_run=dry_run)
+
+    async def delete(self, kind: Kind, namespace: str, name: str, uid: str) -> Raw:
+        await asyncio.sleep(0)
+        return await super().delete(kind, namespace, name, uid)
+
+    async def patch_status(
+        self, namespace: str, name: str, resource_version: str, patch: Raw
+    ) -> Raw:
+        await asyncio.sleep(0)
+        return await super().patch_status(namespace, name, resource_version, patch)
+
+
+def test_two_operators_at_once_do_no_harm(runner: asyncio.Runner) -> None:
+    cluster = Interleaved()
+    both = (Operator(cluster, runner), Operator(cluster, runner))
+    key = cluster.submit(a_job().with_workers(2).raw)
+    conflicts = 0
+
+    async def passes() -> list[object]:
         for one in both:
-            cluster.watch = [(what, kind, dict(raw)) for what, kind, raw in watch]
-            one.settle()
+            one.see()
+        return await asyncio.gather(*(o.reconciler(key) for o in both), return_exceptions=True)
 
-    for _ in range(4):
-        work()
-    cluster.run_pods()
-    work()
+    def work() -> int:
+        outcomes = [outcome for _ in range(5) for outcome in runner.run(passes())]
+        failed = [outcome for outcome in outcomes if isinstance(outcome, BaseException)]
+        assert all(isinstance(error, errors.ConflictError) for error in failed)
+        cluster.run_pods()
+        return len(failed)
+
+    for _ in range(2):
+        conflicts += work()
     cluster.act("mnist-chief-0", lambda pod: pod.exited(1))
     for _ in range(4):
-        work()
-        cluster.run_pods()
-    work()
+        conflicts += work()
     status = cluster.status(key)
     assert (status.state, status.restarts, status.attempt) == ("Running", 1, 1)
-    assert cluster.made == {"mnist-chief-0": 2, "mnist-worker-0": 1, "mnist-ps-0": 1}
+    assert cluster.made == {
+        "mnist-chief-0": 2,
+        "mnist-worker-0": 1,
+        "mnist-worker-1": 1,
+        "mnist-ps-0": 1,
+    }
+    assert told(cluster).count("Restarting") == 1
+    assert conflicts > 0, "they did meet"
 
 
 def test_events_tell_only_of_what_is_stored(operator: Operator, cluster: FakeCluster) -> None:
