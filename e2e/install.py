@@ -5,7 +5,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from e2e.cluster import Cluster
-from e2e.cluster.images import build_images
+from e2e.cluster.images import build_images, image_name
 from e2e.cluster.shell import Say, run
 
 ROOT = Path(__file__).parents[1]
@@ -45,7 +45,14 @@ def load_images(cluster: Cluster, say: Say) -> None:
 def install(cluster: Cluster, *values: str) -> None:
     """Install or upgrade the operator and wait until it works."""
     make_namespace(cluster, NAMESPACE)
-    settings = [word for value in values for word in ("--set", value)]
+    wanted = [*values]
+    if cluster.engine is not None:
+        # The tag is the version's, whatever was built: the pod must change with the image.
+        image = cluster.engine.docker(
+            "image", "inspect", "--format", "{{.Id}}", image_name("operator")
+        )
+        wanted.append(f"podAnnotations.image={image.strip()}")
+    settings = [word for value in wanted for word in ("--set-string", value)]
     helm(
         cluster,
         *("upgrade", "--install", RELEASE, CHART, "--namespace", NAMESPACE),

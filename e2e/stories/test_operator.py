@@ -22,7 +22,7 @@ def test_the_cluster_serves_services_names_volumes_and_loaded_images(cluster: Cl
         ("create", "pods", "yes"),
         ("watch", "tftrainingjobs.tftraining.dev", "yes"),
         ("get", "secrets", "no"),
-        ("create", "pods/exec", "no"),
+        ("create", "pods --subresource=exec", "no"),
         ("update", "pods", "no"),
         ("create", "clusterrolebindings.rbac.authorization.k8s.io", "no"),
         ("list", "namespaces", "no"),
@@ -34,7 +34,9 @@ def test_it_has_the_rights_that_it_needs_and_no_others(
     cluster: Cluster, verb: str, resource: str, answer: str
 ) -> None:
     try:
-        said = cluster.kubectl("auth", "can-i", verb, resource, "--as", ACCOUNT, "--all-namespaces")
+        said = cluster.kubectl(
+            "auth", "can-i", verb, *resource.split(), "--as", ACCOUNT, "--all-namespaces"
+        )
     except ClusterError as error:  # kubectl ends with 1 on a no
         said = str(error)
     assert said.strip().splitlines()[-1].startswith(answer)
@@ -45,6 +47,7 @@ def test_restarted_while_a_job_trains_it_touches_nothing(space: Space, cluster: 
     checkpoint = {"persistentVolumeClaim": {"claimName": "mnist"}}
     space.apply(job("mnist", "--epochs=1000", checkpoint=checkpoint))
     space.wait_for("Running")
+    eventually(lambda: space.status().get("progress"), "a first report", 60)
     before = space.pods()
     operator = cluster.kubectl("-n", NAMESPACE, "get", "pods", "-o", "name").split()
     cluster.kubectl("-n", NAMESPACE, "delete", "--grace-period=0", "--force", *operator)
@@ -84,7 +87,7 @@ def test_a_helm_upgrade_is_clean(cluster: Cluster, space: Space) -> None:
     space.apply(job("mnist", "--epochs=1000"))
     space.wait_for("Running")
     before = space.pods()
-    install(cluster, "logLevel=debug")
+    install(cluster, "log.level=debug")
 
     assert "STATUS: deployed" in helm(cluster, "status", RELEASE, "--namespace", NAMESPACE)
     assert space.pods() == before
