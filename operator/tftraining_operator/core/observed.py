@@ -8,6 +8,7 @@ from tftraining_operator.api import keys
 from tftraining_operator.api.keys import Role
 from tftraining_operator.core import cause
 from tftraining_operator.core.cause import Cause
+from tftraining_operator.core.environment import reports_progress
 from tftraining_operator.core.job import Job
 from tftraining_operator.core.naming import pod_name
 
@@ -136,7 +137,7 @@ def parse_pod(raw: _Object) -> Pod | None:
         ready=_is_ready(status),
         disrupted=cause.is_disrupted(raw),
         node=(raw.get("spec") or {}).get("nodeName"),
-        progress_url=_progress_url(raw, status),
+        progress_url=_progress_url(raw, status, role),
         exit_code=terminated.get("exitCode"),
         finished_at=terminated.get("finishedAt"),
         restarts=cause.container_status(raw).get("restartCount", 0),
@@ -160,13 +161,12 @@ def _is_ready(status: _Object) -> bool:
     )
 
 
-def _progress_url(raw: _Object, status: _Object) -> str | None:
+def _progress_url(raw: _Object, status: _Object, role: Role) -> str | None:
     address = status.get("podIP")
-    if not address or status.get("phase") != "Running" or "deletionTimestamp" in raw["metadata"]:
+    if not reports_progress(role) or not address or status.get("phase") != "Running":
         return None
+    if "deletionTimestamp" in raw["metadata"]:
+        return None
+    # By its number, which TFTRAINING_PROGRESS_PORT tells the trainer: a user may name the port.
     host = f"[{address}]" if ":" in address else address
-    for container in (raw.get("spec") or {}).get("containers") or []:
-        for port in container.get("ports") or []:
-            if port.get("name") == keys.PROGRESS_PORT_NAME:
-                return f"http://{host}:{port['containerPort']}/progress"
-    return None
+    return f"http://{host}:{keys.PROGRESS_PORT}/progress"
