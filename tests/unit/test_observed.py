@@ -106,6 +106,9 @@ def test_what_a_pod_tells_of_itself() -> None:
     assert parsed(a_pod(JOB, Role.PS).restarted_in_place(1)).restarts == 1
 
 
+NAMED = a_job().with_container(ports=[{"name": "web", "containerPort": 8080}]).build()
+
+
 def _with_ip(address: str) -> PodBuilder:
     pod = a_pod(JOB, Role.CHIEF).running()
     pod.status["podIP"] = address
@@ -117,6 +120,11 @@ def _with_ip(address: str) -> PodBuilder:
     [
         pytest.param(_with_ip("10.1.2.3"), "http://10.1.2.3:8080/progress", id="by its address"),
         pytest.param(_with_ip("fd00::1"), "http://[fd00::1]:8080/progress", id="IPv6"),
+        pytest.param(
+            a_pod(NAMED, Role.CHIEF).running(),
+            "http://10.0.0.1:8080/progress",
+            id="though the user has named the port",
+        ),
         pytest.param(a_pod(JOB, Role.WORKER).running(), None, id="a worker says nothing"),
         pytest.param(a_pod(JOB, Role.CHIEF), None, id="none before it runs"),
         pytest.param(a_pod(JOB, Role.CHIEF).running().deleting(), None, id="none when it goes"),
