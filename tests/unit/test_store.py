@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 from tftraining_operator.api import keys
+from tftraining_operator.controller import store as store_module
 from tftraining_operator.controller.store import JobKey, Kind, Store
 
 KEY = JobKey("default", "mnist")
@@ -143,3 +144,13 @@ def test_what_only_fills_memory_is_dropped() -> None:
     store = Store()
     store.put(Kind.POD, a_pod(1, managedFields=[{"manager": "kubelet"}]))
     assert "managedFields" not in store.children(Kind.POD, KEY)[0]["metadata"]
+
+
+def test_of_the_deleted_the_newest_are_remembered_longest(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(store_module, "_TOMBSTONES", 2)
+    store = Store()
+    for uid in ("u1", "u2", "u3"):
+        store.remove(Kind.POD, a_pod(1, uid=uid))
+    assert store.put(Kind.POD, a_pod(2, uid="u3")) is None
+    assert store.put(Kind.POD, a_pod(2, uid="u2")) is None
+    assert store.put(Kind.POD, a_pod(2, uid="u1")) == KEY
