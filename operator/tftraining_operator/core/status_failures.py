@@ -18,19 +18,21 @@ def failures(
     """Return lastFailure and firstFailure where they change."""
     if decision.phase in (Phase.EVALUATING, Phase.SUCCEEDED):
         return {}
-    last = job.status.last_failure
-    newest = _newest(_candidates(job, observed, decision, facts, now), last)
+    culprit = decision.culprit
+    if culprit is not None and culprit.failure is not None:
+        # It decided, whatever its node's clock says.
+        newest: Failure | None = _failure(culprit, culprit.failure, now)
+    else:
+        newest = _newest(_candidates(job, observed, facts, now), job.status.last_failure)
     if newest is None:
         return {}
     return {"last_failure": newest, "first_failure": job.status.first_failure or newest}
 
 
 def _candidates(
-    job: Job, observed: Observed, decision: Decision, facts: Facts, now: datetime
+    job: Job, observed: Observed, facts: Facts, now: datetime
 ) -> list[tuple[Failure, bool]]:
     """Return what is wrong now, in the order of the pods, and whether it has a time of its own."""
-    if decision.culprit is not None and decision.culprit.failure is not None:
-        return [(_failure(decision.culprit, decision.culprit.failure, now), True)]
     found: list[tuple[Failure, bool]] = []
     for role, index, name in slots(job):
         pod = observed.get(role, index)
