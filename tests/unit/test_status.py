@@ -345,6 +345,17 @@ def test_an_older_failure_is_not_the_last_again_when_the_newest_pod_is_gone() ->
     assert later.last_failure.message == "new"
 
 
+def test_the_failure_that_decided_is_the_last_though_its_node_is_behind_the_time() -> None:
+    job = a_job()
+    trouble = everything(job, chief_0=lambda p: p.unschedulable())
+    stored(job, status_of(job, *trouble, now=100))
+    pods = everything(job, chief_0=lambda p: p.exited(1, "boom", seconds=90))
+    status = status_of(job, *pods, now=110)
+    assert status.restarts == 1
+    assert status.last_failure is not None
+    assert status.last_failure.message == "boom"
+
+
 def test_a_cause_without_a_time_is_new_only_once() -> None:
     job = a_job()
     pods = everything(job, ps_0=lambda p: p.waiting("ErrImagePull"))
