@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Self
 
 from tftraining_operator.api import keys
-from tftraining_operator.api.types import Condition, ConditionStatus, Status
+from tftraining_operator.api.status import Condition, ConditionStatus, Status
 from tftraining_operator.core import desired
 from tftraining_operator.core.job import Job, parse_job
 from tftraining_operator.core.observed import Observed, observe

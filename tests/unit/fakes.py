@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import ValidationError
 from tftraining_operator.api import keys
-from tftraining_operator.api.types import Status
+from tftraining_operator.api.status import Status
 from tftraining_operator.controller import errors
 from tftraining_operator.controller.reconciler import Reconciler
 from tftraining_operator.controller.recorder import Recorder

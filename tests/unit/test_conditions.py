@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from tftraining_operator.api.keys import ConditionType
-from tftraining_operator.api.types import ConditionStatus, Status
+from tftraining_operator.api.status import ConditionStatus, Status
 from tftraining_operator.core.conditions import ConditionWriter, find, is_finished, is_true
 
 from tests.unit.builders import a_condition, at, stamp

@@ -17,7 +17,7 @@ from tests.unit.fakes import FakeCluster, KilledError, Operator
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from tftraining_operator.api.types import Status
+    from tftraining_operator.api.status import Status
     from tftraining_operator.controller.store import JobKey
 
 CHIEF = "mnist-chief-0"

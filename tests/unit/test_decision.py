@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from tftraining_operator.api.keys import ConditionType, Role
-from tftraining_operator.api.types import Progress
+from tftraining_operator.api.status import Progress
 from tftraining_operator.core.decision import Phase, decide
 
 from tests.unit.builders import JobBuilder, PodBuilder, a_condition, a_job, a_pod, at, seen, stamp

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 from tftraining_operator.api import keys
 from tftraining_operator.api.keys import ConditionType, Role
-from tftraining_operator.api.types import Failure
+from tftraining_operator.api.status import Failure
 from tftraining_operator.core import desired
 from tftraining_operator.core.decision import decide
 from tftraining_operator.core.observed import observe

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tftraining_operator.api.types import CheckpointStatus, Progress, Status
+from tftraining_operator.api.status import CheckpointStatus, Progress, Status
 from tftraining_operator.core.progress import (
     MAX_METRICS,
     Report,

@@ -19,7 +19,7 @@ from tests.unit.fakes import FakeCluster, Operator
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from tftraining_operator.api.types import Condition
+    from tftraining_operator.api.status import Condition
 
 
 @pytest.fixture(scope="module")

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from tftraining_operator.api.keys import ConditionType, Role
-from tftraining_operator.api.types import Condition, ConditionStatus, Failure, Progress, Status
+from tftraining_operator.api.status import Condition, ConditionStatus, Failure, Progress, Status
 from tftraining_operator.core.cause import Cause
 from tftraining_operator.core.conditions import find, is_true
 from tftraining_operator.core.decision import decide

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from tftraining_operator.api.keys import ConditionType, Role
-from tftraining_operator.api.types import (
+from tftraining_operator.api.status import (
     CheckpointStatus,
     Condition,
     Evaluation,

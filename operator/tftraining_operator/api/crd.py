@@ -16,8 +16,9 @@ import yaml
 
 from tftraining_operator.api import keys
 from tftraining_operator.api.rules import RULES, Rule
+from tftraining_operator.api.status import Status
 from tftraining_operator.api.transitions import TRANSITIONS, TransitionRule
-from tftraining_operator.api.types import Spec, Status
+from tftraining_operator.api.types import Spec
 
 Schema = dict[str, Any]
 

@@ -6,7 +6,8 @@ from typing import Any, Protocol
 
 from tftraining_operator.api import keys
 from tftraining_operator.api.keys import ConditionType, Role
-from tftraining_operator.api.types import ObjectMeta, Status, parse_status
+from tftraining_operator.api.status import Status, parse_status
+from tftraining_operator.api.types import ObjectMeta
 from tftraining_operator.controller.applier import (
     Api,
     Applier,

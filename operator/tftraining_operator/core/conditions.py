@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from tftraining_operator.api.keys import ConditionType
-from tftraining_operator.api.types import Condition, ConditionStatus, Status
+from tftraining_operator.api.status import Condition, ConditionStatus, Status
 from tftraining_operator.core.times import rfc3339
 
 _MESSAGE_LIMIT = 2000

@@ -7,7 +7,8 @@ from pydantic import ValidationError
 
 from tftraining_operator.api import keys, rules
 from tftraining_operator.api.problems import Problem, from_error
-from tftraining_operator.api.types import ObjectMeta, Spec, Status, parse_spec, parse_status
+from tftraining_operator.api.status import Status, parse_status
+from tftraining_operator.api.types import ObjectMeta, Spec, parse_spec
 
 
 class InvalidJobError(Exception):

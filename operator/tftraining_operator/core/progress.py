@@ -8,7 +8,7 @@ from typing import Annotated
 from pydantic import BaseModel, ConfigDict, Field
 from pydantic.alias_generators import to_camel
 
-from tftraining_operator.api.types import CheckpointStatus, Evaluation, Metric, Progress, Status
+from tftraining_operator.api.status import CheckpointStatus, Evaluation, Metric, Progress, Status
 from tftraining_operator.core.times import parse, rfc3339
 
 WRITE_INTERVAL = timedelta(seconds=5)

@@ -3,11 +3,7 @@
 from datetime import datetime
 
 from tftraining_operator.api.keys import ConditionType, Role
-from tftraining_operator.api.types import (
-    Replicas,
-    RoleStatus,
-    Status,
-)
+from tftraining_operator.api.status import Replicas, RoleStatus, Status
 from tftraining_operator.core.conditions import ConditionWriter, find, is_finished
 from tftraining_operator.core.decision import Decision, Phase
 from tftraining_operator.core.facts import Facts

@@ -3,7 +3,7 @@
 from datetime import datetime
 
 from tftraining_operator.api.keys import ConditionType, Role
-from tftraining_operator.api.types import Condition, Status
+from tftraining_operator.api.status import Condition, Status
 from tftraining_operator.core.cause import Cause
 from tftraining_operator.core.conditions import ConditionWriter, find, is_true
 from tftraining_operator.core.decision import Decision, Phase, how

@@ -2,7 +2,7 @@
 
 from datetime import datetime
 
-from tftraining_operator.api.types import Failure
+from tftraining_operator.api.status import Failure
 from tftraining_operator.core.cause import Cause
 from tftraining_operator.core.decision import Decision, Phase
 from tftraining_operator.core.facts import Facts

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from tftraining_operator.api.keys import ConditionType, Role
-from tftraining_operator.api.types import Condition, Failure, Status
+from tftraining_operator.api.status import Condition, Failure, Status
 from tftraining_operator.core.conditions import find, is_finished, is_true
 from tftraining_operator.core.observed import Pod
 from tftraining_operator.core.times import seconds_since

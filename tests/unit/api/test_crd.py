@@ -8,8 +8,9 @@ import pytest
 import yaml
 from tftraining_operator.api import crd
 from tftraining_operator.api.rules import RULES
+from tftraining_operator.api.status import Status
 from tftraining_operator.api.transitions import TRANSITIONS
-from tftraining_operator.api.types import Spec, Status, parse_spec
+from tftraining_operator.api.types import Spec, parse_spec
 
 from tests.unit.api.cases import a_spec
 

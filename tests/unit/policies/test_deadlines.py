@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from tftraining_operator.api.keys import ConditionType
-from tftraining_operator.api.types import Failure, Progress
+from tftraining_operator.api.status import Failure, Progress
 from tftraining_operator.core.policies import deadlines
 
 from tests.unit.builders import JobBuilder, a_condition, a_job, at, stamp

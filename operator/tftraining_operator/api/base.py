@@ -1,0 +1,74 @@
+"""What all models of the API share: strict as the API server, and marked for the CRD."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, model_validator
+from pydantic.alias_generators import to_camel
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from pydantic.config import JsonDict
+
+
+class Model(BaseModel):
+    """Refuses what the API server refuses: unknown fields, and values of another type."""
+
+    model_config = ConfigDict(
+        alias_generator=to_camel,
+        populate_by_name=True,
+        extra="forbid",
+        frozen=True,
+        strict=True,
+        use_attribute_docstrings=True,
+    )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _null_is_absent(cls, given: object) -> object:
+        # As the API server does with every field that it knows.
+        if not isinstance(given, dict):
+            return given
+        known = {field.alias or name for name, field in cls.model_fields.items()}
+        return {k: v for k, v in given.items() if v is not None or k not in known}
+
+
+class Shell(Model):
+    """Typed where we read, open everywhere else."""
+
+    model_config = ConfigDict(extra="allow")
+
+
+def map_by(key: str) -> JsonDict:
+    """Mark a list whose items are told apart, and merged by server-side apply, by `key`."""
+    return {"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": [key]}
+
+
+def unique(key: str) -> Callable[[list[Any]], list[Any]]:
+    """Refuse two items with the same `key`, as the API server does in a list that is a map."""
+
+    def check(items: list[Any]) -> list[Any]:
+        seen = [getattr(item, key) for item in items]
+        twice = sorted({name for name in seen if seen.count(name) > 1})
+        if twice:
+            raise ValueError(f"each {key} may stand once; given again: {', '.join(twice)}")
+        return items
+
+    return check
+
+
+def _without_nulls(given: object) -> object:
+    return {k: v for k, v in given.items() if v is not None} if isinstance(given, dict) else given
+
+
+def _integral(given: object) -> object:
+    return int(given) if isinstance(given, float) and given.is_integer() else given
+
+
+StringMap = Annotated[dict[str, str], BeforeValidator(_without_nulls)]
+"""A map of strings; a key whose value is null is absent, as the API server has it."""
+
+INTEGRAL = BeforeValidator(_integral)
+"""3.0 is 3, as in JSON. Not so where a CEL rule reads the field: there 3.0 has the wrong type."""

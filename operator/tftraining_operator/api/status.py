@@ -1,0 +1,200 @@
+"""The status of a TFTrainingJob, as the CRD stores it. Conditions are the truth in it."""
+
+from __future__ import annotations
+
+import json
+from enum import StrEnum
+from typing import Annotated, Any
+
+from pydantic import Field
+
+from tftraining_operator.api.base import Model, map_by
+
+
+class ConditionStatus(StrEnum):
+    """Kubernetes' three-valued truth."""
+
+    TRUE = "True"
+    FALSE = "False"
+    UNKNOWN = "Unknown"
+
+
+class Condition(Model):
+    """One aspect of the job's state, as in all of Kubernetes."""
+
+    type: Annotated[str, Field(max_length=63)]
+    """Name of the condition."""
+    status: ConditionStatus
+    """True, False or Unknown."""
+    reason: Annotated[str, Field(max_length=256)]
+    """One CamelCase word for machines."""
+    message: Annotated[str, Field(max_length=4096)] = ""
+    """One sentence for people."""
+    last_transition_time: str
+    """When status last changed, RFC 3339 in UTC."""
+    observed_generation: int
+    """metadata.generation that this was computed from."""
+
+
+class Replicas(Model):
+    """Ready and desired pods by role, as text for printer columns."""
+
+    chief: str | None = None
+    """Ready and desired chiefs, such as 1/1."""
+    worker: str | None = None
+    """Ready and desired workers, such as 3/4."""
+    ps: str | None = None
+    """Ready and desired parameter servers."""
+    evaluator: str | None = None
+    """Ready and desired evaluators."""
+
+
+class RoleStatus(Model):
+    """Pod counts of one role."""
+
+    name: Annotated[str, Field(max_length=63)]
+    """Role: chief, worker, ps or evaluator."""
+    desired: int
+    """Pods that the spec asks for."""
+    ready: int
+    """Pods that are ready; succeeded pods count, as their work is done."""
+    active: int
+    """Pods that are pending or running."""
+    succeeded: int
+    """Pods that ended well."""
+    failed: int
+    """Pods that failed and are not replaced yet."""
+
+
+class Metric(Model):
+    """One named value, as text."""
+
+    name: Annotated[str, Field(max_length=63)]
+    """Name such as loss or accuracy."""
+    value: Annotated[str, Field(max_length=64)]
+    """Decimal number as text."""
+
+
+class Progress(Model):
+    """How far the training is, as its chief reports it."""
+
+    step: int
+    """Training steps done."""
+    total_steps: int | None = None
+    """Training steps in all."""
+    percent: int | None = None
+    """step of totalSteps, 0 to 100."""
+    percent_text: Annotated[str | None, Field(max_length=8)] = None
+    """percent with its sign, for the printer column."""
+    eta_seconds: int | None = None
+    """Seconds to the end at the present rate."""
+    eta_text: Annotated[str | None, Field(max_length=16)] = None
+    """etaSeconds in its two largest units, for the printer column."""
+    steps_per_second: Annotated[str | None, Field(max_length=32)] = None
+    """Training rate, as text."""
+    metrics: Annotated[list[Metric], Field(max_length=32)] = []
+    """Training metrics of the last steps."""
+    loss: Annotated[str | None, Field(max_length=64)] = None
+    """The metric named loss, for the printer column."""
+    updated_at: str
+    """When step last changed, RFC 3339 in UTC."""
+
+
+class CheckpointStatus(Model):
+    """The newest complete checkpoint."""
+
+    step: int
+    """Training step at which it was written."""
+    time: str
+    """When it was written, RFC 3339 in UTC."""
+    path: Annotated[str, Field(max_length=4096)]
+    """Its path as the trainer sees it."""
+
+
+class Evaluation(Model):
+    """The newest evaluation."""
+
+    step: int
+    """Training step of the checkpoint that was evaluated."""
+    metrics: Annotated[list[Metric], Field(max_length=32)] = []
+    """Metrics on the held-out data."""
+    final: bool = False
+    """Whether this is the evaluation of the last checkpoint."""
+
+
+class Failure(Model):
+    """Why a pod failed or cannot start."""
+
+    role: Annotated[str, Field(max_length=63)]
+    """Role of the pod."""
+    index: int
+    """Index of the pod within its role."""
+    pod: Annotated[str, Field(max_length=63)]
+    """Name of the pod."""
+    node: Annotated[str | None, Field(max_length=253)] = None
+    """Node it ran on, if it was scheduled."""
+    reason: Annotated[str, Field(max_length=63)]
+    """OOMKilled, Evicted, ImagePullBackOff, Unschedulable, Refused, ExitCode and the like."""
+    exit_code: int | None = None
+    """Exit code of the container, if it ran."""
+    message: Annotated[str, Field(max_length=2048)] = ""
+    """What to know: the last lines of the log or the cluster's own words, bounded."""
+    time: str
+    """When it was seen, RFC 3339 in UTC."""
+
+
+class Status(Model):
+    """What has become of the job. Conditions are the truth; `state` is for display."""
+
+    observed_generation: int | None = None
+    """metadata.generation that this status was computed from."""
+    state: Annotated[str | None, Field(max_length=32)] = None
+    """One word for people, derived from the conditions."""
+    message: Annotated[str | None, Field(max_length=1024)] = None
+    """The sentence that explains `state`."""
+    conditions: Annotated[
+        list[Condition], Field(max_length=16, json_schema_extra=map_by("type"))
+    ] = []
+    """Conditions by type."""
+    start_time: str | None = None
+    """When the job was accepted or last resumed, RFC 3339 in UTC."""
+    completion_time: str | None = None
+    """When the job ended, RFC 3339 in UTC."""
+    chief_completion_time: str | None = None
+    """When the chief succeeded; the evaluator's grace runs from here."""
+    active_seconds: int = 0
+    """Seconds of activity before the last suspension, for activeDeadlineSeconds."""
+    attempt: int = 0
+    """Attempt of the chief, from 0."""
+    restarts: int = 0
+    """Restarts that count against backoffLimit."""
+    replicas: Replicas | None = None
+    """Ready and desired pods by role, as text."""
+    roles: Annotated[list[RoleStatus], Field(max_length=4, json_schema_extra=map_by("name"))] = []
+    """Pod counts by role."""
+    worker_replicas: int | None = None
+    """Workers that exist, for the scale subresource."""
+    worker_selector: Annotated[str | None, Field(max_length=1024)] = None
+    """Label selector of the workers, for the scale subresource."""
+    progress: Progress | None = None
+    """How far the training is."""
+    last_checkpoint: CheckpointStatus | None = None
+    """The newest complete checkpoint."""
+    evaluation: Evaluation | None = None
+    """The newest evaluation."""
+    last_failure: Failure | None = None
+    """The newest failure."""
+    first_failure: Failure | None = None
+    """The first failure since the job was created."""
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the status as it is stored: plain JSON data, nothing for None."""
+        dumped: dict[str, Any] = self.model_dump(mode="json", by_alias=True, exclude_none=True)
+        return dumped
+
+
+def parse_status(raw: dict[str, Any] | None) -> Status:
+    """Parse a stored status; fields of other operator versions are ignored."""
+    known = {f.alias or n for n, f in Status.model_fields.items()}
+    kept = {k: v for k, v in (raw or {}).items() if k in known}
+    return Status.model_validate_json(json.dumps(kept))
