@@ -6,6 +6,7 @@ import asyncio
 from typing import TYPE_CHECKING, Any
 
 import hypothesis.strategies as st
+import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 from tftraining_operator.api.keys import ConditionType, Role
@@ -22,10 +23,14 @@ from tests.unit.fakes import FakeCluster, KilledError, Operator
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from tftraining_operator.api.types import Status
+    from tftraining_operator.api.status import Status
     from tftraining_operator.controller.store import JobKey
 
+pytestmark = pytest.mark.timeout(400)  # for a failure: it is made small before it is told
+
 WHICH = st.integers(0, 9)
+REACTION = st.sampled_from(["none", "operator", "operator", "all", "all", "all"])
+"""Who has time to work before the next thing happens."""
 ERRORS = st.sampled_from(
     [
         ("create", errors.TransientError("etcd is slow", status=500)),
@@ -55,10 +60,10 @@ class Life(RuleBasedStateMachine):
     @initialize(
         mirrored=st.booleans(),
         evaluator=st.booleans(),
-        backoff=st.integers(0, 3),
+        backoff=st.sampled_from([3, 1, 0, 9]),
         stall=st.sampled_from([None, 90]),
         clean=st.sampled_from(["Running", "All", "None"]),
-        suspend=st.booleans(),
+        reaction=REACTION,
     )
     def submit(
         self,
@@ -68,7 +73,7 @@ class Life(RuleBasedStateMachine):
         backoff: int,
         stall: int | None,
         clean: str,
-        suspend: bool,
+        reaction: str,
     ) -> None:
         job = a_job().mirrored(workers=2) if mirrored else a_job().with_workers(2)
         if evaluator:
@@ -77,13 +82,13 @@ class Life(RuleBasedStateMachine):
         job.with_policy(
             backoffLimit=backoff,
             stallTimeoutSeconds=stall,
-            startupDeadlineSeconds=300,
+            startupDeadlineSeconds=3600,
             cleanPodPolicy=clean,
-            suspend=suspend,
         )
         self.cluster = FakeCluster()
         self.key = self.cluster.submit(job.raw)
         self.operator = Operator(self.cluster, self.runner)
+        self._react(reaction)
 
     # What the operator does.
 
@@ -118,25 +123,30 @@ class Life(RuleBasedStateMachine):
     def nodes_work(self) -> None:
         self.cluster.run_pods()
 
-    @rule(which=WHICH, code=st.sampled_from([0, 1, 64, 75, 137, 143]))
-    def a_pod_ends(self, which: int, code: int) -> None:
+    @rule(reaction=REACTION, which=WHICH, code=st.sampled_from([1, 137, 143, 0, 64]))
+    def a_pod_ends(self, which: int, code: int, reaction: str) -> None:
         self._act(which, lambda pod: pod.exited(code, seconds=self._seconds()))
+        self._react(reaction)
 
-    @rule(code=st.sampled_from([0, 1, 1, 75]))
-    def the_chief_ends(self, code: int) -> None:
+    @rule(reaction=REACTION, code=st.sampled_from([1, 75, 0]))
+    def the_chief_ends(self, code: int, reaction: str) -> None:
         self._act(0, lambda pod: pod.exited(code, seconds=self._seconds()), Role.CHIEF)
+        self._react(reaction)
 
-    @rule(which=WHICH, code=st.sampled_from([1, 64, 137]))
-    def a_server_restarts_in_place(self, which: int, code: int) -> None:
+    @rule(reaction=REACTION, which=WHICH, code=st.sampled_from([1, 137]))
+    def a_server_restarts_in_place(self, which: int, code: int, reaction: str) -> None:
         self._act(which, lambda p: p.restarted_in_place(code, seconds=self._seconds()), Role.WORKER)
+        self._react(reaction)
 
-    @rule(which=WHICH)
-    def a_pod_is_disrupted(self, which: int) -> None:
+    @rule(reaction=REACTION, which=WHICH)
+    def a_pod_is_disrupted(self, which: int, reaction: str) -> None:
         self._act(which, lambda p: p.exited(143, seconds=self._seconds()).disrupted())
+        self._react(reaction)
 
-    @rule(which=WHICH)
-    def a_pod_is_evicted(self, which: int) -> None:
+    @rule(reaction=REACTION, which=WHICH)
+    def a_pod_is_evicted(self, which: int, reaction: str) -> None:
         self._act(which, PodBuilder.evicted)
+        self._react(reaction)
 
     @rule(which=WHICH)
     def an_image_cannot_be_pulled(self, which: int) -> None:
@@ -145,33 +155,45 @@ class Life(RuleBasedStateMachine):
             name = pods[which % len(pods)]
             self.cluster.act(name, lambda pod: pod.waiting("ErrImagePull"))
 
-    @rule(which=WHICH)
-    def a_node_is_lost(self, which: int) -> None:
+    @rule(reaction=REACTION, which=WHICH)
+    def a_node_is_lost(self, which: int, reaction: str) -> None:
         if pods := sorted(self.cluster.pods()):
             self.cluster.collect(pods[which % len(pods)])
+        self._react(reaction)
 
-    @rule(step=st.integers(0, 1000))
-    def the_chief_makes_progress(self, step: int) -> None:
+    @rule(reaction=REACTION, step=st.integers(0, 1000))
+    def the_chief_makes_progress(self, step: int, reaction: str) -> None:
         self.operator.progress.told[Role.CHIEF] = Report(step=step, total_steps=1000)
         self.operator.look(self.key)
+        self._react(reaction)
 
     # What users do.
 
-    @rule(which=WHICH)
-    def a_user_deletes_a_pod(self, which: int) -> None:
+    @rule(reaction=REACTION, which=WHICH)
+    def a_user_deletes_a_pod(self, which: int, reaction: str) -> None:
         if pods := sorted(self.cluster.pods()):
             raw = self.cluster.pods()[pods[which % len(pods)]]
             self.cluster._delete(
                 Kind.POD, *self.key[:1], raw["metadata"]["name"], raw["metadata"]["uid"]
             )
+        self._react(reaction)
 
-    @rule(value=st.booleans())
-    def a_user_suspends_or_resumes(self, *, value: bool) -> None:
+    @rule(reaction=REACTION, value=st.sampled_from([True, False, False]))
+    def a_user_suspends_or_resumes(self, *, value: bool, reaction: str) -> None:
         self.cluster.edit(self.key, lambda spec: spec["runPolicy"].update(suspend=value))
+        self._react(reaction)
 
-    @rule(count=st.integers(1, 3))
-    def a_user_scales(self, count: int) -> None:
+    @rule(reaction=REACTION, count=st.integers(1, 3))
+    def a_user_scales(self, count: int, reaction: str) -> None:
         self.cluster.edit(self.key, lambda spec: spec["worker"].update(replicas=count))
+        self._react(reaction)
+
+    def _react(self, reaction: str) -> None:
+        if reaction != "none":
+            self._work(self.operator.settle)
+        for _ in range(3 if reaction == "all" else 0):
+            self.cluster.run_pods()
+            self._work(self.operator.settle)
 
     # What must hold.
 
@@ -203,11 +225,13 @@ class Life(RuleBasedStateMachine):
     def _comes_to_rest(self) -> None:
         self.cluster.failing.clear()
         self.cluster.die_at = 0
-        # Longer than any deadline or backoff of these jobs.
-        for _ in range(8):
-            self._work(lambda: self.operator.wait(400))
-            self.cluster.run_pods()
-        self._work(lambda: self.operator.wait(400))
+        # Longer in all than any backoff or timeout of these jobs.
+        for step in range(8):
+            self.operator.progress.told[Role.CHIEF] = Report(step=2000 + step)
+            self.operator.look(self.key)
+            self._react("all")
+            self._work(lambda: self.operator.wait(60))
+        self._react("all")
         assert not self.cluster.run_pods()
         self.every_status_is_sane()
         before = sum(self.cluster.calls.values())
@@ -237,15 +261,14 @@ class Life(RuleBasedStateMachine):
         except KilledError:
             self.operator = Operator(self.cluster, self.runner)
             self.operator.settle()
-        live = {
-            n
-            for n, raw in self.cluster.pods().items()
-            if "deletionTimestamp" not in raw["metadata"]
-        }
         job = parse_job(self.cluster.job(self.key))
-        if not self.operator.behind and self.end is None:
-            extra = live - {name for _, _, name in slots(job)}
-            assert not extra or self.cluster.failing, "no more pods than asked"
+        done = is_finished(job.status) or job.status.chief_completion_time is not None
+        if done or self.operator.behind or self.cluster.failing:
+            return
+        live = {
+            n for n, r in self.cluster.pods().items() if "deletionTimestamp" not in r["metadata"]
+        }
+        assert live <= {name for _, _, name in slots(job)}, "no more pods than asked"
 
     def _act(
         self, which: int, change: Callable[[PodBuilder], object], role: Role | None = None
@@ -264,7 +287,7 @@ class Life(RuleBasedStateMachine):
 
 TestLife = Life.TestCase
 TestLife.settings = settings(
-    max_examples=100,
+    max_examples=50,
     stateful_step_count=25,
     deadline=None,
     derandomize=True,
