@@ -26,7 +26,8 @@ def checks() -> Mapping[str, list[str]]:
         "ruff format": [f"{BIN}/ruff", "format", "--check", "."],
         "mypy, operator and tools": [f"{BIN}/mypy"],
         "mypy, trainer": [
-            *(f"{BIN}/mypy", "--config-file", "trainer_image/mypy.ini"),
+            *("env", "MYPYPATH=trainer_image", f"{BIN}/mypy"),
+            *("--config-file", "trainer_image/pyproject.toml"),
             *("--python-executable", ".venv-trainer/bin/python"),
         ],
         "import-linter": [f"{BIN}/lint-imports"],
