@@ -120,7 +120,7 @@ class PodBuilder:
 
     def running(self, *, ready: bool = True) -> Self:
         self.raw["spec"]["nodeName"] = "node-1"
-        self.status.update(phase="Running", podIP="10.0.0.1")
+        self.status.update(phase="Running", podIP="198.18.0.9")
         self.status["containerStatuses"] = [self._container(state={"running": {}})]
         return self.condition("Ready", value=ready)
 

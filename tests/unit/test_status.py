@@ -425,8 +425,17 @@ def test_last_words_that_are_a_log_do_not_count() -> None:
 def test_a_chief_that_still_waits_does_not_set_progress_back() -> None:
     progress = Progress(step=500, updated_at=stamp())
     job = a_job().with_status(a_condition(T.RUNNING), attempt=1, progress=progress)
-    facts = Facts(reports={Role.CHIEF: report(step=0, total_steps=None, phase="waiting")})
+    facts = Facts(reports={Role.CHIEF: report(step=0, total_steps=None)})
     assert status_of(job, *everything(job), facts=facts).progress == progress
+
+
+def test_a_chief_that_waits_says_for_whom() -> None:
+    job = a_job()
+    pods = everything(job, chief_0=lambda pod: pod.running(ready=False))
+    waiting = report(step=0, total_steps=None, waiting_for=["worker-1", "ps-0"])
+    status = status_of(job, *pods, facts=Facts(reports={Role.CHIEF: waiting}))
+
+    assert condition(status, T.RUNNING).message == "the chief waits for worker-1, ps-0"
 
 
 def test_the_newest_checkpoint_is_told() -> None:

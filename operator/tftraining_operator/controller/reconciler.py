@@ -32,8 +32,6 @@ _Object = dict[str, Any]
 
 REFUSED_AGAIN_SECONDS = 15.0
 """A pod refused by quota or admission is tried again after this: nothing tells us sooner."""
-OCCUPIED_AGAIN_SECONDS = 1.0
-"""How often to look whether the objects of an earlier job of this name are collected."""
 NAME_CONFLICT_AGAIN_SECONDS = 30.0
 """A stranger that holds a name carries no label of ours: its end is not seen by a watch."""
 
@@ -112,7 +110,7 @@ class Reconciler:
             # What was stored began deadlines that this pass could not know, and no watch event
             # follows our own write: the store has it already.
             return 0.0
-        return _wait(plan, observed, outcome, due, now)
+        return _wait(plan, outcome, due, now)
 
     def _observe(self, key: JobKey, job: Job) -> Observed:
         pods = self._store.children(Kind.POD, key)
@@ -167,12 +165,8 @@ def _targets(observed: Observed) -> dict[Role, str]:
     }
 
 
-def _wait(
-    plan: Plan, observed: Observed, outcome: Outcome, due: datetime | None, now: datetime
-) -> float | None:
+def _wait(plan: Plan, outcome: Outcome, due: datetime | None, now: datetime) -> float | None:
     waits = [(moment - now).total_seconds() for moment in (plan.wake_at, due) if moment]
     if outcome.refused:
         waits.append(REFUSED_AGAIN_SECONDS)
-    if observed.occupied or observed.service_occupied:
-        waits.append(OCCUPIED_AGAIN_SECONDS)
     return min(waits, default=None)

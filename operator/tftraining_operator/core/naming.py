@@ -1,6 +1,10 @@
 """Names are computed, never generated: a crash between two calls is repaired by the same names."""
 
+from collections.abc import Sequence
+
 from tftraining_operator.api import keys
+
+_SHOWN = 4
 
 
 def pod_name(job: str, role: keys.Role, index: int) -> str:
@@ -34,3 +38,9 @@ def pod_labels(job: str, uid: str, role: keys.Role, index: int, attempt: int) ->
 def worker_selector(job: str) -> str:
     """Return the selector of a job's workers, for the scale subresource."""
     return f"{keys.LABEL_JOB}={job},{keys.LABEL_ROLE}={keys.Role.WORKER.value}"
+
+
+def some(names: Sequence[str]) -> str:
+    """Join names for a sentence, the first few of many."""
+    shown = ", ".join(names[:_SHOWN])
+    return shown if len(names) <= _SHOWN else f"{shown} and {len(names) - _SHOWN} more"

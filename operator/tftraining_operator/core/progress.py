@@ -38,8 +38,8 @@ class ReportedCheckpoint(_Document):
 class Report(_Document):
     """What chief or evaluator serve at /progress; see tests/contract/progress.json."""
 
-    phase: Annotated[str, Field(max_length=64)] = ""
-    waiting_for: list[str] = []
+    waiting_for: list[Annotated[str, Field(max_length=253)]] = []
+    """Peers that the chief has not reached yet, such as worker-1."""
     step: Annotated[int, Field(ge=0, lt=2**63)] = 0
     total_steps: Annotated[int | None, Field(ge=0, lt=2**63)] = None
     steps_per_second: float | None = None

@@ -9,6 +9,7 @@ from tftraining_operator.core.conditions import ConditionWriter, find, is_true
 from tftraining_operator.core.decision import Decision, Phase, how
 from tftraining_operator.core.facts import Facts
 from tftraining_operator.core.job import Job
+from tftraining_operator.core.naming import some
 from tftraining_operator.core.observed import Observed, slots
 from tftraining_operator.core.policies.failure import is_stale
 
@@ -22,7 +23,7 @@ def conditions(
         ConditionType.ACCEPTED, value=True, reason="Valid", message="the spec can be carried out"
     )
     _set_pods_ready(writer, job, observed, decision, facts)
-    running = _set_running(writer, job, observed, decision)
+    running = _set_running(writer, job, observed, decision, facts)
     _set_restarting(writer, job, decision, running=running)
     _set_stalled(writer, job, decision, running=running)
     suspended = decision.phase is Phase.SUSPENDED
@@ -76,7 +77,7 @@ def _set_pods_ready(
         message = f"{name}: {cause.reason}: {cause.message or how(cause)}{tail}"
         writer.set(kind, value=False, reason=cause.reason, message=message)
         return
-    names = ", ".join(n for n, _ in waiting[:4]) + (" …" if len(waiting) > 4 else "")  # noqa: PLR2004
+    names = some([name for name, _ in waiting])
     message = f"{total - len(waiting)} of {total} pods are ready; waiting for {names}"
     before = find(job.status.conditions, kind)
     # Which pods are ready changes many times at the start; the reason names the kind of wait.
@@ -86,7 +87,9 @@ def _set_pods_ready(
     writer.set(kind, value=False, reason=reason, message=message)
 
 
-def _set_running(writer: ConditionWriter, job: Job, observed: Observed, decision: Decision) -> bool:
+def _set_running(
+    writer: ConditionWriter, job: Job, observed: Observed, decision: Decision, facts: Facts
+) -> bool:
     chief = observed.get(Role.CHIEF)
     attached = (
         decision.phase is Phase.ACTIVE
@@ -107,6 +110,8 @@ def _set_running(writer: ConditionWriter, job: Job, observed: Observed, decision
         reason, message = decision.phase.value, decision.message
     elif decision.restarts_attempt(job):
         reason, message = "Restarting", decision.message
+    elif (report := facts.reports.get(Role.CHIEF)) is not None and report.waiting_for:
+        message = f"the chief waits for {some(report.waiting_for)}"
     writer.set(ConditionType.RUNNING, value=running, reason=reason, message=message)
     return running
 

@@ -6,6 +6,7 @@ from datetime import datetime
 from tftraining_operator.api.keys import ConditionType, Role
 from tftraining_operator.api.status import Condition, Failure, Status
 from tftraining_operator.core.conditions import find, is_finished, is_true
+from tftraining_operator.core.naming import some
 from tftraining_operator.core.observed import Pod
 from tftraining_operator.core.times import seconds_since
 
@@ -62,11 +63,11 @@ def _deeds(before: Status, after: Status, deeds: Deeds) -> list[Event]:
         if before.start_time is None:
             note = f"created {count} pod{'s' if count > 1 else ''}{what}"
         else:
-            note = f"created {_names(deeds.created)}{what}"
+            note = f"created {some(deeds.created)}{what}"
         events.append(Event("Created", note, "Create"))
     lost = [p for p in deeds.deleted if p.role is not Role.CHIEF and not p.active]
     if lost and not is_finished(after) and not is_true(after, ConditionType.SUSPENDED):
-        names = _names([p.name for p in lost])
+        names = some([p.name for p in lost])
         events.append(Event("Replacing", f"replacing {names}", "Delete", _WARNING))
     return events
 
@@ -131,8 +132,3 @@ def _turned(before: Status, after: Status, kind: ConditionType) -> bool:
 def _message(status: Status, kind: ConditionType) -> str:
     found: Condition | None = find(status.conditions, kind)
     return found.message if found else ""
-
-
-def _names(names: list[str]) -> str:
-    shown = ", ".join(names[:4])
-    return shown if len(names) <= 4 else f"{shown} and {len(names) - 4} more"  # noqa: PLR2004
