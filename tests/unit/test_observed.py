@@ -118,11 +118,11 @@ def _with_ip(address: str) -> PodBuilder:
 @pytest.mark.parametrize(
     ("pod", "url"),
     [
-        pytest.param(_with_ip("10.1.2.3"), "http://10.1.2.3:8080/progress", id="by its address"),
+        pytest.param(_with_ip("198.18.0.7"), "http://198.18.0.7:8080/progress", id="by its address"),
         pytest.param(_with_ip("fd00::1"), "http://[fd00::1]:8080/progress", id="IPv6"),
         pytest.param(
             a_pod(NAMED, Role.CHIEF).running(),
-            "http://10.0.0.1:8080/progress",
+            "http://198.18.0.9:8080/progress",
             id="though the user has named the port",
         ),
         pytest.param(a_pod(JOB, Role.WORKER).running(), None, id="a worker says nothing"),

@@ -440,7 +440,7 @@ def test_only_running_chief_and_evaluator_are_asked_for_progress(
     assert operator.progress.watched[key] == {}
     cluster.run_pods()
     operator.settle()
-    url = "http://10.0.0.1:8080/progress"
+    url = "http://198.18.0.9:8080/progress"
     assert operator.progress.watched[key] == {Role.CHIEF: url, Role.EVALUATOR: url}
     cluster.remove_job(key)
     operator.settle()
