@@ -118,7 +118,9 @@ def _with_ip(address: str) -> PodBuilder:
 @pytest.mark.parametrize(
     ("pod", "url"),
     [
-        pytest.param(_with_ip("198.18.0.7"), "http://198.18.0.7:8080/progress", id="by its address"),
+        pytest.param(
+            _with_ip("198.18.0.7"), "http://198.18.0.7:8080/progress", id="by its address"
+        ),
         pytest.param(_with_ip("fd00::1"), "http://[fd00::1]:8080/progress", id="IPv6"),
         pytest.param(
             a_pod(NAMED, Role.CHIEF).running(),

@@ -1,7 +1,6 @@
 """Wires store, queue, reconciler and poller together and keeps them running."""
 
 import asyncio
-import contextlib
 import logging
 import random
 import socket
@@ -58,9 +57,7 @@ class Runtime:
         """Stop working and close the connections."""
         for task in self._tasks:
             task.cancel()
-        for task in self._tasks:
-            with contextlib.suppress(asyncio.CancelledError):
-                await task
+        await asyncio.gather(*self._tasks, return_exceptions=True)
         if self._cluster is not None:
             await self._cluster.close()
 

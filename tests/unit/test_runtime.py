@@ -1,0 +1,50 @@
+"""The process says that it is unwell when it no longer works, so that it is started again."""
+
+from __future__ import annotations
+
+import asyncio
+
+from tftraining_operator.controller.runtime import STUCK_SECONDS, Runtime
+from tftraining_operator.controller.settings import Settings
+from tftraining_operator.controller.store import JobKey
+from tftraining_operator.controller.workqueue import WorkQueue
+
+KEY = JobKey("default", "mnist")
+
+
+async def test_a_pass_that_never_ends_makes_the_process_unwell() -> None:
+    now = 0.0
+    began = asyncio.Event()
+
+    async def hang(_key: JobKey) -> float | None:
+        began.set()
+        await asyncio.Event().wait()
+        return None
+
+    runtime = Runtime(Settings())
+    runtime._queue = WorkQueue(hang, workers=1, clock=lambda: now)
+    working = asyncio.create_task(runtime._queue.run())
+    runtime._tasks.append(working)
+    assert runtime.health() is None
+
+    runtime._queue.add(KEY)
+    await began.wait()
+    assert runtime.health() is None
+    now = STUCK_SECONDS + 1
+    assert runtime.health() == f"the oldest job waits for {STUCK_SECONDS + 1:.0f} s"
+
+    await runtime.stop()
+    assert working.cancelled()
+
+
+async def test_a_part_that_has_ended_makes_the_process_unwell() -> None:
+    async def broken() -> None:
+        raise RuntimeError("out of order")
+
+    runtime = Runtime(Settings())
+    runtime._tasks.append(asyncio.create_task(broken()))
+    assert runtime.health() is None
+    await asyncio.wait(runtime._tasks)
+
+    assert runtime.health() == "a part of the operator has ended"
+    await runtime.stop()
