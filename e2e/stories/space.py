@@ -1,19 +1,17 @@
 """What a user does in a namespace of a real cluster."""
 
 import json
-import time
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import yaml
 
 from e2e.cluster import Cluster
 from e2e.install import ROOT
+from e2e.waiting import eventually
 
 _Object = dict[str, Any]
-_T = TypeVar("_T")
 
 CLAIM = """\
 apiVersion: v1
@@ -21,17 +19,6 @@ kind: PersistentVolumeClaim
 metadata: {name: mnist}
 spec: {accessModes: [ReadWriteOnce], resources: {requests: {storage: 1Gi}}}
 """
-
-
-def eventually(look: Callable[[], _T | None], what: str, seconds: float) -> _T:
-    """Return the first truthy result of `look`; fail by name after `seconds`."""
-    deadline = time.monotonic() + seconds
-    while True:
-        if found := look():
-            return found
-        if time.monotonic() > deadline:
-            raise AssertionError(f"not within {seconds} s: {what}")
-        time.sleep(0.2)
 
 
 def example(name: str) -> list[_Object]:

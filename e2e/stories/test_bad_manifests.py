@@ -6,7 +6,8 @@ from typing import Any
 import pytest
 
 from e2e.cluster import ClusterError
-from e2e.stories.space import Space, eventually, job
+from e2e.stories.space import Space, job
+from e2e.waiting import eventually
 
 _Object = dict[str, Any]
 _SECONDS = 60

@@ -6,7 +6,8 @@ import pytest
 
 from e2e.cluster import Cluster
 from e2e.install import NAMESPACE, RELEASE
-from e2e.stories.space import Space, eventually, job
+from e2e.stories.space import Space, job
+from e2e.waiting import eventually
 
 GRACE_SECONDS = 30
 _DEPLOYMENT = f"deployment/{RELEASE}"

@@ -1,6 +1,7 @@
 """The main job: what `make demo` shows, asserted."""
 
-from e2e.stories.space import Space, eventually, example
+from e2e.stories.space import Space, example
+from e2e.waiting import eventually
 
 
 def test_the_example_trains_evaluates_and_succeeds(space: Space) -> None:

@@ -5,28 +5,14 @@ import signal
 import socket
 import subprocess
 import sys
-import time
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TypeVar
 from urllib.error import URLError
 from urllib.request import urlopen
 
+from e2e.waiting import eventually
+
 ROOT = Path(__file__).parents[2]
-_T = TypeVar("_T")
-
-
-def eventually(look: Callable[[], _T | None], what: str, seconds: float = 30.0) -> _T:
-    """Return the first truthy result of `look`; fail by name after `seconds`."""
-    deadline = time.monotonic() + seconds
-    while True:
-        found = look()
-        if found:
-            return found
-        if time.monotonic() > deadline:
-            raise AssertionError(f"not within {seconds} s: {what} (last: {found!r})")
-        time.sleep(0.05)
 
 
 @dataclass

@@ -1,0 +1,21 @@
+"""Waiting for what must come true, by looking at it; never by a fixed pause."""
+
+import time
+from collections.abc import Callable
+from typing import TypeVar
+
+_T = TypeVar("_T")
+
+_PAUSE_SECONDS = 0.05
+
+
+def eventually(look: Callable[[], _T | None], what: str, seconds: float = 30.0) -> _T:
+    """Return the first truthy result of `look`; raise AssertionError by name after `seconds`."""
+    deadline = time.monotonic() + seconds
+    while True:
+        found = look()
+        if found:
+            return found
+        if time.monotonic() > deadline:
+            raise AssertionError(f"not within {seconds} s: {what} (last: {found!r})")
+        time.sleep(_PAUSE_SECONDS)
