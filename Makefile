@@ -52,9 +52,12 @@ test: .venv/ready .venv-trainer/ready ## Run every test that this machine can ru
 	@$(PY) -m e2e.suites
 
 # ---- single suites ----------------------------------------------------------------------------
-.PHONY: test-unit test-integration test-trainer test-e2e
+.PHONY: test-unit test-stateful test-integration test-trainer test-e2e
 test-unit: .venv/ready ## Pure tests, in seconds
 	@$(PY) -m e2e.suites unit
+
+test-stateful: .venv/ready ## The operator killed at every write, and any order of events, on a fake API
+	@$(PY) -m e2e.suites stateful
 
 test-integration: .venv/ready ## The operator's process against a real kube-apiserver and etcd
 	@$(PY) -m e2e.suites integration

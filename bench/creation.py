@@ -30,7 +30,7 @@ from e2e.cluster.binaries import binary
 from tests.apiserver import PROGRAMS, ApiServer, running
 from tests.integration.process import Operator
 
-ROUNDS = 15
+ROUNDS = 40
 WARM_UP = 3
 LIMIT = 1.5
 IMAGE = "tftraining/trainer:bench"

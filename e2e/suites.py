@@ -29,6 +29,7 @@ _PYTEST = [sys.executable, "-m", "pytest"]
 
 SUITES: dict[str, list[str]] = {
     "unit": [*_PYTEST, "tests/unit"],
+    "stateful": [*_PYTEST, "tests/stateful"],
     "integration": [*_PYTEST, "tests/contract", "tests/integration"],
     "trainer": [
         *(str(ROOT / ".venv-trainer/bin/python"), "-m", "pytest"),

@@ -210,7 +210,7 @@ async def test_a_template_that_the_server_refuses_names_role_and_words() -> None
         'unknown field "spec.contaners"', status=400
     )
     with pytest.raises(InvalidTemplateError) as refused:
-        await bench.applier.try_templates(bench.pods()[:1])
+        await bench.applier.prepare(bench.job, bench.pods()[:1], None)
     assert "the pod template of ps is refused" in str(refused.value)
     assert 'unknown field "spec.contaners"' in str(refused.value)
 
@@ -225,7 +225,7 @@ async def test_a_template_that_the_server_refuses_names_role_and_words() -> None
 async def test_a_trial_judges_the_template_alone(error: errors.ApiError) -> None:
     bench = Bench()
     bench.cluster.refuse = lambda _kind, _body: error
-    await bench.applier.try_templates(bench.pods())
+    await bench.applier.prepare(bench.job, bench.pods(), None)
     assert bench.cluster.pods() == {}
     assert bench.cluster.calls["dry_run"] == 4
 
@@ -234,4 +234,21 @@ async def test_a_trial_that_the_server_cannot_make_now_is_repeated() -> None:
     bench = Bench()
     bench.cluster.failing["dry_run"] = [errors.TransientError("busy", status=500)]
     with pytest.raises(errors.TransientError):
-        await bench.applier.try_templates(bench.pods())
+        await bench.applier.prepare(bench.job, bench.pods(), None)
+
+
+async def test_the_service_is_made_while_the_template_is_tried() -> None:
+    bench = Bench()
+    await bench.applier.prepare(bench.job, bench.pods()[:1], desired.service(bench.job))
+    assert len(bench.store.children(Kind.SERVICE, KEY)) == 1
+    assert bench.cluster.pods() == {}
+
+
+async def test_a_service_that_is_somebody_elses_is_told_before_any_pod_is_made() -> None:
+    bench = Bench()
+    theirs = desired.service(bench.job)
+    theirs["metadata"] |= {"ownerReferences": [], "labels": {}}
+    await bench.cluster.create(Kind.SERVICE, theirs)
+    with pytest.raises(NameConflictError, match="service mnist exists"):
+        await bench.applier.prepare(bench.job, bench.pods()[:1], desired.service(bench.job))
+    assert bench.cluster.pods() == {}

@@ -51,10 +51,11 @@ def test_a_pod_says_of_which_attempt_and_cluster_size_it_is() -> None:
     ("job", "tried"),
     [
         pytest.param(a_job().with_spec(checkpoint={"uri": "gs://b/c"}), 2, id="with and without"),
+        pytest.param(a_job(), 1, id="no checkpoint to mount"),
         pytest.param(a_job().mirrored(), 1, id="one role"),
         pytest.param(
             a_job().with_role("ps", template={"metadata": {"labels": {"tier": "ps"}}}),
-            3,
+            2,
             id="an own template for ps",
         ),
     ],

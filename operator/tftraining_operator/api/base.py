@@ -31,6 +31,8 @@ class Model(BaseModel):
         # As the API server does with every field that it knows.
         if not isinstance(given, dict):
             return given
+        if None not in given.values():
+            return given
         known = {field.alias or name for name, field in cls.model_fields.items()}
         return {k: v for k, v in given.items() if v is not None or k not in known}
 

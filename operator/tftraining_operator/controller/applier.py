@@ -62,11 +62,14 @@ class Applier:
         self._store = store
         self._limit = asyncio.Semaphore(CALLS_AT_ONCE)
 
-    async def try_templates(self, samples: Sequence[_Object]) -> None:
-        """Let the API server judge sample pods. Raises InvalidTemplateError with its words."""
-        results = await self._together(
-            self._api.create(Kind.POD, sample, dry_run=True) for sample in samples
-        )
+    async def prepare(self, job: Job, samples: Sequence[_Object], service: _Object | None) -> None:
+        """Let the API server judge sample pods, and make the service meanwhile.
+
+        Raises InvalidTemplateError with the API server's words, ApiError, NameConflictError.
+        """
+        making = [self._create(job, Kind.SERVICE, service)] if service is not None else []
+        tries = [self._api.create(Kind.POD, sample, dry_run=True) for sample in samples]
+        made, results = await asyncio.gather(self._together(making), self._together(tries))
         for sample, result in zip(samples, results, strict=True):
             if isinstance(result, errors.InvalidObjectError):
                 role = sample["metadata"]["labels"][keys.LABEL_ROLE]
@@ -79,6 +82,7 @@ class Applier:
                 result, errors.AlreadyExistsError | errors.ForbiddenError
             ):
                 raise result
+        _raise_first(made)
 
     async def apply(self, job: Job, plan: Plan) -> Outcome:
         """Carry out a plan. Raises ApiError, NameConflictError."""
@@ -116,7 +120,7 @@ class Applier:
         except errors.AlreadyExistsError:
             await self._adopt(job, kind, name)
             return False
-        logger.info("%s/%s: created %s %s", job.namespace, job.name, kind.value, name)
+        logger.debug("%s/%s: created %s %s", job.namespace, job.name, kind.value, name)
         return True
 
     async def _adopt(self, job: Job, kind: Kind, name: str) -> None:
@@ -142,7 +146,7 @@ class Applier:
             # Gone already, or gone and made again: the store is behind.
             self._store.forget(kind, key, name, uid)
             return
-        logger.info("%s/%s: deleted %s %s", *key, kind.value, name)
+        logger.debug("%s/%s: deleted %s %s", *key, kind.value, name)
         if "deletionTimestamp" in answer.get("metadata", {}):
             self._store.put(kind, answer)
         else:

@@ -77,9 +77,10 @@ class Reconciler:
         now = self._clock()
         try:
             job = parse_job(raw)
+            had_service = self._observe(key, job).has_service
             if _is_new(job):
-                await self._applier.try_templates(desired.samples(job, self._trainer_image))
-            return await self._carry_out(key, raw, job, now)
+                await self._prepare(key, job)
+            return await self._carry_out(key, raw, job, now, had_service=had_service)
         except InvalidJobError as problem:
             await self._reject(key, raw, keys.INVALID_SPEC, str(problem), now)
         except InvalidTemplateError as problem:
@@ -89,7 +90,17 @@ class Reconciler:
             return NAME_CONFLICT_AGAIN_SECONDS
         return None
 
-    async def _carry_out(self, key: JobKey, raw: _Object, job: Job, now: datetime) -> float | None:
+    async def _prepare(self, key: JobKey, job: Job) -> None:
+        observed = self._observe(key, job)
+        wanted = not (
+            observed.has_service or observed.service_occupied or job.spec.run_policy.suspend
+        )
+        service = desired.service(job) if wanted else None
+        await self._applier.prepare(job, desired.samples(job, self._trainer_image), service)
+
+    async def _carry_out(
+        self, key: JobKey, raw: _Object, job: Job, now: datetime, *, had_service: bool
+    ) -> float | None:
         observed = self._observe(key, job)
         decision = decide(job, observed, now)
         plan = make_plan(job, observed, decision, now, self._trainer_image)
@@ -104,7 +115,8 @@ class Reconciler:
         due = next_write(job.status, status, now)
         wrote = due is None and await self._write(key, raw, status)
         if wrote:
-            deeds = Deeds(outcome.created, plan.service is not None, plan.deletes)
+            made_service = observed.has_service and not had_service
+            deeds = Deeds(outcome.created, made_service, plan.deletes)
             await self._record(job.meta, tell(job.status, status, deeds, now))
         if wrote and not outcome.refused:
             # What was stored began deadlines that this pass could not know, and no watch event

@@ -79,7 +79,7 @@ def samples(job: Job, trainer_image: str) -> list[_Object]:
         if not job.desired(role):
             continue
         # What we add can clash with what the user wrote only by the checkpoint's mount.
-        shape = template(job, role), mounts_checkpoint(job, role)
+        shape = template(job, role), bool(job.spec.checkpoint) and mounts_checkpoint(job, role)
         if shape not in tried:
             tried.append(shape)
             found.append(pod(job, role, 0, 0, trainer_image))

@@ -287,7 +287,7 @@ class Life(RuleBasedStateMachine):
 
 TestLife = Life.TestCase
 TestLife.settings = settings(
-    max_examples=50,
+    max_examples=100,
     stateful_step_count=25,
     deadline=None,
     derandomize=True,
