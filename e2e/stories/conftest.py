@@ -2,12 +2,10 @@
 
 import secrets
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
 from e2e.cluster import Cluster, ClusterError, obtain
-from e2e.cluster.binaries import binary
 from e2e.demo import say
 from e2e.install import installed, make_namespace
 from e2e.stories.space import Space
@@ -40,9 +38,3 @@ def space(cluster: Cluster) -> Iterator[Space]:
     make_namespace(cluster, name)
     yield Space(cluster, name)
     cluster.kubectl("delete", "namespace", name, "--wait=false")
-
-
-@pytest.fixture(scope="session")
-def kubectl_path() -> Path:
-    """The kubectl program."""
-    return binary("kubectl")

@@ -65,7 +65,7 @@ async def test_a_key_that_is_added_often_is_worked_on_once() -> None:
     async with Desk() as desk:
         for _ in range(5):
             desk.queue.add("a")
-        assert desk.queue.depth() == 1
+        assert len(desk.queue._ready) == 1
         await quiet()
         assert desk.done == ["a"]
 
@@ -77,7 +77,7 @@ async def test_keys_are_worked_on_side_by_side_up_to_the_number_of_workers() -> 
             desk.queue.add(key)
         await quiet()
         assert desk.at_work == {"a", "b"}
-        assert desk.queue.depth() == 1
+        assert len(desk.queue._ready) == 1
         desk.gate.set()
         assert sorted(await desk.passes(3)) == ["a", "b", "c"]
 

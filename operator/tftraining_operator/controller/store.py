@@ -100,10 +100,6 @@ class Store:
         """Return the pods or services that carry a job's label."""
         return list(self._objects[kind].get(key, {}).values())
 
-    def jobs(self) -> list[JobKey]:
-        """Return every known job."""
-        return list(self._objects[Kind.JOB])
-
 
 def _key(kind: Kind, metadata: _Object) -> JobKey | None:
     if kind is Kind.JOB:

@@ -66,10 +66,6 @@ class WorkQueue(Generic[K]):
         since = [*self._ready.values(), *self._working.values()]
         return self._clock() - min(since) if since else 0.0
 
-    def depth(self) -> int:
-        """Return how many keys are waiting."""
-        return len(self._ready)
-
     async def _work(self) -> None:
         while True:
             while not self._ready:

@@ -33,17 +33,10 @@ class Pod:
     node: str | None = None
     progress_url: str | None = None
     """Where a running chief or evaluator says how far it is."""
-    exit_code: int | None = None
     finished_at: str | None = None
-    restarts: int = 0
     failure: Cause | None = None
     trouble: Cause | None = None
     last_words: str = ""
-
-    @property
-    def label(self) -> str:
-        """Role and index, as people say it: worker-1."""
-        return f"{self.role.value}-{self.index}"
 
     @property
     def succeeded(self) -> bool:
@@ -138,9 +131,7 @@ def parse_pod(raw: _Object) -> Pod | None:
         disrupted=cause.is_disrupted(raw),
         node=(raw.get("spec") or {}).get("nodeName"),
         progress_url=_progress_url(raw, status, role),
-        exit_code=terminated.get("exitCode"),
         finished_at=terminated.get("finishedAt"),
-        restarts=cause.container_status(raw).get("restartCount", 0),
         failure=cause.failure(raw),
         trouble=cause.trouble(raw),
         last_words=terminated.get("message") or "",
