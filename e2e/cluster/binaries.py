@@ -135,11 +135,6 @@ def program(name: str, say: Say = silent) -> Path:
     return binary(name, say)
 
 
-def binaries(*names: str, say: Say = silent) -> dict[str, Path]:
-    """Return the paths of several programs, or of all."""
-    return {name: binary(name, say) for name in names or SOURCES}
-
-
 def bin_dir() -> Path:
     """Name the folder that has a link to the program last asked for under each name."""
     return cache_dir() / "bin"
