@@ -132,7 +132,9 @@ def _keep(cluster: Cluster, job: dict[str, Any]) -> None:
     logs = KEPT / "logs"
     logs.mkdir(parents=True)
     (KEPT / "job.json").write_text(json.dumps(job, indent=2))
-    pods = cluster.kubectl("-n", NAMESPACE, "get", "pods", "-o", "name").split()
+    # The servers' pods are being taken away at this moment.
+    kept = "tftraining.dev/role in (chief, evaluator)"
+    pods = cluster.kubectl("-n", NAMESPACE, "get", "pods", "-l", kept, "-o", "name").split()
     for pod in pods:
         text = cluster.kubectl("-n", NAMESPACE, "logs", pod, "--all-containers")
         (logs / f"{pod.removeprefix('pod/')}.log").write_text(text)
