@@ -29,6 +29,7 @@ metadata: {name: reader}
 spec:
   restartPolicy: Never
   automountServiceAccountToken: false
+  terminationGracePeriodSeconds: 0
   securityContext: {runAsNonRoot: true, runAsUser: 65532, seccompProfile: {type: RuntimeDefault}}
   containers:
   - name: reader
