@@ -10,7 +10,7 @@ from e2e.cluster.shell import Say, run
 
 ROOT = Path(__file__).parents[1]
 CHART = ROOT / "charts/tftraining-operator"
-RELEASE = "tftraining-operator"
+RELEASE = "tftraining"
 NAMESPACE = "tftraining-system"
 
 _NAMESPACES = """\

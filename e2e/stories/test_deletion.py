@@ -10,7 +10,7 @@ from e2e.stories.space import Space, job
 from e2e.waiting import eventually
 
 GRACE_SECONDS = 30
-_DEPLOYMENT = f"deployment/{RELEASE}"
+_DEPLOYMENT = f"deployment/{RELEASE}-operator"
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ from e2e.install import NAMESPACE, RELEASE, helm, install
 from e2e.stories.space import CLAIM, Space, job
 from e2e.waiting import eventually
 
-ACCOUNT = f"system:serviceaccount:{NAMESPACE}:{RELEASE}"
+ACCOUNT = f"system:serviceaccount:{NAMESPACE}:{RELEASE}-operator"
 
 
 def test_the_cluster_serves_services_names_volumes_and_loaded_images(cluster: Cluster) -> None:
@@ -53,7 +53,7 @@ def test_restarted_while_a_job_trains_it_touches_nothing(space: Space, cluster: 
     operator = cluster.kubectl("-n", NAMESPACE, "get", "pods", "-o", "name").split()
     cluster.kubectl("-n", NAMESPACE, "delete", "--grace-period=0", "--force", *operator)
     cluster.kubectl(
-        *("-n", NAMESPACE, "rollout", "status", f"deployment/{RELEASE}"),
+        *("-n", NAMESPACE, "rollout", "status", f"deployment/{RELEASE}-operator"),
         "--timeout=120s",
     )
 

@@ -104,6 +104,22 @@ def test_what_a_pod_tells_of_itself() -> None:
     assert found.finished_at == "2026-01-02T03:04:14Z"
 
 
+@pytest.mark.parametrize(
+    ("role", "code", "counts"),
+    [
+        pytest.param(Role.CHIEF, 0, True, id="a chief has done its work"),
+        pytest.param(Role.CHIEF, 1, False, id="a chief that failed has not"),
+        pytest.param(Role.PS, 0, False, id="a server that ended is about to come back"),
+    ],
+)
+def test_a_container_that_ended_counts_before_its_phase_follows(
+    role: Role, code: int, *, counts: bool
+) -> None:
+    pod = a_pod(JOB, role).exited(code)
+    pod.status["phase"] = "Running"
+    assert parsed(pod).counts_as_ready is counts
+
+
 NAMED = a_job().with_container(ports=[{"name": "web", "containerPort": 8080}]).build()
 
 

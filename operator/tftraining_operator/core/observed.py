@@ -29,6 +29,8 @@ class Pod:
     created_at: str | None = None
     deleting: bool = False
     ready: bool = False
+    ended_well: bool = False
+    """Whether its work is done for good; the phase says so only a moment later."""
     disrupted: bool = False
     node: str | None = None
     progress_url: str | None = None
@@ -42,6 +44,11 @@ class Pod:
     def succeeded(self) -> bool:
         """Whether the pod ended well."""
         return self.phase == "Succeeded"
+
+    @property
+    def counts_as_ready(self) -> bool:
+        """Whether the pod serves, or has done what it was made for."""
+        return (self.ready or self.succeeded or self.ended_well) and not self.deleting
 
     @property
     def failed(self) -> bool:
@@ -128,6 +135,8 @@ def parse_pod(raw: _Object) -> Pod | None:
         created_at=metadata.get("creationTimestamp"),
         deleting="deletionTimestamp" in metadata,
         ready=_is_ready(status),
+        ended_well=terminated.get("exitCode") == 0
+        and (raw.get("spec") or {}).get("restartPolicy") != "Always",
         disrupted=cause.is_disrupted(raw),
         node=(raw.get("spec") or {}).get("nodeName"),
         progress_url=_progress_url(raw, status, role),

@@ -130,7 +130,7 @@ def _roles(job: Job, observed: Observed) -> list[RoleStatus]:
         RoleStatus(
             name=role.value,
             desired=job.desired(role),
-            ready=sum(1 for p in pods if (p.ready or p.succeeded) and not p.deleting),
+            ready=sum(1 for p in pods if p.counts_as_ready),
             active=sum(1 for p in pods if p.active),
             succeeded=sum(1 for p in pods if p.succeeded),
             failed=sum(1 for p in pods if p.failed),

@@ -148,7 +148,7 @@ def pods_not_ready(job: Job, observed: Observed, facts: Facts) -> list[tuple[str
     found: list[tuple[str, Cause | None]] = []
     for role, index, name in slots(job):
         pod = observed.get(role, index)
-        if pod is not None and (pod.ready or pod.succeeded) and not pod.deleting:
+        if pod is not None and pod.counts_as_ready:
             continue
         found.append((name, facts.refused.get(name) or (pod.trouble if pod else None)))
     return sorted(found, key=lambda item: item[1] is None)
