@@ -77,10 +77,8 @@ class Reconciler:
         now = self._clock()
         try:
             job = parse_job(raw)
-            had_service = self._observe(key, job).has_service
-            if _is_new(job):
-                await self._prepare(key, job)
-            return await self._carry_out(key, raw, job, now, had_service=had_service)
+            prepared = _is_new(job) and await self._prepare(key, job)
+            return await self._carry_out(key, raw, job, now, prepared=prepared)
         except InvalidJobError as problem:
             await self._reject(key, raw, keys.INVALID_SPEC, str(problem), now)
         except InvalidTemplateError as problem:
@@ -90,16 +88,18 @@ class Reconciler:
             return NAME_CONFLICT_AGAIN_SECONDS
         return None
 
-    async def _prepare(self, key: JobKey, job: Job) -> None:
+    async def _prepare(self, key: JobKey, job: Job) -> bool:
+        """Have the templates judged; tell whether the service was asked for meanwhile."""
         observed = self._observe(key, job)
         wanted = not (
             observed.has_service or observed.service_occupied or job.spec.run_policy.suspend
         )
         service = desired.service(job) if wanted else None
         await self._applier.prepare(job, desired.samples(job, self._trainer_image), service)
+        return wanted
 
     async def _carry_out(
-        self, key: JobKey, raw: _Object, job: Job, now: datetime, *, had_service: bool
+        self, key: JobKey, raw: _Object, job: Job, now: datetime, *, prepared: bool
     ) -> float | None:
         observed = self._observe(key, job)
         decision = decide(job, observed, now)
@@ -115,7 +115,7 @@ class Reconciler:
         due = next_write(job.status, status, now)
         wrote = due is None and await self._write(key, raw, status)
         if wrote:
-            made_service = observed.has_service and not had_service
+            made_service = observed.has_service and (prepared or plan.service is not None)
             deeds = Deeds(outcome.created, made_service, plan.deletes)
             await self._record(job.meta, tell(job.status, status, deeds, now))
         if wrote and not outcome.refused:
