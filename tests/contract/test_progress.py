@@ -33,6 +33,8 @@ def test_nothing_that_the_operator_reads_is_lost(name: str) -> None:
     read = report(name).model_dump(by_alias=True)
     assert read.items() <= REPORTS[name].items()
     unread = {"version", "role", "attempt", "phase", "updatedAt"}
+    # For people and for /metrics; no decision hangs on them.
+    unread |= {"examplesPerSecond", "workers", "queueDepth"}
     assert set(read) == set(REPORTS[name]) - unread
 
 
@@ -50,6 +52,13 @@ def test_waiting_has_no_progress_yet() -> None:
     assert waiting.waiting_for == ["worker-1", "ps-0"]
     assert (waiting.step, waiting.total_steps) == (0, None)
     assert checkpoint_of(waiting) is None
+
+
+def test_those_that_do_not_answer_are_named_with_their_silence() -> None:
+    (hung,) = report("resumed, and a worker hangs").unreachable
+    assert (hung.task, hung.seconds) == ("worker-3", 12.3)
+    assert "does not serve" in hung.reason
+    assert report("resumed, and a worker hangs").resumed_step == 1000
 
 
 def test_evaluating_becomes_an_evaluation() -> None:

@@ -26,7 +26,9 @@ def job_of(given: dict[str, Any]) -> Job:
         job.raw["spec"].pop(role)
         if given[role]:
             job.with_role(role, replicas=given[role])
-    return job.with_evaluator().build() if given["evaluator"] else job.build()
+    if given["evaluator"]:
+        job.with_evaluator()
+    return job.with_status(left_out_workers=given.get("left_out", [])).build()
 
 
 def test_there_are_cases() -> None:

@@ -33,7 +33,7 @@ LABEL_MANAGED_BY = "app.kubernetes.io/managed-by"
 LABEL_MANAGED_BY_VALUE = "tftraining-operator"
 
 ANNOTATION_WORKERS = f"{GROUP}/workers"
-"""How many workers the pod's TF_CONFIG names; a chief with another number is stale."""
+"""Which workers the pod's TF_CONFIG names, such as 4 or 0,2,3; a chief with others is stale."""
 
 INVALID_SPEC = "InvalidSpec"
 INVALID_TEMPLATE = "InvalidTemplate"

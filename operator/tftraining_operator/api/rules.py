@@ -206,6 +206,32 @@ RULES: tuple[Rule, ...] = (
         ),
     ),
     Rule(
+        node="spec.worker",
+        field="spec.worker.minReplicas",
+        cel="!has(self.minReplicas) || self.minReplicas <= self.replicas",
+        message="minReplicas is at most replicas: lower it first, or raise spec.worker.replicas",
+        holds=lambda _name, spec: (
+            spec.worker is None or (spec.worker.min_replicas or 0) <= spec.worker.replicas
+        ),
+    ),
+    Rule(
+        node="spec",
+        field="spec.worker.minReplicas",
+        cel=(
+            f"self.strategy == '{Strategy.PARAMETER_SERVER}'"
+            " || !has(self.worker) || !has(self.worker.minReplicas)"
+        ),
+        message=(
+            "only strategy ParameterServer can do with fewer workers: remove"
+            " spec.worker.minReplicas"
+        ),
+        holds=lambda _name, spec: (
+            spec.strategy == Strategy.PARAMETER_SERVER
+            or spec.worker is None
+            or spec.worker.min_replicas is None
+        ),
+    ),
+    Rule(
         node="spec.checkpoint",
         field="spec.checkpoint",
         cel=(

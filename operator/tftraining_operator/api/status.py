@@ -97,7 +97,11 @@ class Progress(Model):
     loss: Annotated[str | None, Field(max_length=64)] = None
     """The metric named loss, for the printer column."""
     updated_at: str
-    """When step last changed, RFC 3339 in UTC."""
+    """When a new step was last written here, RFC 3339 in UTC."""
+    last_step_time: str | None = None
+    """When the newest step was made, RFC 3339 in UTC."""
+    resumed_step: int | None = None
+    """Step of the checkpoint that the present chief resumed from; not set if it began anew."""
 
 
 class CheckpointStatus(Model):
@@ -143,6 +147,28 @@ class Failure(Model):
     """When it was seen, RFC 3339 in UTC."""
 
 
+class AwayWorker(Model):
+    """A worker of the running cluster that does not serve."""
+
+    index: int
+    """Index of the worker."""
+    since: str
+    """Since when, RFC 3339 in UTC."""
+
+
+class Disruption(Model):
+    """A pod that the cluster took away: drained, preempted or evicted."""
+
+    role: Annotated[str, Field(max_length=63)]
+    """Role of the pod."""
+    pod: Annotated[str, Field(max_length=63)]
+    """Name of the pod."""
+    reason: Annotated[str, Field(max_length=63)]
+    """The cluster's own word, such as EvictionByEvictionAPI."""
+    time: str
+    """When it was announced, RFC 3339 in UTC."""
+
+
 class Status(Model):
     """What has become of the job. Conditions are the truth; `state` is for display."""
 
@@ -172,6 +198,12 @@ class Status(Model):
     """Ready and desired pods by role, as text."""
     roles: Annotated[list[RoleStatus], Field(max_length=4, json_schema_extra=map_by("name"))] = []
     """Pod counts by role."""
+    left_out_workers: Annotated[list[int], Field(max_length=1000)] = []
+    """Indexes of the workers that the present cluster does without."""
+    away_workers: Annotated[
+        list[AwayWorker], Field(max_length=1000, json_schema_extra=map_by("index"))
+    ] = []
+    """Workers that do not serve, where spec.worker.minReplicas lets the job go on without them."""
     worker_replicas: int | None = None
     """Workers that exist, for the scale subresource."""
     worker_selector: Annotated[str | None, Field(max_length=1024)] = None
@@ -186,9 +218,14 @@ class Status(Model):
     """The newest failure."""
     first_failure: Failure | None = None
     """The first failure since the job was created."""
+    last_disruption: Disruption | None = None
+    """The newest disruption: what it ends is restarted, and not counted."""
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the status as it is stored: plain JSON data, nothing for None."""
+        """Return the status as it is stored: plain JSON data, nothing for None.
+
+        Empty lists stay: the CRD's defaults would bring them back, as a difference for ever.
+        """
         dumped: dict[str, Any] = self.model_dump(mode="json", by_alias=True, exclude_none=True)
         return dumped
 

@@ -1,6 +1,6 @@
 """What may change in a job, and when: each rule once, as CEL and as Python, like rules.py. Pure.
 
-runPolicy and worker.replicas change at any time. All else is baked into running pods, so it
+runPolicy and the number of workers change at any time. All else is baked into running pods, so it
 changes only while the job is idle: suspended, or refused by the operator until it is corrected.
 What counts is the stored object: an update that suspends the job and changes a template at once
 would change it under running pods.
@@ -101,7 +101,7 @@ TRANSITIONS: tuple[TransitionRule, ...] = (
             " || (self.spec.worker.restartPolicy == oldSelf.spec.worker.restartPolicy"
             f" && {_equal('spec.worker.template')}))"
         ),
-        told="all but replicas ",
+        told="all but replicas and minReplicas ",
     ),
     _while_idle("ps", lambda old, new: old.ps == new.ps),
     _while_idle("evaluator", lambda old, new: old.evaluator == new.evaluator),

@@ -112,6 +112,8 @@ class Worker(_Role):
 
     replicas: Annotated[int, Field(ge=0, le=MAX_REPLICAS)] = 1
     """Number of workers; may be changed while the job runs."""
+    min_replicas: Annotated[int | None, Field(ge=1, le=MAX_REPLICAS)] = None
+    """Workers that suffice: one that stays away is left out until it is back; not set, all are."""
 
 
 class ParameterServer(_Role):

@@ -1,15 +1,18 @@
 """Why a pod failed, or why it does not start, read from the raw pod."""
 
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import Any
 
 from tftraining_operator.api import keys
+from tftraining_operator.core.times import parse
 
 _Object = dict[str, Any]
 
 MESSAGE_LIMIT = 1500
 _WAITING_IS_NORMAL = frozenset({"ContainerCreating", "PodInitializing"})
 _OOM_EXIT_CODE = 137
+_RAN_WELL = timedelta(seconds=30)
 # Words of the kubelet that say nothing by themselves.
 _EMPTY_WORDS = frozenset({"Error", "Completed", ""})
 
@@ -49,27 +52,51 @@ def trouble(pod: _Object) -> Cause | None:
         reason = waiting.get("reason") or ""
         if reason and reason not in _WAITING_IS_NORMAL:
             return _waiting_cause(reason, waiting.get("message") or "", container)
-    for condition in status.get("conditions") or []:
-        if (
-            condition.get("type") == "PodScheduled"
-            and condition.get("status") == "False"
-            # The scheduler's own mishaps, such as a lost race for a claim: it tries again at once.
-            and condition.get("reason") != "SchedulerError"
-        ):
-            return Cause(
-                reason=_word(condition.get("reason") or "Unschedulable"),
-                message=_tail(condition.get("message") or ""),
-            )
-    return None
-
-
-def is_disrupted(pod: _Object) -> bool:
-    """Tell whether the cluster took the pod away: drain, preemption, eviction by the node."""
-    status = pod.get("status") or {}
-    return any(
-        c.get("type") == "DisruptionTarget" and c.get("status") == "True"
-        for c in status.get("conditions") or []
+    scheduled = condition(pod, "PodScheduled")
+    # The scheduler's own mishaps, such as a lost race for a claim: it tries again at once.
+    if scheduled.get("status") != "False" or scheduled.get("reason") == "SchedulerError":
+        return None
+    return Cause(
+        reason=_word(scheduled.get("reason") or "Unschedulable"),
+        message=_tail(scheduled.get("message") or ""),
     )
+
+
+def disruption(pod: _Object) -> Cause | None:
+    """Return why the cluster takes the pod away (drain, preemption, eviction), None if not."""
+    found = condition(pod, "DisruptionTarget")
+    if found.get("status") != "True":
+        return None
+    return Cause(
+        reason=_word(found.get("reason") or "Disrupted"),
+        message=_tail(found.get("message") or ""),
+        time=found.get("lastTransitionTime"),
+    )
+
+
+def is_held_back(pod: _Object) -> bool:
+    """Tell whether the kubelet delays a restart of what was no crash at the start.
+
+    Its delay doubles with every restart up to 5 minutes, however long the container had run; a
+    new pod starts at once.
+    """
+    container = container_status(pod)
+    waiting = (container.get("state") or {}).get("waiting") or {}
+    ended = (container.get("lastState") or {}).get("terminated") or {}
+    if waiting.get("reason") != "CrashLoopBackOff":
+        return False
+    if not ended.get("startedAt") or not ended.get("finishedAt"):
+        return False
+    return parse(ended["finishedAt"]) - parse(ended["startedAt"]) >= _RAN_WELL
+
+
+def condition(pod: _Object, kind: str) -> _Object:
+    """Return the condition of a type, {} if it is not there."""
+    for found in (pod.get("status") or {}).get("conditions") or []:
+        if found.get("type") == kind:
+            known: _Object = found
+            return known
+    return {}
 
 
 def container_status(pod: _Object) -> _Object:

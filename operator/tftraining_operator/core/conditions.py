@@ -16,10 +16,15 @@ def find(conditions: Iterable[Condition], kind: ConditionType) -> Condition | No
     return next((c for c in conditions if c.type == kind.value), None)
 
 
+def find_true(status: Status, kind: ConditionType) -> Condition | None:
+    """Return the condition of a type if it is True."""
+    found = find(status.conditions, kind)
+    return found if found is not None and found.status is ConditionStatus.TRUE else None
+
+
 def is_true(status: Status, kind: ConditionType) -> bool:
     """Tell whether a condition is True."""
-    found = find(status.conditions, kind)
-    return found is not None and found.status is ConditionStatus.TRUE
+    return find_true(status, kind) is not None
 
 
 def is_finished(status: Status) -> bool:

@@ -1,6 +1,6 @@
 """What is to become of a job, decided from stored status and observed pods alone."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from enum import StrEnum
 
@@ -11,6 +11,7 @@ from tftraining_operator.core.exit_codes import is_permanent, restart_reason
 from tftraining_operator.core.job import Job
 from tftraining_operator.core.observed import Observed, Pod, slots
 from tftraining_operator.core.policies import deadlines, failure, success
+from tftraining_operator.core.policies.membership import ALL_WORKERS, Membership, membership
 
 
 class Phase(StrEnum):
@@ -39,10 +40,16 @@ class Decision:
     """The pod whose failure decided."""
     wake_at: datetime | None = None
     """When to look again though nothing changes."""
+    membership: Membership = ALL_WORKERS
+    """Without which workers the job goes on."""
 
     def restarts_attempt(self, job: Job) -> bool:
         """Tell whether this decision begins a new attempt."""
         return self.attempt != job.status.attempt
+
+    def changes_cluster(self, job: Job) -> bool:
+        """Tell whether this decision leaves a worker out or takes one back."""
+        return list(self.membership.left_out) != job.status.left_out_workers
 
 
 def decide(job: Job, observed: Observed, now: datetime) -> Decision:
@@ -113,20 +120,43 @@ def _deadline_passed(job: Job, observed: Observed, now: datetime) -> Decision | 
 
 
 def _attempt(job: Job, observed: Observed, now: datetime) -> Decision:
+    chief = observed.get(Role.CHIEF)
+    overdue = failure.overdue_at(chief) if chief is not None else None
+    if (
+        chief is not None
+        and overdue is not None
+        and now >= overdue
+        and not failure.is_stale(job, chief)
+    ):
+        message = f"{chief.name} was deleted and does not end: its node is taken for lost"
+        return _restart(job, failure.NODE_LOST, message, 0, chief)
     culprit = failure.attempt_failure(job, observed)
     if culprit is not None:
-        if culprit.disrupted:
-            return _restart(
-                job, "Disrupted", f"{culprit.name} was taken away by the cluster", 0, culprit
-            )
+        if failure.disrupted_with(job, observed, culprit):
+            return _restart(job, failure.DISRUPTED, _disruption(job, culprit), 0, culprit)
         reason = restart_reason(culprit.role, culprit.failure)
         return _counted(job, reason, describe(culprit), culprit)
     stall = deadlines.stall_deadline(job)
     if stall is not None and now >= stall:
         limit = job.spec.run_policy.stall_timeout_seconds
         return _counted(job, "Stalled", f"no new step within stallTimeoutSeconds ({limit} s)", None)
-    waits = (deadlines.active_deadline(job), deadlines.startup_deadline(job), stall)
-    return _stay(job, Phase.ACTIVE, wake_at=min((w for w in waits if w), default=None))
+    members = membership(job, observed, now)
+    waits = (
+        deadlines.active_deadline(job),
+        deadlines.startup_deadline(job),
+        stall,
+        deadlines.silence_deadline(job, job.status.progress),
+        overdue,
+        members.wake_at,
+    )
+    wake_at = min((w for w in waits if w and w > now), default=None)
+    return replace(_stay(job, Phase.ACTIVE, wake_at=wake_at), membership=members)
+
+
+def _disruption(job: Job, culprit: Pod) -> str:
+    last = job.status.last_disruption
+    name = culprit.name if culprit.disrupted or last is None else last.pod
+    return f"{name} was taken away by the cluster"
 
 
 def _counted(job: Job, reason: str, message: str, culprit: Pod | None) -> Decision:
@@ -151,7 +181,12 @@ def _restart(job: Job, reason: str, message: str, count: int, culprit: Pod | Non
         reason=reason,
         message=message,
         culprit=culprit,
+        membership=_present(job),
     )
+
+
+def _present(job: Job) -> Membership:
+    return Membership(tuple(job.status.left_out_workers), tuple(job.status.away_workers))
 
 
 def _stay(

@@ -61,7 +61,7 @@ def pod(job: Job, role: Role, index: int, attempt: int, trainer_image: str) -> _
             "labels": (metadata.get("labels") or {})
             | pod_labels(job.name, job.uid, role, index, attempt),
             "annotations": (metadata.get("annotations") or {})
-            | {keys.ANNOTATION_WORKERS: str(job.desired(Role.WORKER))},
+            | {keys.ANNOTATION_WORKERS: job.worker_set},
             "ownerReferences": [owner_reference(job)],
         },
         "spec": spec,

@@ -42,6 +42,18 @@ class Job:
         """Return how many pods of `role` the spec asks for."""
         return self.spec.replicas(role)
 
+    def members(self, role: keys.Role) -> list[int]:
+        """Return the indexes of a role's tasks that the present cluster has."""
+        left_out = self.status.left_out_workers if role is keys.Role.WORKER else []
+        return [index for index in range(self.desired(role)) if index not in left_out]
+
+    @property
+    def worker_set(self) -> str:
+        """The workers of the present cluster as text: their number, or the indexes if some lack."""
+        members = self.members(keys.Role.WORKER)
+        whole = len(members) == self.desired(keys.Role.WORKER)
+        return str(len(members)) if whole else ",".join(map(str, members))
+
 
 def parse_job(raw: dict[str, Any]) -> Job:
     """Parse an object as the API server returned it. Raises InvalidJobError."""

@@ -12,6 +12,11 @@ def pod_name(job: str, role: keys.Role, index: int) -> str:
     return f"{job}-{role.value}-{index}"
 
 
+def pod_of_task(job: str, task: str) -> str:
+    """Return the name of the pod that a chief calls by its task, such as worker-0."""
+    return f"{job}-{task}"
+
+
 def address(job: str, namespace: str, role: keys.Role, index: int) -> str:
     """Return a task's address, resolved by the job's headless service, with TensorFlow's port."""
     return f"{pod_name(job, role, index)}.{job}.{namespace}.svc:{keys.CLUSTER_PORT}"

@@ -24,14 +24,21 @@ class Pod:
     role: Role
     index: int
     attempt: int
-    workers: int | None
+    workers: str | None
+    """The workers of the cluster that it was made for, as Job.worker_set tells them."""
     phase: str
+    """The pod's phase; the end of the container that trains is the end, whatever sidecars do."""
     created_at: str | None = None
-    deleting: bool = False
+    grace_ends: str | None = None
+    """When a pod that is being deleted has to be gone."""
     ready: bool = False
-    ended_well: bool = False
-    """Whether its work is done for good; the phase says so only a moment later."""
-    disrupted: bool = False
+    ready_since: str | None = None
+    runs: bool = False
+    """Whether any of its containers runs, sidecars included."""
+    held_back: bool = False
+    """Whether the kubelet puts off its restart though it had run well before."""
+    disruption: Cause | None = None
+    """Why the cluster takes it away: drain, preemption, eviction."""
     node: str | None = None
     progress_url: str | None = None
     """Where a running chief or evaluator says how far it is."""
@@ -41,6 +48,16 @@ class Pod:
     last_words: str = ""
 
     @property
+    def deleting(self) -> bool:
+        """Whether it was deleted, and has its grace."""
+        return self.grace_ends is not None
+
+    @property
+    def disrupted(self) -> bool:
+        """Whether the cluster takes it away: nobody's failure."""
+        return self.disruption is not None
+
+    @property
     def succeeded(self) -> bool:
         """Whether the pod ended well."""
         return self.phase == "Succeeded"
@@ -48,7 +65,7 @@ class Pod:
     @property
     def counts_as_ready(self) -> bool:
         """Whether the pod serves, or has done what it was made for."""
-        return (self.ready or self.succeeded or self.ended_well) and not self.deleting
+        return (self.ready or self.succeeded) and not self.deleting
 
     @property
     def failed(self) -> bool:
@@ -60,6 +77,16 @@ class Pod:
         """Whether the pod is pending or running."""
         return not self.succeeded and not self.failed
 
+    @property
+    def lingers(self) -> bool:
+        """Whether sidecars run on though its work is done."""
+        return self.runs and not self.active
+
+    @property
+    def is_spent(self) -> bool:
+        """Whether no process of it is left that could use a grace."""
+        return not self.runs and (not self.active or self.held_back)
+
 
 @dataclass(frozen=True, slots=True)
 class Observed:
@@ -68,10 +95,7 @@ class Observed:
     pods: Mapping[tuple[Role, int], Pod] = field(default_factory=dict)
     has_service: bool = False
     occupied: frozenset[str] = frozenset()
-    """Names that an earlier job of this name still holds: its objects are being collected.
-
-    Also that of an own pod from which somebody took our labels: it cannot be made twice.
-    """
+    """Names that an earlier job of this name still holds: its objects are being collected."""
     service_occupied: bool = False
     """Whether the service's name is one of these."""
 
@@ -85,22 +109,37 @@ class Observed:
 
 
 def observe(job: Job, pods: Iterable[_Object], services: Iterable[_Object]) -> Observed:
-    """Bucket the objects that carry a job's name by whether they are this job's."""
+    """Bucket the objects that carry a job's name by whether they are this job's.
+
+    What belongs to no job at all is in nobody's way until its name is needed: the API server then
+    refuses that name, and says so.
+    """
     services = list(services)
     own: dict[tuple[Role, int], Pod] = {}
     occupied: set[str] = set()
     for raw in pods:
-        pod = parse_pod(raw) if owned_by(raw, job.uid) else None
-        if pod is None:
+        if owned_by(raw, job.uid):
+            # Without our labels it cannot be told what it is, nor be made a second time.
+            if (pod := parse_pod(raw)) is not None:
+                own[pod.role, pod.index] = pod
+            else:
+                occupied.add(raw["metadata"]["name"])
+        elif belongs_to_a_job(raw):
             occupied.add(raw["metadata"]["name"])
-        else:
-            own[pod.role, pod.index] = pod
     return Observed(
         pods=own,
         has_service=any(owned_by(raw, job.uid) for raw in services),
         occupied=frozenset(occupied),
-        service_occupied=any(not owned_by(raw, job.uid) for raw in services),
+        service_occupied=any(
+            belongs_to_a_job(raw) and not owned_by(raw, job.uid) for raw in services
+        ),
     )
+
+
+def belongs_to_a_job(raw: _Object) -> bool:
+    """Tell whether an object's owner is a TFTrainingJob, this one or an earlier one."""
+    owners = raw["metadata"].get("ownerReferences") or []
+    return any(reference.get("kind") == keys.KIND for reference in owners)
 
 
 def owned_by(raw: _Object, uid: str) -> bool:
@@ -121,27 +160,29 @@ def parse_pod(raw: _Object) -> Pod | None:
         attempt = int(labels.get(keys.LABEL_ATTEMPT, ""))
     except ValueError:
         return None
-    workers = (metadata.get("annotations") or {}).get(keys.ANNOTATION_WORKERS, "")
     status = raw.get("status") or {}
     terminated = (cause.container_status(raw).get("state") or {}).get("terminated") or {}
+    phase = _phase(raw, status, terminated)
+    ready = cause.condition(raw, "Ready")
     return Pod(
         name=metadata["name"],
         uid=metadata.get("uid", ""),
         role=role,
         index=index,
         attempt=attempt,
-        workers=int(workers) if workers.isdecimal() else None,
-        phase=status.get("phase") or "Pending",
+        workers=(metadata.get("annotations") or {}).get(keys.ANNOTATION_WORKERS),
+        phase=phase,
         created_at=metadata.get("creationTimestamp"),
-        deleting="deletionTimestamp" in metadata,
-        ready=_is_ready(status),
-        ended_well=terminated.get("exitCode") == 0
-        and (raw.get("spec") or {}).get("restartPolicy") != "Always",
-        disrupted=cause.is_disrupted(raw),
+        grace_ends=metadata.get("deletionTimestamp"),
+        ready=ready.get("status") == "True",
+        ready_since=ready.get("lastTransitionTime") if ready.get("status") == "True" else None,
+        runs=_runs_any_container(status),
+        held_back=cause.is_held_back(raw),
+        disruption=cause.disruption(raw),
         node=(raw.get("spec") or {}).get("nodeName"),
         progress_url=_progress_url(raw, status, role),
         finished_at=terminated.get("finishedAt"),
-        failure=cause.failure(raw),
+        failure=cause.failure(raw) if phase != "Succeeded" else None,
         trouble=cause.trouble(raw),
         last_words=terminated.get("message") or "",
     )
@@ -154,11 +195,19 @@ def slots(job: Job) -> Iterator[tuple[Role, int, str]]:
             yield role, index, pod_name(job.name, role, index)
 
 
-def _is_ready(status: _Object) -> bool:
-    return any(
-        c.get("type") == "Ready" and c.get("status") == "True"
-        for c in status.get("conditions") or []
-    )
+def _phase(raw: _Object, status: _Object, terminated: _Object) -> str:
+    phase: str = status.get("phase") or "Pending"
+    # With a reason, the pod as a whole was ended, as by its node: what a container said is no end.
+    if not terminated or (phase == "Failed" and status.get("reason")):
+        return phase
+    policy = (raw.get("spec") or {}).get("restartPolicy")
+    if terminated.get("exitCode") == 0:
+        return phase if policy == "Always" else "Succeeded"
+    return "Failed" if policy == "Never" else phase
+
+
+def _runs_any_container(status: _Object) -> bool:
+    return any("running" in (c.get("state") or {}) for c in status.get("containerStatuses") or [])
 
 
 def _progress_url(raw: _Object, status: _Object, role: Role) -> str | None:

@@ -68,6 +68,27 @@ def pod_spec(job: Job, role: Role, index: int, attempt: int, trainer_image: str)
     return spec
 
 
+def restricted_pod() -> _Object:
+    """Return the securityContext of a pod that runs as the trainer image's user."""
+    return {
+        "runAsNonRoot": True,
+        "runAsUser": _USER_ID,
+        "runAsGroup": _USER_ID,
+        "fsGroup": _USER_ID,
+        "fsGroupChangePolicy": "OnRootMismatch",
+        "seccompProfile": {"type": "RuntimeDefault"},
+    }
+
+
+def restricted_container() -> _Object:
+    """Return the securityContext of a container that may do nothing but run."""
+    return {
+        "allowPrivilegeEscalation": False,
+        "readOnlyRootFilesystem": True,
+        "capabilities": {"drop": ["ALL"]},
+    }
+
+
 def restart_policy(job: Job, role: Role) -> str:
     """Return the pod's restartPolicy: servers come back in place, the chief is counted by us."""
     if role is Role.CHIEF or job.spec.strategy is not Strategy.PARAMETER_SERVER:
@@ -122,19 +143,8 @@ def _add_port(ports: list[_Object], name: str, number: int) -> None:
 
 def _harden(spec: _Object, container: _Object, volumes: list[_Object]) -> None:
     """Meet the restricted Pod Security Standard where the image is ours, so known to allow it."""
-    spec["securityContext"] = {
-        "runAsNonRoot": True,
-        "runAsUser": _USER_ID,
-        "runAsGroup": _USER_ID,
-        "fsGroup": _USER_ID,
-        "fsGroupChangePolicy": "OnRootMismatch",
-        "seccompProfile": {"type": "RuntimeDefault"},
-    } | spec.get("securityContext", {})
-    container["securityContext"] = {
-        "allowPrivilegeEscalation": False,
-        "readOnlyRootFilesystem": True,
-        "capabilities": {"drop": ["ALL"]},
-    } | container.get("securityContext", {})
+    spec["securityContext"] = restricted_pod() | spec.get("securityContext", {})
+    container["securityContext"] = restricted_container() | container.get("securityContext", {})
     mounts = container.get("volumeMounts", [])
     if all(mount.get("mountPath") != "/tmp" for mount in mounts):  # noqa: S108 - in the container
         volumes.append({"name": SCRATCH_VOLUME, "emptyDir": {}})

@@ -35,9 +35,27 @@ class ReportedCheckpoint(_Document):
     time: Annotated[str, Field(max_length=64)]
 
 
+class UnreachablePeer(_Document):
+    """A server that does not answer the chief."""
+
+    task: Annotated[str, Field(max_length=253)]
+    """Role and index, such as worker-1."""
+    seconds: Annotated[float, Field(ge=0)]
+    """For how long it has not answered."""
+    reason: Annotated[str, Field(max_length=253)] = ""
+
+
 class Report(_Document):
     """What chief or evaluator serve at /progress; see tests/contract/progress.json."""
 
+    received: Annotated[datetime | None, Field(exclude=True)] = None
+    """When the operator got it; in no document."""
+    unreachable: list[UnreachablePeer] = []
+    """Servers that do not answer now."""
+    seconds_since_step: Annotated[float | None, Field(ge=0)] = None
+    """How long ago the newest step was made."""
+    resumed_step: Annotated[int | None, Field(ge=0, lt=2**63)] = None
+    """Step of the checkpoint that this chief resumed from."""
     waiting_for: list[Annotated[str, Field(max_length=253)]] = []
     """Peers that the chief has not reached yet, such as worker-1."""
     step: Annotated[int, Field(ge=0, lt=2**63)] = 0
@@ -47,12 +65,19 @@ class Report(_Document):
     metrics: dict[Annotated[str, Field(max_length=1024)], float] = {}
     last_checkpoint: ReportedCheckpoint | None = None
 
+    def says_the_same(self, other: "Report") -> bool:
+        """Tell whether another report brings nothing new but the time that has passed."""
+        timeless = {"received": None, "seconds_since_step": None}
+        return self.model_copy(update=timeless) == other.model_copy(update=timeless)
 
-def parse_report(text: str | bytes) -> Report | None:
+
+def parse_report(text: str | bytes, received: datetime | None = None) -> Report | None:
     """Parse a report; None for anything that is not one, such as a log's tail."""
     try:
         document = json.loads(text)
-        return Report.model_validate(document) if isinstance(document, dict) else None
+        if not isinstance(document, dict):
+            return None
+        return Report.model_validate(document | {"received": received})
     except (ValueError, RecursionError):  # ValidationError is a ValueError
         return None
 
@@ -63,7 +88,10 @@ def progress_of(report: Report, previous: Progress | None, now: datetime) -> Pro
     rate = report.steps_per_second
     percent = _percent(report.step, report.total_steps)
     eta = _eta(report.step, report.total_steps, rate)
-    moved = previous is None or previous.step != report.step
+    if previous is not None and previous.step == report.step:
+        updated_at, last_step_time = previous.updated_at, previous.last_step_time
+    else:
+        updated_at, last_step_time = rfc3339(now), rfc3339(step_time(report, now))
     return Progress(
         step=report.step,
         total_steps=report.total_steps,
@@ -74,8 +102,21 @@ def progress_of(report: Report, previous: Progress | None, now: datetime) -> Pro
         steps_per_second=None if rate is None else number(rate),
         metrics=metrics,
         loss=next((m.value for m in metrics if m.name == "loss"), None),
-        updated_at=rfc3339(now) if moved or previous is None else previous.updated_at,
+        updated_at=updated_at,
+        last_step_time=last_step_time,
+        resumed_step=report.resumed_step,
     )
+
+
+def step_time(report: Report, now: datetime) -> datetime:
+    """Return when the newest step of a report was made; a poll finds it only some seconds later."""
+    age = min(report.seconds_since_step or 0.0, _MAX_ETA_SECONDS)
+    return (report.received or now) - timedelta(seconds=age)
+
+
+def last_step(progress: Progress) -> datetime:
+    """Return when the newest step was made, as well as the status knows."""
+    return parse(progress.last_step_time or progress.updated_at)
 
 
 def checkpoint_of(report: Report) -> CheckpointStatus | None:

@@ -18,7 +18,7 @@ from tftraining_operator.core.progress import (
     progress_of,
 )
 from tftraining_operator.core.status_conditions import conditions, headline
-from tftraining_operator.core.status_failures import failures
+from tftraining_operator.core.status_failures import failures, newest_disruption
 from tftraining_operator.core.times import rfc3339, seconds_since
 
 _STATE_LIMIT = 32
@@ -42,6 +42,9 @@ def compute_status(
             "roles": _roles(job, observed),
             "worker_replicas": _workers(observed),
             "worker_selector": worker_selector(job.name),
+            "left_out_workers": list(decision.membership.left_out),
+            "away_workers": list(decision.membership.away),
+            "last_disruption": newest_disruption(job, observed),
             **_clock(job, decision, now),
             **_reported(job, observed, facts, now),
             **failures(job, observed, decision, facts, now),
@@ -51,7 +54,11 @@ def compute_status(
         released = before.replicas if before.chief_completion_time is not None else None
         status = status.model_copy(update={"replicas": _replicas(status.roles, released)})
     status = status.model_copy(
-        update={"conditions": conditions(job, observed, decision, facts, now)}
+        update={
+            "conditions": conditions(
+                job, observed, decision, facts, progress=status.progress, now=now
+            )
+        }
     )
     state, message = headline(status)
     shown = {"state": state[:_STATE_LIMIT], "message": message[:_MESSAGE_LIMIT]}

@@ -3,19 +3,28 @@
 from datetime import datetime
 
 from tftraining_operator.api.keys import ConditionType, Role
-from tftraining_operator.api.status import Condition, Status
+from tftraining_operator.api.status import Condition, Progress, Status
 from tftraining_operator.core.cause import Cause
 from tftraining_operator.core.conditions import ConditionWriter, find, is_true
 from tftraining_operator.core.decision import Decision, Phase, how
 from tftraining_operator.core.facts import Facts
 from tftraining_operator.core.job import Job
-from tftraining_operator.core.naming import some
+from tftraining_operator.core.naming import pod_of_task, some
 from tftraining_operator.core.observed import Observed, slots
+from tftraining_operator.core.policies.deadlines import silence_deadline
 from tftraining_operator.core.policies.failure import is_stale
+from tftraining_operator.core.progress import last_step
+from tftraining_operator.core.times import rfc3339
 
 
 def conditions(
-    job: Job, observed: Observed, decision: Decision, facts: Facts, now: datetime
+    job: Job,
+    observed: Observed,
+    decision: Decision,
+    facts: Facts,
+    *,
+    progress: Progress | None,
+    now: datetime,
 ) -> list[Condition]:
     """Return all conditions of an accepted job."""
     writer = ConditionWriter(job.status.conditions, job.meta.generation, now)
@@ -25,7 +34,10 @@ def conditions(
     _set_pods_ready(writer, job, observed, decision, facts)
     running = _set_running(writer, job, observed, decision, facts)
     _set_restarting(writer, job, decision, running=running)
-    _set_stalled(writer, job, decision, running=running)
+    if decision.restarts_attempt(job) or not running:
+        _set_stalled_by_restart(writer, job, decision)
+    else:
+        _set_stalled(writer, job, observed, facts, progress)
     suspended = decision.phase is Phase.SUSPENDED
     writer.set(
         ConditionType.SUSPENDED,
@@ -132,15 +144,35 @@ def _set_restarting(
         )
 
 
-def _set_stalled(writer: ConditionWriter, job: Job, decision: Decision, *, running: bool) -> None:
+def _set_stalled_by_restart(writer: ConditionWriter, job: Job, decision: Decision) -> None:
     kind = ConditionType.STALLED
     if decision.restarts_attempt(job) and decision.reason == "Stalled":
         writer.set(kind, value=True, reason="NoNewStep", message=decision.message)
-    elif is_true(job.status, kind) and decision.phase is Phase.ACTIVE and not running:
+    elif is_true(job.status, kind) and decision.phase is Phase.ACTIVE:
         before = find(job.status.conditions, kind)
         writer.set(kind, value=True, reason="NoNewStep", message=before.message if before else "")
     else:
         writer.set(kind, value=False, reason="NotStalled", message="")
+
+
+def _set_stalled(
+    writer: ConditionWriter,
+    job: Job,
+    observed: Observed,
+    facts: Facts,
+    progress: Progress | None,
+) -> None:
+    silent = silence_deadline(job, progress)
+    if progress is None or silent is None or writer.now < silent:
+        writer.set(ConditionType.STALLED, value=False, reason="NotStalled", message="")
+        return
+    missing = [name for name, _ in pods_not_ready(job, observed, facts)]
+    report = facts.reports.get(Role.CHIEF)
+    missing += [pod_of_task(job.name, peer.task) for peer in report.unreachable] if report else []
+    message = f"no new step since {rfc3339(last_step(progress))}" + (
+        f"; not there: {some(sorted(set(missing)))}" if missing else ", though all pods are ready"
+    )
+    writer.set(ConditionType.STALLED, value=True, reason="NoNewStep", message=message)
 
 
 def pods_not_ready(job: Job, observed: Observed, facts: Facts) -> list[tuple[str, Cause | None]]:

@@ -1,13 +1,13 @@
 """Events of a job, told from the difference of two statuses: a story for `kubectl describe`."""
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from tftraining_operator.api.keys import ConditionType, Role
+from tftraining_operator.api.keys import ConditionType
 from tftraining_operator.api.status import Condition, Failure, Status
-from tftraining_operator.core.conditions import find, is_finished, is_true
+from tftraining_operator.core.conditions import find, is_true
 from tftraining_operator.core.naming import some
-from tftraining_operator.core.observed import Pod
 from tftraining_operator.core.times import seconds_since
 
 _NORMAL = "Normal"
@@ -31,14 +31,15 @@ class Deeds:
     created: list[str]
     """Names of the pods that were created."""
     created_service: bool
-    deleted: list[Pod]
+    replaced: Mapping[str, str]
+    """Why a pod was deleted only to be made again, by its name."""
 
 
 def tell(before: Status, after: Status, deeds: Deeds, now: datetime) -> list[Event]:
     """Return the events of one pass; none when nothing happened."""
     return [
         *_accepted(before, after),
-        *_deeds(before, after, deeds),
+        *_deeds(before, deeds),
         *_failed(before, after),
         *_ready(before, after, now),
         *_transitions(before, after, now),
@@ -55,7 +56,7 @@ def _accepted(before: Status, after: Status) -> list[Event]:
     return [Event(now_is.reason, now_is.message, "Accept", _WARNING)]
 
 
-def _deeds(before: Status, after: Status, deeds: Deeds) -> list[Event]:
+def _deeds(before: Status, deeds: Deeds) -> list[Event]:
     events = []
     if deeds.created:
         what = " and the service" if deeds.created_service else ""
@@ -65,10 +66,9 @@ def _deeds(before: Status, after: Status, deeds: Deeds) -> list[Event]:
         else:
             note = f"created {some(deeds.created)}{what}"
         events.append(Event("Created", note, "Create"))
-    lost = [p for p in deeds.deleted if p.role is not Role.CHIEF and not p.active]
-    if lost and not is_finished(after) and not is_true(after, ConditionType.SUSPENDED):
-        names = some([p.name for p in lost])
-        events.append(Event("Replacing", f"replacing {names}", "Delete", _WARNING))
+    for why in dict.fromkeys(deeds.replaced.values()):
+        names = some([name for name, other in deeds.replaced.items() if other == why])
+        events.append(Event("Replacing", f"replacing {names}: {why}", "Delete", _WARNING))
     return events
 
 
@@ -96,9 +96,13 @@ def _ready(before: Status, after: Status, now: datetime) -> list[Event]:
 def _transitions(before: Status, after: Status, now: datetime) -> list[Event]:
     events = []
     if _turned(before, after, ConditionType.RUNNING):
-        at = f" from step {after.last_checkpoint.step}" if after.last_checkpoint else ""
-        note = "training" if after.attempt == 0 else f"training goes on{at}"
+        # From which step only its first report tells: status.progress.resumedStep.
+        source = " from the newest checkpoint" if after.last_checkpoint else ""
+        note = "training" if after.attempt == 0 else f"training goes on{source}"
         events.append(Event("Running", f"{note} (attempt {after.attempt})", "Observe"))
+    events += _membership(before.left_out_workers, after.left_out_workers)
+    if _turned(before, after, ConditionType.STALLED) and after.attempt == before.attempt:
+        events.append(Event("Stalled", _message(after, ConditionType.STALLED), "Observe", _WARNING))
     if after.attempt > before.attempt:
         note = _message(after, ConditionType.RESTARTING)
         events.append(Event("Restarting", note, "Restart", _WARNING))
@@ -114,6 +118,16 @@ def _transitions(before: Status, after: Status, now: datetime) -> list[Event]:
     if _turned(before, after, ConditionType.FAILED):
         note = _message(after, ConditionType.FAILED)
         events.append(Event("Failed", note, "Finish", _WARNING))
+    return events
+
+
+def _membership(before: Sequence[int], after: Sequence[int]) -> list[Event]:
+    events = []
+    if left := [f"worker-{i}" for i in after if i not in before]:
+        note = f"the chief restarts without {some(left)}, which stays away"
+        events.append(Event("WorkerLeftOut", note, "Restart", _WARNING))
+    if back := [f"worker-{i}" for i in before if i not in after]:
+        events.append(Event("WorkerBack", f"the chief restarts with {some(back)}", "Restart"))
     return events
 
 

@@ -4,33 +4,39 @@ import json
 from typing import Any
 
 from tftraining_operator.api.keys import Role
-from tftraining_operator.api.types import Spec, Strategy
+from tftraining_operator.api.types import Strategy
+from tftraining_operator.core.job import Job
 from tftraining_operator.core.naming import address
 
 _IN_CLUSTER = (Role.CHIEF, Role.WORKER, Role.PS)
 
 
-def tf_config(job: str, namespace: str, spec: Spec, role: Role, index: int) -> dict[str, Any]:
+def tf_config(job: Job, role: Role, index: int) -> dict[str, Any]:
     """Return TF_CONFIG of one task.
 
     The evaluator is in nobody's cluster: a coordinator would wait for it for ever. A server of a
-    ParameterServer job is told only itself, so that a resize never has to recreate it.
+    ParameterServer job is told only itself, so that a resize never has to recreate it. Where a
+    worker is left out, the chief's list closes up: the coordinator numbers workers from 0 without
+    gaps, and a server takes whatever number it is called by.
     """
-    own = address(job, namespace, role, index)
     cluster: dict[str, Any]
     if role is Role.EVALUATOR:
-        cluster = {role.value: [own]}
-    elif role is not Role.CHIEF and spec.strategy is Strategy.PARAMETER_SERVER:
-        cluster = {role.value: {str(index): own}}
+        cluster = {role.value: [_address(job, role, index)]}
+    elif role is not Role.CHIEF and job.spec.strategy is Strategy.PARAMETER_SERVER:
+        cluster = {role.value: {str(index): _address(job, role, index)}}
     else:
         cluster = {
-            member.value: [address(job, namespace, member, i) for i in range(count)]
+            member.value: [_address(job, member, i) for i in indexes]
             for member in _IN_CLUSTER
-            if (count := spec.replicas(member))
+            if (indexes := job.members(member))
         }
     return {"cluster": cluster, "task": {"type": role.value, "index": index}}
 
 
-def tf_config_json(job: str, namespace: str, spec: Spec, role: Role, index: int) -> str:
+def tf_config_json(job: Job, role: Role, index: int) -> str:
     """Return TF_CONFIG as the text of the environment variable."""
-    return json.dumps(tf_config(job, namespace, spec, role, index), separators=(",", ":"))
+    return json.dumps(tf_config(job, role, index), separators=(",", ":"))
+
+
+def _address(job: Job, role: Role, index: int) -> str:
+    return address(job.name, job.namespace, role, index)

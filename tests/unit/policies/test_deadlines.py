@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from tftraining_operator.api.keys import ConditionType
 from tftraining_operator.api.status import Failure, Progress
@@ -96,6 +98,36 @@ def test_stall_deadline(job: JobBuilder, due: float | None) -> None:
     assert deadlines.stall_deadline(job.build()) == (None if due is None else at(due))
 
 
+def test_a_step_counts_from_when_it_was_made() -> None:
+    seen_late = Progress(step=1, updated_at=stamp(34), last_step_time=stamp(30))
+    job = a_job().with_policy(stallTimeoutSeconds=90)
+    job.with_status(a_condition(RUNNING), progress=seen_late)
+    assert deadlines.stall_deadline(job.build()) == at(120)
+
+
+@pytest.mark.parametrize(
+    ("fields", "due"),
+    [
+        pytest.param({}, 90, id="a minute after the last step"),
+        pytest.param({"steps_per_second": "0.05"}, 230, id="ten steps, where one takes long"),
+        pytest.param({"steps_per_second": "1e-9"}, 3630, id="an hour at most"),
+        pytest.param({"steps_per_second": "0"}, 90, id="without a rate"),
+        pytest.param({"total_steps": 2}, 90, id="more steps to make"),
+        pytest.param({"total_steps": 1}, None, id="all steps are made"),
+    ],
+)
+def test_silence(fields: dict[str, Any], due: float | None) -> None:
+    job = a_job().with_status(a_condition(RUNNING)).build()
+    newest = Progress(step=1, updated_at=stamp(30), **fields)
+    assert deadlines.silence_deadline(job, newest) == (None if due is None else at(due))
+
+
+def test_who_does_not_run_or_says_nothing_is_not_silent() -> None:
+    assert deadlines.silence_deadline(a_job().with_status().build(), progress(1)) is None
+    running = a_job().with_status(a_condition(RUNNING)).build()
+    assert deadlines.silence_deadline(running, None) is None
+
+
 def test_the_evaluators_grace_begins_at_the_chiefs_end() -> None:
     job = a_job().with_policy(evaluatorGraceSeconds=30).build()
     assert deadlines.evaluator_deadline(job, at(100)) == at(130)
@@ -147,6 +179,16 @@ def test_a_server_that_fails_again_and_again_does_not_put_the_chief_off() -> Non
     restarting = a_condition(ConditionType.RESTARTING, since=40)
     job = a_job().with_status(restarting, restarts=3, last_failure=failed("worker")).build()
     assert deadlines.restart_due(job) == at(60)
+
+
+@pytest.mark.parametrize("reason", ["Disrupted", "NodeLost"])
+def test_what_is_not_counted_is_not_put_off(reason: str) -> None:
+    restarting = a_condition(ConditionType.RESTARTING, since=40, reason=reason)
+    job = a_job().with_status(restarting, restarts=3, last_failure=failed()).build()
+    assert deadlines.restart_due(job) is None
+    over = a_condition(ConditionType.RESTARTING, value=False, since=50, reason=reason)
+    job = a_job().with_status(over, restarts=3, last_failure=failed()).build()
+    assert deadlines.restart_due(job) == at(120)
 
 
 def test_a_worker_of_a_gang_is_waited_for_as_the_chief_is() -> None:

@@ -1,12 +1,22 @@
 """Which failures end the job, and which restart its attempt."""
 
 from collections.abc import Iterator
+from datetime import datetime, timedelta
 
 from tftraining_operator.api.keys import Role
 from tftraining_operator.api.types import RestartPolicy, Strategy
 from tftraining_operator.core.exit_codes import is_permanent
 from tftraining_operator.core.job import Job
 from tftraining_operator.core.observed import Observed, Pod
+from tftraining_operator.core.times import parse
+
+DISRUPTED = "Disrupted"
+NODE_LOST = "NodeLost"
+NOT_COUNTED = frozenset({DISRUPTED, NODE_LOST})
+"""Reasons of restarts that are nobody's failure: neither counted nor put off."""
+
+_OVERDUE = timedelta(seconds=30)
+"""A node that has not ended a pod so long after its grace is taken for lost."""
 
 
 def is_gang(job: Job) -> bool:
@@ -44,23 +54,47 @@ def attempt_failure(job: Job, observed: Observed) -> Pod | None:
     return None
 
 
+def disrupted_with(job: Job, observed: Observed, culprit: Pod) -> bool:
+    """Tell whether a pod's failure follows from what the cluster took away, itself or a server.
+
+    The chief of a drained ps fails as that of a crashed one does; which it was, the status keeps,
+    for the ps is gone by then.
+    """
+    if culprit.disrupted or any(p.disrupted for p in _current(job, observed) if binds(job, p)):
+        return True
+    last = job.status.last_disruption
+    if last is None or culprit.created_at is None:
+        return False
+    return parse(last.time) >= parse(culprit.created_at)
+
+
+def overdue_at(pod: Pod) -> datetime | None:
+    """Return when a pod that is being deleted counts as held by a lost node."""
+    return parse(pod.grace_ends) + _OVERDUE if pod.grace_ends is not None else None
+
+
 def is_stale(job: Job, pod: Pod) -> bool:
     """Tell whether a pod belongs to an older attempt or to a cluster of another size."""
     if not drives_attempt(job, pod.role):
         return False
     return pod.attempt < job.status.attempt or (
-        pod.active and pod.workers is not None and pod.workers != job.desired(Role.WORKER)
+        pod.active and pod.workers is not None and pod.workers != job.worker_set
     )
 
 
 def is_lost_server(job: Job, pod: Pod) -> bool:
-    """Tell whether a pod that the kubelet will not restart has to be replaced.
+    """Tell whether a pod that the kubelet will not restart, or not soon, has to be replaced.
 
     Servers never end by themselves: one that ended well was ended by its node.
     """
     if drives_attempt(job, pod.role):
         return False
-    return pod.failed or (pod.succeeded and pod.role is not Role.EVALUATOR)
+    return pod.failed or pod.held_back or (pod.succeeded and pod.role is not Role.EVALUATOR)
+
+
+def binds(job: Job, pod: Pod) -> bool:
+    """Tell whether the loss of this pod ends the attempt."""
+    return pod.role is Role.PS or drives_attempt(job, pod.role)
 
 
 def _current(job: Job, observed: Observed) -> Iterator[Pod]:
