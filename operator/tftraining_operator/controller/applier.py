@@ -34,7 +34,7 @@ class Api(Protocol):
         self, kind: Kind, body: _Object, *, dry_run: bool = False
     ) -> _Object: ...
     async def delete(  # noqa: D102
-        self, kind: Kind, namespace: str, name: str, uid: str
+        self, kind: Kind, namespace: str, name: str, uid: str, *, grace: int | None = None
     ) -> _Object: ...
     async def patch_status(  # noqa: D102
         self, namespace: str, name: str, resource_version: str, patch: _Object
@@ -91,7 +91,8 @@ class Applier:
             await self._delete(Kind.JOB, key, job.name, job.uid)
             return Outcome()
         deleted = await self._together(
-            self._delete(Kind.POD, key, pod.name, pod.uid) for pod in plan.deletes
+            self._delete(Kind.POD, key, pod.name, pod.uid, grace=plan.grace.get(pod.name))
+            for pod in plan.deletes
         )
         _raise_first(deleted)
         if plan.delete_service:
@@ -104,8 +105,8 @@ class Applier:
         outcome = Outcome()
         for body, result in zip(plan.pods, results, strict=True):
             name = body["metadata"]["name"]
-            if isinstance(result, errors.ForbiddenError | errors.InvalidObjectError):
-                outcome.refused[name] = Cause(_refusal(result), result.message)
+            if (cause := _refusal(job, result)) is not None:
+                outcome.refused[name] = cause
             elif isinstance(result, BaseException):
                 raise result
             elif result:
@@ -139,15 +140,17 @@ class Applier:
             "give the job another name"
         )
 
-    async def _delete(self, kind: Kind, key: JobKey, name: str, uid: str) -> None:
+    async def _delete(
+        self, kind: Kind, key: JobKey, name: str, uid: str, *, grace: int | None = None
+    ) -> None:
         try:
-            answer = await self._api.delete(kind, key.namespace, name, uid)
+            answer = await self._api.delete(kind, key.namespace, name, uid, grace=grace)
         except (errors.NotFoundError, errors.ConflictError):
             # Gone already, or gone and made again: the store is behind.
             self._store.forget(kind, key, name, uid)
             return
         logger.debug("%s/%s: deleted %s %s", *key, kind.value, name)
-        if "deletionTimestamp" in answer.get("metadata", {}):
+        if _is_going(answer):
             self._store.put(kind, answer)
         else:
             self._store.forget(kind, key, name, uid)
@@ -160,18 +163,31 @@ class Applier:
         return await asyncio.gather(*(one(call) for call in calls), return_exceptions=True)
 
 
+def _is_going(answer: _Object) -> bool:
+    """Tell from a deletion's answer whether the object still exists: for its grace, or held."""
+    metadata = answer.get("metadata", {})
+    if "deletionTimestamp" not in metadata:
+        return False
+    return metadata.get("deletionGracePeriodSeconds") != 0 or bool(metadata.get("finalizers"))
+
+
 def _raise_first(results: Iterable[object]) -> None:
     for result in results:
         if isinstance(result, BaseException):
             raise result
 
 
-def _refusal(error: errors.ApiError) -> str:
-    """Return the one word for why a pod was refused."""
-    if isinstance(error, errors.InvalidObjectError):
-        return "InvalidPod"
-    if "exceeded quota" in error.message:
-        return "QuotaExceeded"
-    if "violates PodSecurity" in error.message:
-        return "PodSecurity"
-    return "Refused"
+def _refusal(job: Job, result: object) -> Cause | None:
+    """Return why a pod was refused, None if it was not."""
+    if isinstance(result, NameConflictError) and job.status.start_time is not None:
+        # A job that runs is not refused as a whole because it cannot grow.
+        return Cause("NameConflict", str(result))
+    if isinstance(result, errors.InvalidObjectError):
+        return Cause("InvalidPod", result.message)
+    if not isinstance(result, errors.ForbiddenError):
+        return None
+    if "exceeded quota" in result.message:
+        return Cause("QuotaExceeded", result.message)
+    if "violates PodSecurity" in result.message:
+        return Cause("PodSecurity", result.message)
+    return Cause("Refused", result.message)

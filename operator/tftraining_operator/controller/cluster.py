@@ -4,6 +4,8 @@ Objects are raw dicts in both directions: the client's models refuse and drop le
 """
 
 import json
+import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Self
 from urllib.parse import urlencode
@@ -31,13 +33,26 @@ class Listing:
 
 
 class Cluster:
-    """Calls to the API server."""
+    """Calls to the API server.
 
-    def __init__(self, api: client.ApiClient) -> None:
+    It writes only while `seconds_left` returns more than 0, and a write ends within that time. The
+    moment between this look and the socket cannot be closed: what is written must stand a rival,
+    by its name, resource version or uid.
+    """
+
+    def __init__(
+        self, api: client.ApiClient, seconds_left: Callable[[], float] = lambda: math.inf
+    ) -> None:
         self._api = api
+        self._seconds_left = seconds_left
 
     @classmethod
-    async def connect(cls, kubeconfig: str | None = None) -> Self:
+    async def connect(
+        cls,
+        kubeconfig: str | None = None,
+        *,
+        seconds_left: Callable[[], float] = lambda: math.inf,
+    ) -> Self:
         """Connect as the pod's service account, else as this kubeconfig or KUBECONFIG says."""
         configuration = client.Configuration()
         try:
@@ -45,7 +60,7 @@ class Cluster:
         except config.ConfigException:
             await config.load_kube_config(kubeconfig, client_configuration=configuration)
         configuration.connection_pool_maxsize = 64
-        return cls(client.ApiClient(configuration=configuration))
+        return cls(client.ApiClient(configuration=configuration), seconds_left)
 
     async def close(self) -> None:
         """Close the connections."""
@@ -72,14 +87,21 @@ class Cluster:
         path = _collection(kind, body["metadata"]["namespace"])
         return await self._call("POST", path, body=body, query=query)
 
-    async def delete(self, kind: Kind, namespace: str, name: str, uid: str) -> _Object:
-        """Delete an object if it still is the one with that uid."""
-        options = {
+    async def delete(
+        self, kind: Kind, namespace: str, name: str, uid: str, *, grace: int | None = None
+    ) -> _Object:
+        """Delete an object if it still is the one with that uid.
+
+        A pod gets `grace` seconds to end instead of its own; with 0 its node is not waited for.
+        """
+        options: _Object = {
             "kind": "DeleteOptions",
             "apiVersion": "v1",
             "preconditions": {"uid": uid},
             "propagationPolicy": "Background",
         }
+        if grace is not None:
+            options["gracePeriodSeconds"] = grace
         return await self._call("DELETE", f"{_collection(kind, namespace)}/{name}", body=options)
 
     async def patch_status(
@@ -96,6 +118,20 @@ class Cluster:
         namespace = body["metadata"]["namespace"]
         path = f"/apis/events.k8s.io/v1/namespaces/{namespace}/events"
         await self._call("POST", path, body=body)
+
+    async def get_lease(self, namespace: str, name: str) -> _Object:
+        """Read a lease. Raises NotFoundError."""
+        return await self._call("GET", f"{_leases(namespace)}/{name}")
+
+    async def create_lease(self, body: _Object) -> _Object:
+        """Create a lease. Raises AlreadyExistsError."""
+        return await self._call("POST", _leases(body["metadata"]["namespace"]), body=body)
+
+    async def replace_lease(self, body: _Object) -> _Object:
+        """Write a lease as it was read and changed. Raises ConflictError, NotFoundError."""
+        metadata = body["metadata"]
+        path = f"{_leases(metadata['namespace'])}/{metadata['name']}"
+        return await self._call("PUT", path, body=body)
 
     async def _call(
         self,
@@ -114,8 +150,13 @@ class Cluster:
             body=body,
             auth_settings=["BearerToken"],
         )
+        timeout = _TIMEOUT
+        if method != "GET":
+            timeout = min(timeout, self._seconds_left())
+            if timeout <= 0:
+                raise errors.NotLeadingError(f"{method} {path}: not sent, the lease is over")
         try:
-            response = await self._api.call_api(*serialized, _request_timeout=_TIMEOUT)
+            response = await self._api.call_api(*serialized, _request_timeout=timeout)
             text = await response.read()
         except (TimeoutError, aiohttp.ClientError, OSError) as error:
             said = str(error) or type(error).__name__
@@ -130,6 +171,10 @@ def _collection(kind: Kind, namespace: str | None) -> str:
     base = f"/apis/{keys.API_VERSION}" if kind is Kind.JOB else "/api/v1"
     plural = keys.PLURAL if kind is Kind.JOB else f"{kind.value.lower()}s"
     return f"{base}/namespaces/{namespace}/{plural}" if namespace else f"{base}/{plural}"
+
+
+def _leases(namespace: str) -> str:
+    return f"/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases"
 
 
 def _error(method: str, status: int, text: bytes, headers: Any) -> errors.ApiError:  # noqa: ANN401

@@ -31,5 +31,9 @@ class ForbiddenError(ApiError):
     """Rights, quota or admission refuse it (403): it may be allowed later."""
 
 
+class NotLeadingError(ApiError):
+    """Our lease is over, another may lead already: nothing was sent."""
+
+
 class TransientError(ApiError):
     """The API server is busy, restarting or out of reach: repeat later."""

@@ -13,12 +13,12 @@ from tftraining_operator.controller.store import Kind
 _CHILDREN = {keys.LABEL_JOB: kopf.PRESENT}
 
 
-def registry(settings: Settings) -> kopf.OperatorRegistry:
+def registry(runtime: Runtime) -> kopf.OperatorRegistry:
     """Return the triggers of one operator process."""
-    runtime = Runtime(settings)
     found = kopf.OperatorRegistry()
 
-    @kopf.on.startup(registry=found)
+    # Who cannot start must not lead: kopf would try again after a minute, and hold the lease.
+    @kopf.on.startup(registry=found, errors=kopf.ErrorsMode.PERMANENT)
     async def start(settings: kopf.OperatorSettings, **_: object) -> None:
         _configure(settings)
         await runtime.start()
@@ -33,13 +33,6 @@ def registry(settings: Settings) -> kopf.OperatorRegistry:
     @kopf.on.cleanup(registry=found)
     async def stop(**_: object) -> None:
         await runtime.stop()
-
-    @kopf.on.probe(registry=found, id="queue")
-    async def probe(**_: object) -> str:
-        if (problem := runtime.health()) is not None:
-            # An ordinary exception would be retried inside the probe's request.
-            raise kopf.PermanentError(problem)
-        return "ok"
 
     @kopf.on.event(keys.GROUP, keys.VERSION, keys.PLURAL, registry=found)
     async def job_changed(event: kopf.RawEvent, **_: object) -> None:
@@ -56,17 +49,16 @@ def registry(settings: Settings) -> kopf.OperatorRegistry:
     return found
 
 
-async def operate(settings: Settings) -> None:
-    """Run the operator until it is asked to stop."""
+async def run(settings: Settings, runtime: Runtime) -> None:
+    """Follow the cluster until a signal asks to stop: kopf takes SIGTERM and SIGINT for itself."""
     # kopf's default asks for the user's name, which a container's number need not have.
     identity: Any = socket.gethostname()
     await kopf.operator(
         identity=identity,
-        registry=registry(settings),
+        registry=registry(runtime),
         standalone=True,
         clusterwide=not settings.namespaces,
         namespaces=settings.namespaces,
-        liveness_endpoint=settings.health,
     )
 
 

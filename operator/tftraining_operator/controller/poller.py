@@ -3,6 +3,7 @@
 import asyncio
 import logging
 from collections.abc import Callable, Mapping
+from datetime import datetime
 
 import aiohttp
 
@@ -20,9 +21,12 @@ _AT_ONCE = 64
 class ProgressPoller:
     """Keeps the newest report of each job's chief and evaluator."""
 
-    def __init__(self, changed: Callable[[JobKey], None], interval: float) -> None:
+    def __init__(
+        self, changed: Callable[[JobKey], None], interval: float, clock: Callable[[], datetime]
+    ) -> None:
         self._changed = changed
         self._interval = interval
+        self._clock = clock
         self._targets: dict[JobKey, Mapping[Role, str]] = {}
         self._reports: dict[JobKey, dict[Role, Report]] = {}
 
@@ -80,10 +84,11 @@ class ProgressPoller:
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
             logger.debug("%s: no report from %s: %s", key, url, error)
             return
-        report = parse_report(text)
+        report = parse_report(text, self._clock())
         if report is None or self._targets.get(key, {}).get(role) != url:
             return
         reports = self._reports.setdefault(key, {})
-        if reports.get(role) != report:
-            reports[role] = report
+        before = reports.get(role)
+        reports[role] = report
+        if before is None or not before.says_the_same(report):
             self._changed(key)

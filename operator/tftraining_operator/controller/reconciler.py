@@ -103,7 +103,10 @@ class Reconciler:
     ) -> float | None:
         observed = self._observe(key, job)
         decision = decide(job, observed, now)
-        plan = make_plan(job, observed, decision, now, self._trainer_image)
+        reports = self._progress.reports(key)
+        plan = make_plan(
+            job, observed, decision, reports, now=now, trainer_image=self._trainer_image
+        )
         outcome = await self._applier.apply(job, plan)
         if plan.delete_job:
             return None
@@ -116,7 +119,7 @@ class Reconciler:
         wrote = due is None and await self._write(key, raw, status)
         if wrote:
             made_service = observed.has_service and (prepared or plan.service is not None)
-            deeds = Deeds(outcome.created, made_service, plan.deletes)
+            deeds = Deeds(outcome.created, made_service, plan.replaced)
             await self._record(job.meta, tell(job.status, status, deeds, now))
         if wrote and not outcome.refused:
             # What was stored began deadlines that this pass could not know, and no watch event
@@ -136,7 +139,7 @@ class Reconciler:
         meta = ObjectMeta.model_validate(raw["metadata"])
         status = rejected_status(before, meta.generation, reason, problem, now)
         if await self._write(key, raw, status):
-            nothing = Deeds(created=[], created_service=False, deleted=[])
+            nothing = Deeds(created=[], created_service=False, replaced={})
             await self._record(meta, tell(before, status, nothing, now))
 
     async def _write(self, key: JobKey, raw: _Object, status: Status) -> bool:

@@ -14,7 +14,7 @@ from tftraining_operator.core.story import Event
 logger = logging.getLogger(__name__)
 
 CONTROLLER = f"{keys.GROUP}/operator"
-_NOTE_LIMIT = 1024
+_NOTE_BYTES = 1024
 
 
 class EventApi(Protocol):
@@ -54,7 +54,6 @@ class Recorder:
     def _body(self, job: ObjectMeta, event: Event) -> dict[str, Any]:
         now = self._clock().astimezone(UTC)
         moment = now.strftime("%Y-%m-%dT%H:%M:%S.%fZ")
-        note = event.note if len(event.note) <= _NOTE_LIMIT else event.note[: _NOTE_LIMIT - 1] + "…"
         return {
             "apiVersion": "events.k8s.io/v1",
             "kind": "Event",
@@ -66,7 +65,7 @@ class Recorder:
             "type": event.type,
             "reason": event.reason,
             "action": event.action,
-            "note": note,
+            "note": _bounded(event.note),
             "regarding": {
                 "apiVersion": keys.API_VERSION,
                 "kind": keys.KIND,
@@ -77,3 +76,12 @@ class Recorder:
             "reportingController": CONTROLLER,
             "reportingInstance": self._instance,
         }
+
+
+def _bounded(note: str) -> str:
+    """Cut a note to what the API takes: it counts bytes, though its refusal says characters."""
+    if len(note.encode()) <= _NOTE_BYTES:
+        return note
+    mark = "…"
+    kept = note.encode()[: _NOTE_BYTES - len(mark.encode())]
+    return kept.decode(errors="ignore") + mark

@@ -2,9 +2,10 @@
 
 import asyncio
 import logging
+import math
 import random
 import socket
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
@@ -26,10 +27,16 @@ _FIRST_LISTING_AGAIN = 1.0
 
 
 class Runtime:
-    """The operator between two kopf activities: started once, stopped once."""
+    """The operator between two kopf activities: started once, stopped once.
 
-    def __init__(self, settings: Settings) -> None:
+    It writes nothing once `seconds_left` returns 0 or less.
+    """
+
+    def __init__(
+        self, settings: Settings, seconds_left: Callable[[], float] = lambda: math.inf
+    ) -> None:
         self._settings = settings
+        self._seconds_left = seconds_left
         self._store = Store()
         self._tasks: list[asyncio.Task[None]] = []
         self._cluster: Cluster | None = None
@@ -37,8 +44,8 @@ class Runtime:
 
     async def start(self) -> None:
         """Connect, list what exists, and only then begin to work. Raises ApiError."""
-        cluster = self._cluster = await Cluster.connect()
-        poller = ProgressPoller(self._look, self._settings.progress_seconds)
+        cluster = self._cluster = await Cluster.connect(seconds_left=self._seconds_left)
+        poller = ProgressPoller(self._look, self._settings.progress_seconds, _now)
         reconciler = Reconciler(
             cluster,
             self._store,
@@ -76,6 +83,10 @@ class Runtime:
         if self._queue is not None and self._queue.stuck_for() > STUCK_SECONDS:
             return f"the oldest job waits for {self._queue.stuck_for():.0f} s"
         return None
+
+    def unready(self) -> str | None:
+        """Return what it waits for before its first pass, None when it works."""
+        return None if self._tasks else "jobs, pods and services are not listed yet"
 
     def _look(self, key: JobKey) -> None:
         if self._queue is not None:

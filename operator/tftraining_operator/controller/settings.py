@@ -26,7 +26,18 @@ class Settings:
     log_format: str = "text"
     """text or json. TFTRAINING_LOG_FORMAT."""
     health: str = "http://0.0.0.0:8080/healthz"
-    """Where liveness is served. TFTRAINING_HEALTH."""
+    """Where liveness is served; readiness is at /readyz of the same port. TFTRAINING_HEALTH."""
+    lease_namespace: str = ""
+    """Namespace of the lease whose holder works; empty to work without asking for one.
+    TFTRAINING_LEASE_NAMESPACE."""
+    lease_name: str = "tftraining-operator"
+    """Name of the lease. TFTRAINING_LEASE_NAME."""
+    lease_identity: str = ""
+    """Who this process is to others; empty for the host's name and something random. Given, it must
+    be one that no other living process has: its own lease is taken back without waiting.
+    TFTRAINING_LEASE_IDENTITY."""
+    lease_seconds: int = 15
+    """Seconds that a lease outlives a holder that was killed. TFTRAINING_LEASE_SECONDS."""
     progress_seconds: float = 5.0
     """Seconds between two looks at a chief's progress. TFTRAINING_PROGRESS_SECONDS."""
     resync_seconds: float = 300.0
@@ -48,6 +59,10 @@ class Settings:
             ),
             log_format=_choice(environment, "LOG_FORMAT", default.log_format, ("text", "json")),
             health=environment.get(_PREFIX + "HEALTH") or default.health,
+            lease_namespace=environment.get(_PREFIX + "LEASE_NAMESPACE") or default.lease_namespace,
+            lease_name=environment.get(_PREFIX + "LEASE_NAME") or default.lease_name,
+            lease_identity=environment.get(_PREFIX + "LEASE_IDENTITY") or default.lease_identity,
+            lease_seconds=int(_at_least(1, environment, "LEASE_SECONDS", default.lease_seconds)),
             progress_seconds=_at_least(
                 0.01, environment, "PROGRESS_SECONDS", default.progress_seconds
             ),

@@ -1,0 +1,41 @@
+"""Answers a kubelet's probes, whether this process leads or stands by."""
+
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from urllib.parse import urlsplit
+
+from aiohttp import web
+
+Check = Callable[[], str | None]
+"""Returns what is wrong, None if all is well."""
+
+READY_PATH = "/readyz"
+
+
+@asynccontextmanager
+async def served(url: str, *, alive: Check, ready: Check) -> AsyncIterator[None]:
+    """Serve liveness at `url` and readiness beside it, at /readyz. Raises OSError."""
+    parts = urlsplit(url)
+    app = web.Application()
+    app.add_routes(
+        [web.get(parts.path or "/", _answering(alive)), web.get(READY_PATH, _answering(ready))]
+    )
+    runner = web.AppRunner(app, handle_signals=False, access_log=None, shutdown_timeout=1.0)
+    await runner.setup()
+    try:
+        await web.TCPSite(runner, parts.hostname, parts.port).start()
+        yield
+    finally:
+        await runner.cleanup()
+
+
+def _answering(check: Check) -> Callable[[web.Request], Awaitable[web.Response]]:
+    async def answer(_request: web.Request) -> web.Response:
+        problem = check()
+        status = 200 if problem is None else 503
+        response = web.Response(status=status, text=f"{problem or 'ok'}\n")
+        # kopf waits at its end for every connection that was opened since its start.
+        response.force_close()
+        return response
+
+    return answer

@@ -1,0 +1,247 @@
+"""Which of several operator processes works: the one that holds a coordination.k8s.io Lease.
+
+The protocol is client-go's. Who stands by trusts no clock but its own: it counts from when it saw
+the lease change. Who leads counts from before it asked for a renewal, so its time is over first.
+Why not the client's own election: docs/adr/004.
+"""
+
+import asyncio
+import logging
+import math
+import time
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import Any, Protocol
+
+from tftraining_operator.controller import errors
+
+logger = logging.getLogger(__name__)
+
+_Object = dict[str, Any]
+
+_API_VERSION = "coordination.k8s.io/v1"
+
+# Shares of the lease's duration; client-go's for 15 s are 10 and 2.
+_DEADLINE = 2 / 3
+"""Who could not renew for so long leads no longer; the rest is for calls on their way."""
+_RENEW = 2 / 15
+_LOOK = 1 / 15
+_ATTEMPT = 1 / 3
+
+
+class LeaseLostError(Exception):
+    """The lead is lost; the text says why."""
+
+
+class LeaseApi(Protocol):
+    """The calls of an election; controller.cluster.Cluster is the real one."""
+
+    async def get_lease(self, namespace: str, name: str) -> _Object: ...  # noqa: D102
+    async def create_lease(self, body: _Object) -> _Object: ...  # noqa: D102
+    async def replace_lease(self, body: _Object) -> _Object: ...  # noqa: D102
+
+
+class Leadership(Protocol):
+    """The right to work."""
+
+    async def acquire(self) -> None:
+        """Wait until this process leads."""
+
+    async def keep(self) -> None:
+        """Keep leading. Raises LeaseLostError; returns never."""
+
+    async def release(self) -> None:
+        """Give the lead away, if this process has it."""
+
+    def seconds_left(self) -> float:
+        """Return how long (s) this process may still write; 0 or less if it may not."""
+
+    def problem(self) -> str | None:
+        """Return why this process could not lead if it were its turn, None if it could."""
+
+
+class Alone:
+    """Leads always: for a process that has no rivals."""
+
+    async def acquire(self) -> None:
+        """Lead at once."""
+
+    async def keep(self) -> None:
+        """Lead for ever."""
+        await asyncio.Event().wait()
+
+    async def release(self) -> None:
+        """Nobody waits for it."""
+
+    def seconds_left(self) -> float:
+        """Return infinity."""
+        return math.inf
+
+    def problem(self) -> str | None:
+        """Return None."""
+        return None
+
+
+class Candidate:
+    """Leads while it holds a Lease."""
+
+    def __init__(
+        self,
+        api: LeaseApi,
+        *,
+        namespace: str,
+        name: str,
+        identity: str,
+        seconds: int,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._api = api
+        self._namespace = namespace
+        self._name = name
+        self._identity = identity
+        self._seconds = seconds
+        self._clock = clock
+        self._lease: _Object | None = None
+        self._seen: _Object | None = None
+        self._seen_at = 0.0
+        self._renewed_at = -math.inf
+        self._problem: str | None = "nothing is known of the lease yet"
+
+    async def acquire(self) -> None:
+        """Wait until this process leads."""
+        while True:
+            if await self._try_to_lead():
+                logger.info("%s leads", self._identity)
+                return
+            await asyncio.sleep(self._seconds * _LOOK)
+
+    async def keep(self) -> None:
+        """Renew the lease until it is lost. Raises LeaseLostError."""
+        while True:
+            await asyncio.sleep(min(self._seconds * _RENEW, max(0.0, self.seconds_left())))
+            # A process that was paused must not even ask: its time is over.
+            if (left := self.seconds_left()) <= 0:
+                raise LeaseLostError(f"not renewed for {self._seconds * _DEADLINE:g} s")
+            try:
+                async with asyncio.timeout(min(left, self._seconds * _ATTEMPT)):
+                    await self._renew()
+            except (errors.ApiError, TimeoutError) as error:
+                logger.warning("the lease is not renewed: %s", _said(error))
+
+    async def release(self) -> None:
+        """Give the lease away, so that another need not wait for its end."""
+        if self._lease is None:
+            return
+        self._renewed_at = -math.inf  # from here on nothing is written
+        try:
+            async with asyncio.timeout(self._seconds * _ATTEMPT):
+                lease = await self._look()
+                if lease is not None and _holder(lease) == self._identity:
+                    await self._api.replace_lease(_released(lease))
+        except (errors.ApiError, TimeoutError) as error:
+            logger.warning("the lease is not given away, it runs out: %s", _said(error))
+
+    def seconds_left(self) -> float:
+        """Return how long (s) this process may still write; 0 or less if it may not."""
+        return self._renewed_at + self._seconds * _DEADLINE - self._clock()
+
+    def problem(self) -> str | None:
+        """Return why the lease can be neither read nor taken, None if it can."""
+        return self._problem
+
+    async def _try_to_lead(self) -> bool:
+        try:
+            async with asyncio.timeout(self._seconds * _ATTEMPT):
+                lease = await self._look()
+                free = self._is_free(lease)
+                if free:
+                    await self._claim(lease)
+        except (errors.ConflictError, errors.AlreadyExistsError):
+            return False  # another was faster
+        except (errors.ApiError, TimeoutError) as error:
+            problem = f"the lease cannot be had: {_said(error)}"
+            if problem != self._problem:
+                logger.warning("%s", problem)
+            self._problem = problem
+            return False
+        self._problem = None
+        return free
+
+    async def _look(self) -> _Object | None:
+        lease: _Object | None
+        try:
+            lease = await self._api.get_lease(self._namespace, self._name)
+        except errors.NotFoundError:
+            lease = None
+        # Of the whole object anybody's label would be a change, and look like a leader's life.
+        spec = _spec(lease)
+        if spec != self._seen:
+            if (holder := _holder(lease)) and holder != _holder_of(self._seen):
+                logger.info("%s holds the lease", holder)
+            self._seen, self._seen_at = spec, self._clock()
+        return lease
+
+    def _is_free(self, lease: _Object | None) -> bool:
+        if _holder(lease) in ("", self._identity):
+            return True
+        lasts: float = _spec(lease).get("leaseDurationSeconds") or self._seconds
+        return self._clock() - self._seen_at >= lasts
+
+    async def _renew(self) -> None:
+        try:
+            await self._claim(self._lease)
+        except (errors.ConflictError, errors.NotFoundError, errors.AlreadyExistsError):
+            self._lease = await self._look()
+            if (holder := _holder(self._lease)) not in ("", self._identity):
+                raise LeaseLostError(f"{holder} has taken it") from None
+            await self._claim(self._lease)
+
+    async def _claim(self, lease: _Object | None) -> None:
+        """Write our name into the lease, if it still is the one that was seen."""
+        began = self._clock()
+        if lease is None:
+            metadata = {"namespace": self._namespace, "name": self._name}
+            made = {"apiVersion": _API_VERSION, "kind": "Lease", "metadata": metadata}
+            self._lease = await self._api.create_lease(self._held(made))
+        else:
+            self._lease = await self._api.replace_lease(self._held(lease))
+        self._renewed_at = began
+
+    def _held(self, lease: _Object) -> _Object:
+        now = _micro_time()
+        spec = dict(_spec(lease))
+        if _holder(lease) != self._identity:
+            spec["acquireTime"] = now
+            spec["leaseTransitions"] = spec.get("leaseTransitions", -1) + 1
+        spec |= {
+            "holderIdentity": self._identity,
+            "leaseDurationSeconds": self._seconds,
+            "renewTime": now,
+        }
+        return {**lease, "spec": spec}
+
+
+def _released(lease: _Object) -> _Object:
+    spec = {**_spec(lease), "renewTime": _micro_time()}
+    del spec["holderIdentity"]
+    return {**lease, "spec": spec}
+
+
+def _spec(lease: _Object | None) -> _Object:
+    return (lease or {}).get("spec") or {}
+
+
+def _holder(lease: _Object | None) -> str:
+    return _holder_of(_spec(lease))
+
+
+def _holder_of(spec: _Object | None) -> str:
+    return str((spec or {}).get("holderIdentity") or "")
+
+
+def _micro_time() -> str:
+    return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+
+
+def _said(error: Exception) -> str:
+    return str(error) or "no answer in time"

@@ -1,0 +1,102 @@
+"""One operator process: it answers probes, and while it leads, it works."""
+
+import asyncio
+import logging
+import os
+import secrets
+import signal
+import socket
+from collections.abc import AsyncIterator, Coroutine
+from contextlib import asynccontextmanager
+from typing import Any
+
+from tftraining_operator.controller import handlers
+from tftraining_operator.controller.cluster import Cluster
+from tftraining_operator.controller.health import served
+from tftraining_operator.controller.leader import Alone, Candidate, Leadership
+from tftraining_operator.controller.runtime import Runtime
+from tftraining_operator.controller.settings import Settings
+
+logger = logging.getLogger(__name__)
+
+LOST = 75
+"""Exit code of a process that has lost its lease: try again (EX_TEMPFAIL of sysexits.h)."""
+
+
+async def operate(settings: Settings) -> None:
+    """Stand by, then work until asked to stop; ends the process if the lease is lost."""
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stop.set)
+    async with _leadership(settings) as leadership:
+        runtime = Runtime(settings, leadership.seconds_left)
+
+        def unready() -> str | None:
+            return runtime.unready() if leadership.seconds_left() > 0 else leadership.problem()
+
+        async with served(settings.health, alive=runtime.health, ready=unready):
+            if await _unless(stop, leadership.acquire()):
+                await _lead(settings, leadership, runtime, stop)
+
+
+@asynccontextmanager
+async def _leadership(settings: Settings) -> AsyncIterator[Leadership]:
+    if not settings.lease_namespace:
+        yield Alone()
+        return
+    # A connection of its own: a renewal must not wait behind the calls of passes.
+    api = await Cluster.connect()
+    try:
+        candidate = Candidate(
+            api,
+            namespace=settings.lease_namespace,
+            name=settings.lease_name,
+            identity=settings.lease_identity or f"{socket.gethostname()}_{secrets.token_hex(4)}",
+            seconds=settings.lease_seconds,
+        )
+        try:
+            yield candidate
+        finally:
+            await candidate.release()
+    finally:
+        await api.close()
+
+
+async def _lead(
+    settings: Settings, leadership: Leadership, runtime: Runtime, stop: asyncio.Event
+) -> None:
+    # Made before kopf begins: at its end it waits for every task that was made later.
+    keeping = asyncio.create_task(leadership.keep())
+    stopping = asyncio.create_task(stop.wait())
+    working = asyncio.create_task(handlers.run(settings, runtime))
+    await asyncio.wait({working, keeping, stopping}, return_when=asyncio.FIRST_COMPLETED)
+    if keeping.done():
+        logger.critical("the lead is lost: %s", keeping.exception())
+        # Nothing that this process still does can be right, and to stop kopf may take seconds.
+        os._exit(LOST)
+    try:
+        if stopping.done():  # asked in the moment before kopf took the signals for itself
+            working.cancel()
+            await asyncio.wait({working})
+            await runtime.stop()
+        else:
+            await working
+    finally:
+        for task in (keeping, stopping):
+            task.cancel()
+        await asyncio.wait({keeping, stopping})
+
+
+async def _unless(stop: asyncio.Event, work: Coroutine[Any, Any, None]) -> bool:
+    """Do some work unless asked to stop first; tell whether it was done."""
+    working = asyncio.create_task(work)
+    stopping = asyncio.create_task(stop.wait())
+    await asyncio.wait({working, stopping}, return_when=asyncio.FIRST_COMPLETED)
+    stopping.cancel()
+    if not working.done():
+        working.cancel()
+        await asyncio.wait({working})
+        return False
+    await working
+    return True

@@ -1,0 +1,114 @@
+"""The way from one client to the API server: it notes what is written, and can be blocked."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import re
+import ssl
+import threading
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, NamedTuple
+from urllib.parse import urlsplit
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from tests.apiserver import ApiServer
+
+# A request begins a piece of its connection: clients wait for an answer before they send another.
+_WRITE = re.compile(rb"(POST|PUT|PATCH|DELETE) (\S+) HTTP/1\.1\r\n")
+
+
+class Write(NamedTuple):
+    """A request that would change something."""
+
+    method: str
+    path: str
+
+
+class Wire:
+    """A relay on loopback, without TLS towards its client."""
+
+    def __init__(self, server: ApiServer) -> None:
+        self.writes: list[Write] = []
+        """What the client has sent, in its order."""
+        self.url = ""
+        self._server = urlsplit(server.url)
+        self._trust = ssl.create_default_context(cafile=str(server.ca))
+        self._open = asyncio.Event()
+        self._open.set()
+        self._ended = asyncio.Event()
+        self._loop = asyncio.new_event_loop()
+
+    def block(self) -> None:
+        """Let nothing pass in either direction, and tell nobody."""
+        self._loop.call_soon_threadsafe(self._open.clear)
+
+    def unblock(self) -> None:
+        """Let everything pass again, what was held up included."""
+        self._loop.call_soon_threadsafe(self._open.set)
+
+    def end(self) -> None:
+        """Close the relay."""
+        self._loop.call_soon_threadsafe(self._ended.set)
+
+    def run(self, ready: threading.Event) -> None:
+        """Relay until ended, in this thread."""
+        with asyncio.Runner(loop_factory=lambda: self._loop) as runner:
+            runner.run(self._serve(ready))
+
+    async def _serve(self, ready: threading.Event) -> None:
+        listening = await asyncio.start_server(self._relay, "127.0.0.1", 0)
+        self.url = "http://{}:{}".format(*listening.sockets[0].getsockname())
+        ready.set()
+        await self._ended.wait()
+        listening.close()
+
+    async def _relay(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        there_reader, there = await asyncio.open_connection(
+            self._server.hostname, self._server.port, ssl=self._trust
+        )
+        try:
+            async with asyncio.TaskGroup() as group:
+                group.create_task(self._pump(reader, there, noting=True))
+                group.create_task(self._pump(there_reader, writer))
+        except* OSError:
+            pass  # one side is gone, and with it the connection
+        finally:
+            for side in (there, writer):
+                side.transport.abort()
+                with contextlib.suppress(OSError):
+                    await side.wait_closed()
+
+    async def _pump(
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, *, noting: bool = False
+    ) -> None:
+        while piece := await reader.read(1 << 16):
+            if noting and (found := _WRITE.match(piece)):
+                self.writes.append(Write(found[1].decode(), found[2].decode()))
+            await self._open.wait()
+            writer.write(piece)
+            await writer.drain()
+        raise ConnectionResetError
+
+
+@contextmanager
+def wired(server: ApiServer, kubeconfig: Path) -> Iterator[Wire]:
+    """Lay a wire to the server and write the kubeconfig of its client."""
+    wire = Wire(server)
+    ready = threading.Event()
+    thread = threading.Thread(target=wire.run, args=(ready,))
+    thread.start()
+    try:
+        assert ready.wait(10)
+        config = json.loads(server.kubeconfig.read_text())
+        config["clusters"][0]["cluster"] = {"server": wire.url}
+        kubeconfig.write_text(json.dumps(config))
+        yield wire
+    finally:
+        with contextlib.suppress(RuntimeError):
+            wire.end()
+        thread.join(10)
