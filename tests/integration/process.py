@@ -2,7 +2,6 @@
 
 import os
 import signal
-import socket
 import subprocess
 import sys
 from dataclasses import dataclass, field
@@ -10,6 +9,7 @@ from pathlib import Path
 from urllib.error import URLError
 from urllib.request import urlopen
 
+from e2e.ports import free_port
 from e2e.waiting import eventually
 
 ROOT = Path(__file__).parents[2]
@@ -23,14 +23,21 @@ class Operator:
     log: Path
     settings: dict[str, str] = field(default_factory=dict)
     _process: subprocess.Popen[bytes] | None = None
-    _health: str = ""
+    _probes: str = ""
 
     def start(self) -> None:
-        """Start it and wait until it says that it is well."""
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            port = free.getsockname()[1]
-        self._health = f"http://127.0.0.1:{port}/healthz"
+        """Start it and wait until it says that it is ready."""
+        self.launch()
+        try:
+            eventually(self.ready, f"the operator is ready; its log: {self.log}", 45)
+        except AssertionError:
+            self.stop(signal.SIGKILL)
+            raise
+
+    def launch(self) -> None:
+        """Start it."""
+        port = free_port()
+        self._probes = f"http://127.0.0.1:{port}"
         with self.log.open("ab") as out:
             self._process = subprocess.Popen(
                 [sys.executable, "-m", "tftraining_operator"],
@@ -38,26 +45,21 @@ class Operator:
                     "PATH": os.environ["PATH"],
                     "PYTHONPATH": str(ROOT / "operator"),
                     "KUBECONFIG": str(self.kubeconfig),
-                    "TFTRAINING_HEALTH": self._health,
+                    "TFTRAINING_HEALTH": f"{self._probes}/healthz",
                     "TFTRAINING_PROGRESS_SECONDS": "0.2",
                     **self.settings,
                 },
                 stdout=out,
                 stderr=subprocess.STDOUT,
             )
-        try:
-            eventually(self.healthy, f"the operator is well; its log: {self.log}", 45)
-        except AssertionError:
-            self.stop(signal.SIGKILL)
-            raise
+
+    def ready(self) -> bool:
+        """Tell whether it works or stands by."""
+        return self._says_yes("/readyz")
 
     def healthy(self) -> bool:
-        """Tell whether its health endpoint says yes."""
-        try:
-            with urlopen(self._health, timeout=2) as answer:  # noqa: S310 - our own loopback URL
-                return bool(answer.status == 200)
-        except (URLError, OSError):
-            return False
+        """Tell whether it wants to go on living."""
+        return self._says_yes("/healthz")
 
     def stop(self, number: signal.Signals = signal.SIGTERM) -> None:
         """End it, gently or by SIGKILL."""
@@ -67,6 +69,32 @@ class Operator:
         self._process.wait(timeout=20)
         self._process = None
 
+    def pause(self) -> None:
+        """Stop it in the middle of whatever it does; it does not notice."""
+        self._signal(signal.SIGSTOP)
+
+    def resume(self) -> None:
+        """Let a paused process go on."""
+        self._signal(signal.SIGCONT)
+
+    def wait(self, seconds: float) -> int:
+        """Wait until it has ended by itself; return its exit code."""
+        assert self._process is not None
+        code = self._process.wait(timeout=seconds)
+        self._process = None
+        return code
+
     def logged(self) -> str:
         """Return what it has logged."""
         return self.log.read_text()
+
+    def _signal(self, number: signal.Signals) -> None:
+        assert self._process is not None
+        self._process.send_signal(number)
+
+    def _says_yes(self, path: str) -> bool:
+        try:
+            with urlopen(f"{self._probes}{path}", timeout=2) as answer:  # noqa: S310 - loopback
+                return bool(answer.status == 200)
+        except (URLError, OSError):
+            return False

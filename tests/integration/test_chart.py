@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import os
 import subprocess
@@ -11,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import yaml
 from tftraining_operator.api import crd
+from tftraining_operator.controller.settings import Settings
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -24,6 +26,7 @@ CHART = ROOT / "charts/tftraining-operator"
 RELEASE = "tftraining"
 NAMESPACE = "tftraining-system"
 FULLNAME = "tftraining-operator"
+LEASE_ROLE = f"{FULLNAME}-lease"
 
 Object = dict[str, Any]
 
@@ -57,9 +60,13 @@ def render(run_helm: Helm) -> Callable[..., list[Object]]:
 
 
 def only(objects: list[Object], kind: str, name: str = FULLNAME) -> Object:
-    found = [o for o in objects if o["kind"] == kind and o["metadata"]["name"] == name]
+    found = named(objects, kind, name)
     assert len(found) == 1, f"{len(found)} of {kind} {name}"
     return found[0]
+
+
+def named(objects: list[Object], kind: str, name: str) -> list[Object]:
+    return [o for o in objects if o["kind"] == kind and o["metadata"]["name"] == name]
 
 
 def container(objects: list[Object]) -> Object:
@@ -68,7 +75,8 @@ def container(objects: list[Object]) -> Object:
 
 
 def environment(objects: list[Object]) -> dict[str, str]:
-    return {each["name"]: each["value"] for each in container(objects)["env"]}
+    """Return the settings that the chart itself writes down."""
+    return {each["name"]: each["value"] for each in container(objects)["env"] if "value" in each}
 
 
 RIGHTS = {
@@ -100,7 +108,7 @@ def test_the_operator_has_these_rights_and_no_others(
 ) -> None:
     objects = render()
     assert rights(only(objects, "ClusterRole")) == RIGHTS
-    assert not [o for o in objects if o["kind"] in {"Role", "RoleBinding"}]
+    assert [o["metadata"]["name"] for o in objects if o["kind"] == "Role"] == [LEASE_ROLE]
     binding = only(objects, "ClusterRoleBinding")
     account = {"kind": "ServiceAccount", "name": FULLNAME, "namespace": NAMESPACE}
     assert binding["roleRef"]["name"] == FULLNAME
@@ -112,10 +120,10 @@ def test_with_watched_namespaces_it_has_them_there_alone(
 ) -> None:
     objects = render("watchNamespaces={red,blue}", "rbac.aggregate=false")
     assert not [o for o in objects if o["kind"].startswith("ClusterRole")]
-    roles = [o for o in objects if o["kind"] == "Role"]
+    roles = named(objects, "Role", FULLNAME)
     assert [role["metadata"]["namespace"] for role in roles] == ["red", "blue"]
     assert [rights(role) for role in roles] == [RIGHTS, RIGHTS]
-    bindings = [o for o in objects if o["kind"] == "RoleBinding"]
+    bindings = named(objects, "RoleBinding", FULLNAME)
     assert [b["metadata"]["namespace"] for b in bindings] == ["red", "blue"]
     assert {b["subjects"][0]["namespace"] for b in bindings} == {NAMESPACE}
     assert environment(objects)["TFTRAINING_NAMESPACES"] == "red,blue"
@@ -154,12 +162,62 @@ def test_the_definitions_text_is_not_touched(run_helm: Helm) -> None:
     assert crd.render() in text
 
 
-def test_the_operator_runs_once_and_gives_way_before_it_comes_back(
+def test_two_replicas_on_different_nodes_and_a_new_one_stands_by_before_an_old_one_goes(
     render: Callable[..., list[Object]],
 ) -> None:
     spec = only(render(), "Deployment")["spec"]
-    assert spec["replicas"] == 1
-    assert spec["strategy"] == {"type": "Recreate"}
+    assert spec["replicas"] == 2
+    assert spec["strategy"]["rollingUpdate"] == {"maxSurge": 1, "maxUnavailable": 0}
+    preferred = "preferredDuringSchedulingIgnoredDuringExecution"
+    (apart,) = spec["template"]["spec"]["affinity"]["podAntiAffinity"][preferred]
+    assert apart["podAffinityTerm"]["topologyKey"] == "kubernetes.io/hostname"
+    assert apart["podAffinityTerm"]["labelSelector"] == spec["selector"]
+    assert only(render("replicas=1"), "Deployment")["spec"]["replicas"] == 1
+
+
+def test_an_affinity_of_the_users_own_replaces_ours(render: Callable[..., list[Object]]) -> None:
+    spec = only(render("affinity.nodeAffinity.any=thing"), "Deployment")["spec"]
+    assert spec["template"]["spec"]["affinity"] == {"nodeAffinity": {"any": "thing"}}
+
+
+@pytest.mark.parametrize("values", [(), ("watchNamespaces={red,blue}",)])
+def test_it_may_write_one_lease_in_its_own_namespace(
+    render: Callable[..., list[Object]], values: tuple[str, ...]
+) -> None:
+    objects = render(*values)
+    role = only(objects, "Role", LEASE_ROLE)
+    assert role["metadata"]["namespace"] == NAMESPACE
+    lease = {"apiGroups": ["coordination.k8s.io"], "resources": ["leases"]}
+    assert role["rules"] == [
+        {**lease, "verbs": ["create"]},
+        {**lease, "resourceNames": [FULLNAME], "verbs": ["get", "update"]},
+    ]
+    account = {"kind": "ServiceAccount", "name": FULLNAME, "namespace": NAMESPACE}
+    assert only(objects, "RoleBinding", LEASE_ROLE)["subjects"] == [account]
+    told = environment(objects)
+    assert (told["TFTRAINING_LEASE_NAMESPACE"], told["TFTRAINING_LEASE_NAME"]) == (
+        NAMESPACE,
+        FULLNAME,
+    )
+
+
+def test_every_pod_has_a_name_of_its_own_in_the_lease(render: Callable[..., list[Object]]) -> None:
+    found = container(render())["env"]
+    paths = {e["name"]: e["valueFrom"]["fieldRef"]["fieldPath"] for e in found if "valueFrom" in e}
+    assert paths == {"POD_NAME": "metadata.name", "POD_UID": "metadata.uid"}
+    identity = environment(render())["TFTRAINING_LEASE_IDENTITY"]
+    assert identity == "$(POD_NAME)_$(POD_UID)"
+    # A variable is filled in only where it stands after those that it names.
+    names = [each["name"] for each in found]
+    assert names.index("TFTRAINING_LEASE_IDENTITY") > names.index("POD_UID")
+
+
+def test_every_setting_is_one_that_the_operator_reads(render: Callable[..., list[Object]]) -> None:
+    told = environment(render("leaseSeconds=40"))
+    read = Settings.from_environment(told)
+    assert (read.lease_name, read.lease_seconds) == (FULLNAME, 40)
+    known = {f"TFTRAINING_{field.name.upper()}" for field in dataclasses.fields(Settings)}
+    assert set(told) <= known
 
 
 def test_images_follow_the_version_a_tag_or_a_digest(
@@ -177,13 +235,22 @@ def test_images_follow_the_version_a_tag_or_a_digest(
 def test_probes_ask_the_port_that_is_open(render: Callable[..., list[Object]]) -> None:
     found = container(render())
     assert found["ports"] == [{"name": "health", "containerPort": 8080, "protocol": "TCP"}]
-    for probe in ("startupProbe", "livenessProbe", "readinessProbe"):
-        assert found[probe]["httpGet"] == {"path": "/healthz", "port": "health"}
+    paths = {"startupProbe": "/healthz", "livenessProbe": "/healthz", "readinessProbe": "/readyz"}
+    for probe, path in paths.items():
+        assert found[probe]["httpGet"] == {"path": path, "port": "health"}
 
 
 @pytest.mark.parametrize(
     "value",
-    ["replicas=2", "image.tga=x", "log.level=loud", "watchNamespaces={Red}", "crds.keep=perhaps"],
+    [
+        "replica=2",
+        "replicas=-1",
+        "leaseSeconds=0",
+        "image.tga=x",
+        "log.level=loud",
+        "watchNamespaces={Red}",
+        "crds.keep=perhaps",
+    ],
 )
 def test_a_wrong_value_is_refused(run_helm: Helm, value: str) -> None:
     with pytest.raises(AssertionError, match="don't meet the specifications of the schema"):
@@ -257,6 +324,11 @@ def test_install_upgrade_and_uninstall_leave_nothing_but_the_jobs(
     account = f"system:serviceaccount:{NAMESPACE}:{FULLNAME}"
     assert may(server, account, "create", "pods", "red")
     assert may(server, account, "patch", "tftrainingjobs.tftraining.dev/status", "red")
+    leases = "leases.coordination.k8s.io"
+    assert may(server, account, "create", leases, NAMESPACE)
+    assert may(server, account, "update", leases, NAMESPACE, name=FULLNAME)
+    assert not may(server, account, "update", leases, NAMESPACE, name="kube-scheduler")
+    assert not may(server, account, "create", leases, "red")
     for verb, what in (
         ("get", "secrets"),
         ("create", "pods/exec"),
@@ -281,11 +353,13 @@ def test_install_upgrade_and_uninstall_leave_nothing_but_the_jobs(
     assert left(server).split() == []
 
 
-def may(server: ApiServer, account: str, verb: str, what: str, namespace: str) -> bool:
-    """Ask the server whether an account has a right."""
+def may(
+    server: ApiServer, account: str, verb: str, what: str, namespace: str, *, name: str = ""
+) -> bool:
+    """Ask the server whether an account has a right, to all objects or to one."""
     resource, _, subresource = what.partition("/")
-    name, _, group = resource.partition(".")
-    attributes = {"verb": verb, "group": group, "resource": name}
+    plural, _, group = resource.partition(".")
+    attributes = {"verb": verb, "group": group, "resource": plural, "name": name}
     attributes |= {"subresource": subresource, "namespace": namespace}
     review = {
         "apiVersion": "authorization.k8s.io/v1",

@@ -132,6 +132,10 @@ def test_what_happened_while_the_operator_was_away_is_caught_up_with(
     alone.delete_pod("mnist-worker-0")
     operator.start()
 
+    eventually(lambda: "mnist-worker-0" in alone.pods(), "the worker again")
+    assert alone.status()["attempt"] == 1
+    assert "mnist-chief-0" not in alone.pods(), "nobody knows that this one can wait by itself"
+    alone.run("mnist-worker-0")
     eventually(lambda: attempt_of_chief(alone) == "1", "the second chief")
     alone.wait_for_pods(*ALL)
     assert alone.status()["restarts"] == 1

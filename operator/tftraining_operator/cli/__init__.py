@@ -1,0 +1,1 @@
+"""The command line: `tftj`, and `kubectl tftj`. It needs the core's rules, never the controller."""

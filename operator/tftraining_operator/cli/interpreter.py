@@ -1,0 +1,42 @@
+"""Finds a Python that has what a command needs, without importing it: TensorFlow takes seconds."""
+
+import shutil
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from tftraining_operator.cli.errors import InputError
+
+_SECONDS = 30
+_MISSING = """\
+import importlib.util, sys
+print(*(name for name in sys.argv[1:] if importlib.util.find_spec(name) is None))
+"""
+
+
+def find(given: str | None, modules: Sequence[str], *, fix: str) -> str:
+    """Return the path of a Python that finds all of `modules`: `given`, else the one that runs.
+
+    `fix` tells how to install them. Raises InputError.
+    """
+    python = shutil.which(given) if given else sys.executable
+    if python is None:
+        raise InputError(f"--python: there is no program {given}")
+    # Not resolved: a virtual environment is known by the path of its link.
+    python = str(Path(python).absolute())
+    missing = _missing(python, modules)
+    if missing:
+        raise InputError(f"{python} has no {' and no '.join(missing)}. {fix}")
+    return python
+
+
+def _missing(python: str, modules: Sequence[str]) -> list[str]:
+    command = [python, "-c", _MISSING, *modules]
+    try:
+        done = subprocess.run(  # noqa: S603 - the program that the user named
+            command, capture_output=True, text=True, timeout=_SECONDS, check=True
+        )
+    except (OSError, subprocess.SubprocessError) as error:
+        raise InputError(f"--python: {python} does not run as a Python: {error}") from error
+    return done.stdout.split()

@@ -1,0 +1,85 @@
+"""Addresses on loopback in place of those that a cluster gives to pods."""
+
+import errno
+import random
+import socket
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from tftraining_operator.api.keys import Role
+from tftraining_operator.cli.errors import CommandError
+from tftraining_operator.core.environment import reports_progress
+from tftraining_operator.core.job import Job
+from tftraining_operator.core.naming import address
+from tftraining_operator.core.observed import slots
+
+HOST = "127.0.0.1"
+# Below those that the kernel gives to outgoing connections, which may take a port that a task
+# leaves for a moment while it restarts.
+_PORTS = range(20_000, 32_000)
+_TRIES = 2_000
+
+
+@dataclass(frozen=True, slots=True)
+class Addresses:
+    """Ports of a job's tasks, the same for all its attempts."""
+
+    cluster: dict[str, int]
+    """TensorFlow's port of each pod, by the pod's name."""
+    progress: dict[str, int]
+    """Where chief and evaluator serve /progress, by the pod's name."""
+    names: dict[str, str]
+    """What to write for each address that the operator computes."""
+
+
+def choose_addresses(job: Job) -> Addresses:
+    """Choose a free port for everything that listens. Raises CommandError."""
+    tasks = list(slots(job))
+    reporting = [name for role, _, name in tasks if reports_progress(role)]
+    ports = free_ports(len(tasks) + len(reporting))
+    cluster = {name: port for (_, _, name), port in zip(tasks, ports, strict=False)}
+    return Addresses(
+        cluster=cluster,
+        progress=dict(zip(reporting, ports[len(tasks) :], strict=True)),
+        names={
+            _address(job, role, index): f"{HOST}:{cluster[name]}" for role, index, name in tasks
+        },
+    )
+
+
+def free_ports(count: int) -> Sequence[int]:
+    """Return ports that nobody listens on now. Raises CommandError."""
+    found: set[int] = set()
+    for port in random.sample(_PORTS, _TRIES):
+        if len(found) == count:
+            break
+        if _is_free(port):
+            found.add(port)
+    if len(found) < count:
+        raise CommandError(f"there are no {count} free ports from {_PORTS[0]} to {_PORTS[-1]}")
+    return list(found)
+
+
+def connects(port: int) -> bool:
+    """Tell whether somebody listens on a port."""
+    try:
+        with socket.create_connection((HOST, port), timeout=1.0):
+            return True
+    except OSError:
+        return False
+
+
+def _is_free(port: int) -> bool:
+    # On every address, as TensorFlow's servers listen.
+    with socket.socket() as probe:
+        try:
+            probe.bind(("", port))
+        except OSError as error:
+            if error.errno in (errno.EADDRINUSE, errno.EACCES):
+                return False
+            raise
+    return True
+
+
+def _address(job: Job, role: Role, index: int) -> str:
+    return address(job.name, job.namespace, role, index)

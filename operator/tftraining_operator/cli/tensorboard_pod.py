@@ -1,0 +1,162 @@
+"""The pod that shows a job's TensorBoard logs, from the job and what runs of it. Pure.
+
+It reads the job's checkpoint volume and nothing else: no token, no port in the cluster's network,
+and an end that comes by itself.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+from tftraining_operator.api.keys import CONTAINER, LABEL_ROLE, Role
+from tftraining_operator.api.types import Checkpoint
+from tftraining_operator.cli.errors import InputError
+from tftraining_operator.core.podtemplate import restricted_container, restricted_pod
+
+_Object = dict[str, Any]
+
+PORT = 6006
+DEADLINE_SECONDS = 8 * 3600
+"""Safety: the pod of a command that was cut off ends after this."""
+
+_LOGS = "logs"
+_VOLUME = "checkpoint"
+_DEFAULT_PATH: str = Checkpoint.model_fields["path"].default
+_READY = f"import socket; socket.create_connection(('127.0.0.1', {PORT}), 2)"
+
+
+def image(job: _Object, pods: Sequence[_Object]) -> str | None:
+    """Return the image that the job trains with; None if nothing tells it any more."""
+    for pod in sorted(pods, key=_is_chief, reverse=True):
+        if found := _training_image(pod.get("spec") or {}):
+            return found
+    templates = (job["spec"].get(role) or {} for role in (Role.CHIEF.value, Role.WORKER.value))
+    for holder in (*templates, job["spec"]):
+        template = holder.get("template") or {}
+        if found := _training_image(template.get("spec") or {}):
+            return found
+    return None
+
+
+def pod(name: str, job: _Object, pods: Sequence[_Object], image_name: str) -> _Object:
+    """Return the pod's manifest. Raises InputError if the job's logs are out of reach.
+
+    `job` is the TFTrainingJob, `pods` are what there is of it, as the API server returns them.
+    """
+    chief = next((each for each in pods if _is_chief(each)), None)
+    spec = chief["spec"] if chief is not None else _template_spec(job)
+    directory, volume = _storage(job)
+    container: _Object = {
+        "name": "tensorboard",
+        "image": image_name,
+        # Only from within the pod, as port-forward comes: nobody else in the cluster reads along.
+        "command": ["python3", "-m", "tensorboard.main"],
+        "args": [
+            f"--logdir={directory}/{_LOGS}",
+            "--host=127.0.0.1",
+            f"--port={PORT}",
+            "--load_fast=false",
+        ],
+        "readinessProbe": {
+            "exec": {"command": ["python3", "-c", _READY]},
+            "periodSeconds": 2,
+            "timeoutSeconds": 5,
+        },
+        "resources": {
+            "requests": {"cpu": "50m", "memory": "300Mi"},
+            "limits": {"memory": "1536Mi"},
+        },
+        "securityContext": restricted_container(),
+        "volumeMounts": [{"name": "tmp", "mountPath": "/tmp"}],  # noqa: S108 - in the container
+    }
+    volumes: list[_Object] = [{"name": "tmp", "emptyDir": {}}]
+    if volume is not None:
+        volumes.append({"name": _VOLUME, **volume})
+        container["volumeMounts"].append(
+            {"name": _VOLUME, "mountPath": directory, "readOnly": True}
+        )
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {
+            "name": name,
+            "namespace": job["metadata"]["namespace"],
+            # None of the operator's labels: it would take the pod for one of the job's.
+            "labels": {
+                "app.kubernetes.io/name": "tensorboard",
+                "app.kubernetes.io/instance": job["metadata"]["name"],
+                "app.kubernetes.io/managed-by": "tftj",
+            },
+        },
+        "spec": {
+            "restartPolicy": "Never",
+            "activeDeadlineSeconds": DEADLINE_SECONDS,
+            "terminationGracePeriodSeconds": 2,
+            "automountServiceAccountToken": False,
+            "enableServiceLinks": False,
+            "securityContext": restricted_pod() | (spec.get("securityContext") or {}),
+            "containers": [container],
+            "volumes": volumes,
+            **_where(spec, chief, needs_volume=volume is not None),
+        },
+    }
+
+
+def _storage(job: _Object) -> tuple[str, _Object | None]:
+    """Return the checkpoint directory as the pod sees it, and the volume that holds it."""
+    name, checkpoint = job["metadata"]["name"], job["spec"].get("checkpoint") or {}
+    if checkpoint.get("uri"):
+        return str(checkpoint["uri"]).rstrip("/"), None
+    if claim := checkpoint.get("persistentVolumeClaim"):
+        # The claim is not claimed read-only: a ReadWriteOnce volume could not be mounted so while
+        # the chief has it mounted for writing.
+        source = {"persistentVolumeClaim": {"claimName": claim["claimName"]}}
+        return str(checkpoint.get("path") or _DEFAULT_PATH), source
+    if "emptyDir" in checkpoint:
+        raise InputError(
+            f"the logs of {name} are in its chief's emptyDir, which no other pod can mount: set"
+            " spec.checkpoint.persistentVolumeClaim or spec.checkpoint.uri"
+        )
+    raise InputError(
+        f"{name} keeps no logs: set spec.checkpoint.persistentVolumeClaim or spec.checkpoint.uri"
+    )
+
+
+def _where(spec: _Object, chief: _Object | None, *, needs_volume: bool) -> _Object:
+    """Return what lets the pod run where the chief does, by the chief's own right."""
+    copied = ("imagePullSecrets", "tolerations", "serviceAccountName", "nodeSelector")
+    found = {field: spec[field] for field in copied if spec.get(field)}
+    node = spec.get("nodeName") if chief is not None and _runs(chief) else None
+    if node and needs_volume:
+        # A ReadWriteOnce volume is mounted on one node at a time. By affinity, so that the
+        # scheduler still says why if the node has no room.
+        by_name = {"key": "metadata.name", "operator": "In", "values": [node]}
+        found["affinity"] = {
+            "nodeAffinity": {
+                "requiredDuringSchedulingIgnoredDuringExecution": {
+                    "nodeSelectorTerms": [{"matchFields": [by_name]}]
+                }
+            }
+        }
+    return found
+
+
+def _template_spec(job: _Object) -> _Object:
+    shared = (job["spec"].get("template") or {}).get("spec") or {}
+    own = ((job["spec"].get("chief") or {}).get("template") or {}).get("spec") or {}
+    return {**shared, **own}
+
+
+def _training_image(spec: _Object) -> str | None:
+    for container in spec.get("containers") or []:
+        if container.get("name") == CONTAINER and container.get("image"):
+            return str(container["image"])
+    return None
+
+
+def _is_chief(found: _Object) -> bool:
+    labels = found["metadata"].get("labels") or {}
+    return bool(labels.get(LABEL_ROLE) == Role.CHIEF.value)
+
+
+def _runs(found: _Object) -> bool:
+    return (found.get("status") or {}).get("phase") in ("Pending", "Running")

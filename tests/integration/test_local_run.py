@@ -1,0 +1,287 @@
+"""`tftj run --local` with real processes: small shell scripts in the trainer's place."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.unit.builders import JobBuilder, a_job
+from tests.unit.cli.plans import a_file
+
+ROOT = Path(__file__).parents[2]
+PATIENCE = 30.0
+SERVE = "sleep 600"
+"""What a worker or ps does: nothing, for ever."""
+
+
+@dataclass
+class Run:
+    """One `tftj run --local` in a folder of its own."""
+
+    folder: Path
+    popen: subprocess.Popen[str]
+
+    @property
+    def out(self) -> str:
+        return (self.folder / "out").read_text()
+
+    def says(self, text: str) -> None:
+        self.until(lambda: text in self.out, f"tftj says {text!r}")
+
+    def log(self, pod: str) -> str:
+        path = self.folder / f"mnist-logs/{pod}.log"
+        return path.read_text() if path.exists() else ""
+
+    def logs(self, pod: str, text: str) -> None:
+        self.until(lambda: text in self.log(pod), f"{pod} says {text!r}")
+
+    def until(self, wanted: Callable[[], bool], what: str) -> None:
+        end = time.monotonic() + PATIENCE
+        while not wanted():
+            assert time.monotonic() < end, f"not in time: {what}\n{self.out}"
+            time.sleep(0.05)
+
+    def ends(self) -> int:
+        try:
+            return self.popen.wait(PATIENCE)
+        except subprocess.TimeoutExpired:
+            raise AssertionError(f"tftj does not end\n{self.out}") from None
+
+    def left(self) -> list[str]:
+        """Processes of this run that are alive; each carries its folder in its environment."""
+        return sorted(
+            f"{pid} {(process / 'cmdline').read_bytes()!r}"
+            for process in Path("/proc").iterdir()
+            if (pid := process.name).isdigit() and _is_of(process, self.folder)
+        )
+
+    def leaves_nothing(self) -> None:
+        self.until(lambda: not self.left(), "no process is left")
+
+
+def _is_of(process: Path, folder: Path) -> bool:
+    mark = f"RUN_FOLDER={folder}".encode()
+    try:
+        return mark in (process / "environ").read_bytes().split(b"\0")
+    except OSError:
+        return False
+
+
+@contextmanager
+def running(folder: Path, job: JobBuilder, *options: str, **more: Any) -> Iterator[Run]:
+    folder.mkdir(exist_ok=True)
+    (folder / "job.yaml").write_text(a_file(job, *more.get("others", ())))
+    with (folder / "out").open("w") as out:
+        popen = subprocess.Popen(
+            [
+                *(sys.executable, "-m", "tftraining_operator.cli"),
+                *("run", "--local", "job.yaml", *options),
+            ],
+            cwd=folder,
+            env={
+                "PATH": os.environ["PATH"],
+                "PYTHONPATH": str(ROOT / "operator"),
+                "RUN_FOLDER": str(folder),
+                "COLUMNS": "200",
+            },
+            stdin=subprocess.DEVNULL,
+            stdout=out,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+    run = Run(folder, popen)
+    try:
+        yield run
+        run.leaves_nothing()
+    finally:
+        popen.kill()
+        popen.wait()
+
+
+def shell(script: str, **spec: Any) -> JobBuilder:
+    """A job with one worker and one ps that serve, and a chief that runs a script."""
+    # They listen on no port, so their own probe says that they are ready.
+    probe = {"exec": {"command": ["true"]}}
+    job = a_job().with_container(command=["sh", "-c", SERVE], args=None, readinessProbe=probe)
+    container = {"name": "tensorflow", "command": ["sh", "-c", script]}
+    return job.with_role("chief", template={"spec": {"containers": [container]}}).with_spec(**spec)
+
+
+def claim() -> dict[str, Any]:
+    return {"persistentVolumeClaim": {"claimName": "mnist"}}
+
+
+def test_a_chief_that_succeeds_ends_all_others(tmp_path: Path) -> None:
+    with running(tmp_path, shell("sleep 1")) as run:
+        assert run.ends() == 0
+        assert "Succeeded" in run.out
+        assert run.left() == []
+
+
+def test_an_attempt_that_fails_is_followed_by_another(tmp_path: Path) -> None:
+    script = 'echo attempt $TFTRAINING_ATTEMPT; [ "$TFTRAINING_ATTEMPT" = 1 ] || exit 75'
+    with running(tmp_path, shell(script)) as run:
+        assert run.ends() == 0
+    assert run.log("mnist-chief-0").split("\n") == ["attempt 0", "attempt 1", ""]
+    assert "mnist-chief-0 exited with 75: attempt 0; restart 1 of 3" in run.out
+
+
+def test_attempts_are_counted_against_the_limit(tmp_path: Path) -> None:
+    with running(tmp_path, shell("echo no luck >&2; exit 1").with_policy(backoffLimit=1)) as run:
+        assert run.ends() == 1
+    assert "Failed (BackoffLimitExceeded): mnist-chief-0 exited with 1: no luck" in run.out
+    assert "the whole log of mnist-chief-0: ./mnist-logs/mnist-chief-0.log" in run.out
+    assert run.log("mnist-chief-0") == "no luck\nno luck\n"
+
+
+@pytest.mark.parametrize(
+    ("script", "told"),
+    [
+        pytest.param("exit 64", "exited with 64", id="bad configuration"),
+        pytest.param("exec /no/such/program", "exited with 127", id="no such program"),
+    ],
+)
+def test_what_no_restart_can_help_ends_the_job(script: str, told: str, tmp_path: Path) -> None:
+    with running(tmp_path, shell(script)) as run:
+        assert run.ends() == 1
+    assert "Failed (PermanentFailure)" in run.out
+    assert told in run.out
+
+
+def test_a_command_that_is_not_there_is_named(tmp_path: Path) -> None:
+    job = a_job().with_container(command=["/no/such/program"], args=None)
+    with running(tmp_path, job) as run:
+        assert run.ends() == 1
+    assert "/no/such/program cannot be started: No such file or directory" in run.out
+
+
+def test_a_worker_that_is_killed_is_started_again_while_the_chief_goes_on(tmp_path: Path) -> None:
+    job = shell("while [ ! -e done ]; do sleep 0.1; done; echo once")
+    job.with_role(
+        "worker",
+        template={
+            "spec": {
+                "containers": [
+                    {"name": "tensorflow", "command": ["sh", "-c", f"echo pid $$$$; exec {SERVE}"]}
+                ]
+            }
+        },
+    )
+    with running(tmp_path, job) as run:
+        run.logs("mnist-worker-0", "pid")
+        os.kill(int(run.log("mnist-worker-0").split()[1]), signal.SIGKILL)
+        run.until(lambda: run.log("mnist-worker-0").count("pid") == 2, "the worker is back")
+        (tmp_path / "done").touch()
+        assert run.ends() == 0
+    assert "mnist-worker-0: ExitCode (exit code 137): ended by signal 9 (Killed)" in run.out
+    assert run.log("mnist-chief-0") == "once\n"
+
+
+def test_the_evaluator_gets_its_grace_then_the_job_ends(tmp_path: Path) -> None:
+    job = shell("exit 0", checkpoint=claim()).with_role("evaluator", replicas=1)
+    with running(tmp_path, job.with_policy(evaluatorGraceSeconds=2)) as run:
+        assert run.ends() == 0
+    assert "the evaluator did not finish within 2 s after the chief" in run.out
+
+
+@pytest.mark.parametrize(
+    ("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)], ids=["Ctrl-C", "SIGTERM"]
+)
+def test_asked_to_end_the_chief_saves_first(
+    number: signal.Signals, code: int, tmp_path: Path
+) -> None:
+    saves = "trap 'echo saving; sleep 1; echo saved; exit 143' TERM"
+    with running(tmp_path, shell(f"{saves}; echo up; while :; do sleep 0.1; done")) as run:
+        run.logs("mnist-chief-0", "up")
+        run.popen.send_signal(number)
+        run.logs("mnist-chief-0", "saving")
+        assert len([each for each in run.left() if "sleep 600" in each]) > 0, "servers stay for it"
+        assert run.ends() == code
+        assert run.left() == []
+    assert run.log("mnist-chief-0").endswith("saved\n")
+    assert "Ended before the training was complete" in run.out
+
+
+def test_asked_twice_all_end_at_once(tmp_path: Path) -> None:
+    with running(tmp_path, shell("trap '' TERM; echo up; while :; do sleep 0.1; done")) as run:
+        run.logs("mnist-chief-0", "up")
+        run.popen.send_signal(signal.SIGINT)
+        run.says("ending")
+        assert run.popen.poll() is None
+        run.popen.send_signal(signal.SIGINT)
+        assert run.ends() == 130
+        assert run.left() == []
+
+
+def test_a_killed_tftj_takes_its_tasks_along(tmp_path: Path) -> None:
+    with running(tmp_path, shell(f"echo up; exec {SERVE}")) as run:
+        run.logs("mnist-chief-0", "up")
+        assert run.left()
+        run.popen.kill()
+        run.popen.wait()
+        run.leaves_nothing()
+
+
+def test_what_a_task_leaves_behind_ends_with_it(tmp_path: Path) -> None:
+    with running(tmp_path, shell(f"{SERVE} & echo child; exit 0")) as run:
+        assert run.ends() == 0
+        assert run.left() == []
+
+
+def test_files_variables_and_folders_reach_the_task(tmp_path: Path) -> None:
+    script = "cat /code/greeting; echo $NAME $TFTRAINING_CHECKPOINT_DIR $(RUN); ls /data"
+    job = shell("exit 1", checkpoint=claim())
+    template = job.raw["spec"]["chief"]["template"]["spec"]
+    template["containers"][0] |= {
+        "command": ["sh", "-c", script],
+        "env": [
+            {"name": "RUN", "value": "7"},
+            {"name": "NAME", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}},
+        ],
+        "volumeMounts": [
+            {"name": "code", "mountPath": "/code"},
+            {"name": "data", "mountPath": "/data"},
+        ],
+    }
+    template["volumes"] = [
+        {"name": "code", "configMap": {"name": "code"}},
+        {"name": "data", "persistentVolumeClaim": {"claimName": "data"}},
+    ]
+    code = {"kind": "ConfigMap", "metadata": {"name": "code"}, "data": {"greeting": "hello\n"}}
+    data = tmp_path / "images"
+    data.mkdir()
+    (data / "one.png").touch()
+    with running(tmp_path, job, "--volume=data=images", others=[code]) as run:
+        assert run.ends() == 0
+    checkpoints = tmp_path / "mnist-checkpoints"
+    assert run.log("mnist-chief-0") == f"hello\nmnist-chief-0 {checkpoints} 7\none.png\n"
+    assert checkpoints.is_dir()
+
+
+def test_a_name_of_the_cluster_is_an_address_here(tmp_path: Path) -> None:
+    script = "echo $TF_CONFIG | grep -c 127.0.0.1 && echo $TF_CONFIG | grep -c svc; exit 0"
+    with running(tmp_path, shell(script)) as run:
+        assert run.ends() == 0
+    assert run.log("mnist-chief-0") == "1\n0\n"
+
+
+def test_the_output_of_all_is_shown_by_role_if_asked(tmp_path: Path) -> None:
+    with running(tmp_path, shell("echo hello; sleep 1"), "--logs") as run:
+        assert run.ends() == 0
+    assert "chief-0      hello" in run.out
+
+
+def test_two_runs_at_once_do_not_meet(tmp_path: Path) -> None:
+    with (
+        running(tmp_path / "a", shell("sleep 1")) as one,
+        running(tmp_path / "b", shell("sleep 1")) as other,
+    ):
+        assert (one.ends(), other.ends()) == (0, 0)

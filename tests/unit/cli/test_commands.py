@@ -1,0 +1,205 @@
+"""From the pods of a job to the processes in their place."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+from tftraining_operator.api.keys import Role
+from tftraining_operator.cli import manifest
+from tftraining_operator.cli.errors import InputError
+from tftraining_operator.cli.local.commands import (
+    TRAINER_IMAGE,
+    is_probed,
+    left_aside,
+    runs_trainer,
+    surroundings,
+)
+from tftraining_operator.core import desired
+
+from tests.unit.builders import a_job
+from tests.unit.cli.plans import CHECKPOINTS, PYTHON, a_manifest, plan
+from tests.unit.cli.test_manifest import CONFIG_MAP
+
+EXAMPLES = Path(__file__).parents[3] / "examples"
+JOB = a_job().with_workers(2).with_evaluator()
+
+
+def test_every_pod_runs_the_trainer_with_its_arguments() -> None:
+    found = plan(a_manifest(JOB))
+    assert list(found) == [
+        "mnist-ps-0",
+        "mnist-worker-0",
+        "mnist-worker-1",
+        "mnist-chief-0",
+        "mnist-evaluator-0",
+    ]
+    assert {each.argv for each in found.values()} == {(PYTHON, "-m", "tftrainer", "--task=mnist")}
+
+
+def test_tf_config_names_ports_of_this_computer() -> None:
+    found = plan(a_manifest(JOB))
+    cluster = json.loads(found["mnist-chief-0"].variables["TF_CONFIG"])["cluster"]
+    assert cluster == {
+        "chief": ["127.0.0.1:20003"],
+        "worker": ["127.0.0.1:20001", "127.0.0.1:20002"],
+        "ps": ["127.0.0.1:20000"],
+    }
+    own = json.loads(found["mnist-worker-1"].variables["TF_CONFIG"])
+    assert own["cluster"] == {"worker": {"1": "127.0.0.1:20002"}}
+
+
+def test_eleven_workers_have_addresses_of_their_own() -> None:
+    found = plan(a_manifest(a_job().with_workers(11)))
+    cluster = json.loads(found["mnist-chief-0"].variables["TF_CONFIG"])["cluster"]
+    assert len(set(cluster["worker"])) == 11
+
+
+def test_the_variables_are_the_operators_but_for_places() -> None:
+    found = plan(a_manifest(JOB))["mnist-chief-0"].variables
+    pod = desired.pod(a_manifest(JOB).job, Role.CHIEF, 0, 0, TRAINER_IMAGE)
+    told = {v["name"]: v["value"] for v in pod["spec"]["containers"][0]["env"]}
+    places = {"TF_CONFIG", "TFTRAINING_CHECKPOINT_DIR"}
+    assert {k: v for k, v in found.items() if k not in places} == {
+        k: v for k, v in told.items() if k not in places
+    }
+    assert found["TFTRAINING_CHECKPOINT_DIR"] == str(CHECKPOINTS)
+
+
+def test_paths_below_a_mount_are_rewritten_and_no_others() -> None:
+    job = a_job().with_container(
+        args=["--task=/code/task.py", "--option=a=/codes/x", "/a/code", "see /code, or /code/b"],
+        env=[{"name": "PYTHONPATH", "value": "/code:/other"}],
+        workingDir="/code",
+        volumeMounts=[{"name": "code", "mountPath": "/code/"}],
+    )
+    job.raw["spec"]["template"]["spec"]["volumes"] = [
+        {"name": "code", "configMap": {"name": "code"}}
+    ]
+    found = plan(a_manifest(job, CONFIG_MAP))["mnist-chief-0"]
+    folder = "/scratch/mnist-chief-0/code"
+    assert found.argv[3:] == (
+        f"--task={folder}/task.py",
+        "--option=a=/codes/x",
+        "/a/code",
+        f"see {folder}, or {folder}/b",
+    )
+    assert found.variables["PYTHONPATH"] == f"{folder}:/other"
+    assert found.folder == Path(folder)
+
+
+def test_a_folder_that_was_put_in_is_not_taken_for_another_mount() -> None:
+    job = a_job().with_container(
+        args=["/data/x"],
+        volumeMounts=[
+            {"name": "data", "mountPath": "/data"},
+            {"name": "more", "mountPath": "/mnt/data"},
+        ],
+    )
+    job.raw["spec"]["template"]["spec"]["volumes"] = [
+        {"name": "data", "hostPath": {"path": "/mnt/data"}},
+        {"name": "more", "hostPath": {"path": "/more"}},
+    ]
+    assert plan(a_manifest(job))["mnist-chief-0"].argv[3] == "/mnt/data/x"
+
+
+def test_references_in_arguments_are_expanded_as_kubernetes_does() -> None:
+    job = (
+        a_job()
+        .with_evaluator()
+        .with_container(
+            args=[
+                "$(TFTRAINING_JOB)-$(RUN)",
+                "$$(RUN)",
+                "$(ABSENT)",
+                "$(TFTRAINING_CHECKPOINT_DIR)/x",
+            ],
+            env=[{"name": "RUN", "value": "7"}],
+        )
+    )
+    found = plan(a_manifest(job))["mnist-chief-0"]
+    assert found.argv[3:] == ("mnist-7", "$(RUN)", "$(ABSENT)", f"{CHECKPOINTS}/x")
+
+
+def test_a_command_replaces_the_trainer() -> None:
+    found = plan(a_manifest(a_job().with_container(command=["python", "/x.py"], args=["--fast"])))
+    assert found["mnist-chief-0"].argv == ("python", "/x.py", "--fast")
+
+
+def test_variables_of_the_user_win() -> None:
+    job = a_job().with_container(env=[{"name": "RUN", "value": "7"}], args=["$(RUN)"])
+    found = plan(a_manifest(job), given={"RUN": "8"})["mnist-chief-0"]
+    assert (found.variables["RUN"], found.argv[3]) == ("8", "8")
+
+
+@pytest.mark.parametrize(
+    ("fields", "told"),
+    [
+        pytest.param(
+            {"args": ["--epochs", 3]},
+            'args[1] of container tensorflow: must be a string: write "3" in quotes',
+            id="a number for an argument",
+        ),
+        pytest.param({"command": "train"}, "command of container", id="a command that is no list"),
+    ],
+)
+def test_a_command_of_another_form_is_refused(fields: dict[str, object], told: str) -> None:
+    with pytest.raises(InputError) as refused:
+        plan(a_manifest(a_job().with_container(**fields)))
+    assert told in str(refused.value)
+
+
+@pytest.mark.parametrize("path", sorted(EXAMPLES.glob("*.yaml")), ids=lambda path: path.stem)
+def test_every_example_becomes_processes(path: Path) -> None:
+    found = manifest.parse(path.read_text(), path.name, uid="uid-1")
+    made = plan(found)
+    assert len(made) == sum(found.job.desired(role) for role in Role)
+    assert not [name for name, each in made.items() if ".svc:" in each.variables["TF_CONFIG"]]
+
+
+def test_only_a_container_without_a_command_needs_the_trainer() -> None:
+    own, other = a_job().build(), a_job().with_container(command=["train"]).build()
+    assert runs_trainer(desired.pod(own, Role.CHIEF, 0, 0, TRAINER_IMAGE))
+    assert not runs_trainer(desired.pod(other, Role.CHIEF, 0, 0, TRAINER_IMAGE))
+
+
+def test_the_port_makes_a_server_ready_unless_the_user_has_a_probe_of_his_own() -> None:
+    own = a_job().with_container(readinessProbe={"exec": {"command": ["true"]}})
+    assert is_probed(desired.pod(a_job().build(), Role.PS, 0, 0, TRAINER_IMAGE))
+    assert not is_probed(desired.pod(own.build(), Role.PS, 0, 0, TRAINER_IMAGE))
+    assert not is_probed(desired.pod(JOB.build(), Role.EVALUATOR, 0, 0, TRAINER_IMAGE))
+
+
+def test_what_has_no_meaning_here_is_said_once() -> None:
+    job = a_job().with_container(image="me/train:1", resources={"limits": {"memory": "1Gi"}})
+    job.raw["spec"]["template"]["spec"]["initContainers"] = [{"name": "fetch", "image": "curl"}]
+    job.raw["spec"]["template"]["spec"]["containers"].append({"name": "proxy", "image": "envoy"})
+    pods = [desired.pod(job.build(), role, 0, 0, TRAINER_IMAGE) for role in (Role.CHIEF, Role.PS)]
+    assert left_aside(pods) == [
+        "image me/train:1 (the Python of this computer runs instead)",
+        "containers beside `tensorflow`: fetch, proxy",
+        "resources",
+    ]
+    assert left_aside([desired.pod(a_job().build(), Role.CHIEF, 0, 0, TRAINER_IMAGE)]) == []
+
+
+def test_a_task_inherits_this_computer_but_no_other_job() -> None:
+    around = surroundings(
+        {
+            "HOME": "/home/me",
+            "PATH": "/bin",
+            "TF_CONFIG": "{}",
+            "TFTRAINING_ATTEMPT": "3",
+            "CUDA_VISIBLE_DEVICES": "0",
+        },
+        PYTHON,
+    )
+    assert around == {
+        "HOME": "/home/me",
+        "PATH": f"/venv/bin{os.pathsep}/bin",
+        "CUDA_VISIBLE_DEVICES": "0",
+        "PYTHONUNBUFFERED": "1",
+        "TF_CPP_MIN_LOG_LEVEL": "1",
+    }

@@ -1,0 +1,26 @@
+"""Logs are followed by whole lines."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tftraining_operator.cli.local.logs import Logs
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def test_only_what_is_new_and_whole_is_shown(tmp_path: Path) -> None:
+    path, logs = tmp_path / "chief.log", Logs()
+    path.write_text("of an earlier run\n")
+    logs.follow("chief-0", path)
+    logs.follow("absent", tmp_path / "absent.log")
+    assert list(logs.new_lines()) == []
+    with path.open("ab") as file:
+        file.write(b"one\r\ntw")
+        file.flush()
+        assert list(logs.new_lines()) == [("chief-0", "one")]
+        file.write(b"o \xff\n")
+        file.flush()
+        assert list(logs.new_lines()) == [("chief-0", "two \ufffd")]
+    assert list(logs.new_lines()) == []

@@ -1,0 +1,149 @@
+"""What a file may hold, and what is said of one that is wrong."""
+
+from __future__ import annotations
+
+import io
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from tftraining_operator.api import rules
+from tftraining_operator.cli import manifest
+from tftraining_operator.cli.errors import ExitCode, InputError
+
+from tests.unit.builders import a_job
+from tests.unit.cli.plans import a_file
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+JOB = a_file(a_job())
+CONFIG_MAP = {
+    "apiVersion": "v1",
+    "kind": "ConfigMap",
+    "metadata": {"name": "code"},
+    "data": {"task.py": "import os\n"},
+    "binaryData": {"seed": "AQI="},
+}
+SECRET = {
+    "apiVersion": "v1",
+    "kind": "Secret",
+    "metadata": {"name": "keys"},
+    "data": {"token": "aGk="},
+    "stringData": {"user": "me"},
+}
+
+
+def test_a_job_gets_a_uid_and_the_default_namespace() -> None:
+    job = manifest.parse(JOB, "job.yaml", uid="local-1").job
+    assert (job.name, job.namespace, job.uid) == ("mnist", "default", "local-1")
+
+
+def test_config_maps_and_secrets_of_the_file_come_along_decoded() -> None:
+    found = manifest.parse(a_file(a_job(), CONFIG_MAP, SECRET), "job.yaml", uid="")
+    assert found.config_maps == {"code": {"task.py": b"import os\n", "seed": b"\x01\x02"}}
+    assert found.secrets == {"keys": {"token": b"hi", "user": b"me"}}
+
+
+def test_a_date_stays_the_text_that_it_is_in_json() -> None:
+    text = JOB.replace("--task=mnist", "2026-01-02")
+    args = manifest.parse(text, "job.yaml", uid="").job.spec.template
+    assert args is not None
+    assert args.as_dict()["spec"]["containers"][0]["args"] == ["2026-01-02"]
+
+
+def test_the_items_of_a_list_count_as_documents() -> None:
+    listed = "kind: List\nitems:\n- " + JOB.replace("\n", "\n  ")
+    assert manifest.parse(listed, "job.yaml", uid="").job.name == "mnist"
+
+
+def test_standard_input_is_read_for_a_dash(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.stdin", io.StringIO(JOB))
+    assert manifest.read("-") == JOB
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        pytest.param("a: [", "job.yaml:1: this is no YAML", id="what is no YAML, with its line"),
+        pytest.param("- a", "job.yaml: each document must be an object", id="a list"),
+        pytest.param("", "job.yaml: holds no TFTrainingJob (found: nothing)", id="nothing"),
+        pytest.param(
+            "kind: ConfigMap\n", "holds no TFTrainingJob (found: ConfigMap)", id="another kind"
+        ),
+        pytest.param(
+            f"{JOB}---\n{JOB}", "holds 2 jobs (mnist, mnist); leave one of them", id="two jobs"
+        ),
+        pytest.param(
+            JOB.replace("v1alpha1", "v1"),
+            "apiVersion: must be tftraining.dev/v1alpha1, not tftraining.dev/v1",
+            id="another version",
+        ),
+        pytest.param(
+            JOB.replace("name: mnist", "generateName: mnist-"),
+            "metadata.name: is required",
+            id="no name",
+        ),
+        pytest.param(
+            JOB.replace("replicas: 1", "replicas: two"),
+            'spec.ps.replicas: must be an integer, not "two"',
+            id="a value of another type",
+        ),
+        pytest.param(
+            JOB.replace("replicas: 1", "replica: 1"),
+            "spec.worker.replica: unknown field; did you mean replicas?",
+            id="a field that is not there",
+        ),
+        pytest.param(
+            f"{JOB}worker: {{}}\n",
+            "worker: unknown field; did you mean it to be in spec?",
+            id="a field beside spec",
+        ),
+    ],
+)
+def test_what_is_wrong_is_told_with_its_place(text: str, told: str) -> None:
+    with pytest.raises(InputError) as refused:
+        manifest.parse(text, "job.yaml", uid="")
+    assert told in str(refused.value)
+    assert refused.value.code is ExitCode.BAD_INPUT
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        pytest.param({"ps": {"replicas": 0}}, id="no ps"),
+        pytest.param({"chief": {"replicas": 2}}, id="two chiefs"),
+        pytest.param({"evaluator": {}, "checkpoint": None}, id="an evaluator without checkpoints"),
+    ],
+)
+def test_the_rules_of_the_crd_are_told_in_its_words(spec: dict[str, Any]) -> None:
+    job = a_job().with_spec(**spec)
+    with pytest.raises(InputError) as refused:
+        manifest.parse(a_file(job), "job.yaml", uid="")
+    (told,) = str(refused.value).splitlines()
+    assert told.partition(": ")[2] in {f"{rule.field}: {rule.message}" for rule in rules.RULES}
+
+
+def test_all_that_is_wrong_is_told_at_once() -> None:
+    job = a_job().with_spec(ps={"replicas": 0}, chief={"replicas": 2})
+    with pytest.raises(InputError) as refused:
+        manifest.parse(a_file(job), "job.yaml", uid="")
+    assert len(str(refused.value).splitlines()) == 2
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "told"),
+    [
+        pytest.param("data", {"token": "?"}, "Secret keys: data.token must be base64", id="coded"),
+        pytest.param(
+            "stringData", {"user": 1}, "stringData.user must be a string", id="a number for text"
+        ),
+    ],
+)
+def test_a_secret_that_cannot_be_decoded_is_refused(field: str, value: Any, told: str) -> None:
+    with pytest.raises(InputError, match=told):
+        manifest.parse(a_file(a_job(), SECRET | {field: value}), "job.yaml", uid="")
+
+
+def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"absent\.yaml cannot be read: No such file"):
+        manifest.read(str(tmp_path / "absent.yaml"))

@@ -1,0 +1,135 @@
+"""The pod that shows a job's logs: what it may, where it runs, what it reads."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pytest
+from tftraining_operator.api import keys
+from tftraining_operator.api.keys import Role
+from tftraining_operator.cli import tensorboard_pod
+from tftraining_operator.cli.errors import InputError
+
+from tests.unit.builders import IMAGE, Raw, a_job, a_pod
+from tests.unit.strictness import unknown_fields
+
+JOB = a_job().with_evaluator()
+CHIEF = a_pod(JOB.build(), Role.CHIEF).running().raw
+EVALUATOR = a_pod(JOB.build(), Role.EVALUATOR).running().raw
+
+
+def made(job: Raw | None = None, *pods: Raw) -> Raw:
+    return tensorboard_pod.pod("mnist-tensorboard-a1", job or JOB.raw, pods, IMAGE)
+
+
+def job_with(**checkpoint: Any) -> Raw:
+    return a_job().with_spec(checkpoint=checkpoint).raw
+
+
+def test_a_strict_api_server_knows_every_field() -> None:
+    assert unknown_fields("Pod", made(None, CHIEF)) == []
+
+
+def test_it_mounts_the_jobs_claim_read_only_and_reads_the_logs() -> None:
+    spec = made(job_with(persistentVolumeClaim={"claimName": "data"}, path="/keep"))["spec"]
+    (container,) = spec["containers"]
+    assert {"name": "checkpoint", "persistentVolumeClaim": {"claimName": "data"}} in spec["volumes"]
+    mount = {"name": "checkpoint", "mountPath": "/keep", "readOnly": True}
+    assert mount in container["volumeMounts"]
+    assert "--logdir=/keep/logs" in container["args"]
+
+
+def test_a_uri_is_passed_on_without_a_volume() -> None:
+    spec = made(job_with(uri="gs://bucket/mnist/"), CHIEF)["spec"]
+    assert "--logdir=gs://bucket/mnist/logs" in spec["containers"][0]["args"]
+    assert [volume["name"] for volume in spec["volumes"]] == ["tmp"]
+    assert "affinity" not in spec
+
+
+def test_it_meets_the_restricted_standard_and_has_no_token() -> None:
+    spec = made()["spec"]
+    (container,) = spec["containers"]
+    assert spec["automountServiceAccountToken"] is False
+    assert spec["securityContext"]["runAsNonRoot"] is True
+    assert spec["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
+    assert container["securityContext"] == {
+        "allowPrivilegeEscalation": False,
+        "readOnlyRootFilesystem": True,
+        "capabilities": {"drop": ["ALL"]},
+    }
+
+
+def test_it_ends_by_itself_and_is_reached_from_within_only() -> None:
+    spec = made()["spec"]
+    assert (spec["restartPolicy"], spec["activeDeadlineSeconds"]) == ("Never", 8 * 3600)
+    (container,) = spec["containers"]
+    assert "--host=127.0.0.1" in container["args"]
+    assert "ports" not in container
+    assert "exec" in container["readinessProbe"]
+
+
+def test_the_operator_does_not_take_it_for_one_of_the_jobs() -> None:
+    metadata = made()["metadata"]
+    assert not [label for label in metadata["labels"] if label.startswith(keys.GROUP)]
+    assert "ownerReferences" not in metadata
+    assert not re.fullmatch(r"mnist-(chief|worker|ps|evaluator)-\d+", metadata["name"])
+
+
+def test_it_goes_to_the_node_of_a_chief_that_runs() -> None:
+    affinity = made(None, EVALUATOR, CHIEF)["spec"]["affinity"]["nodeAffinity"]
+    (term,) = affinity["requiredDuringSchedulingIgnoredDuringExecution"]["nodeSelectorTerms"]
+    by_name = {"key": "metadata.name", "operator": "In", "values": ["node-1"]}
+    assert term == {"matchFields": [by_name]}
+
+
+def test_it_goes_anywhere_when_the_chief_is_done() -> None:
+    done = a_pod(JOB.build(), Role.CHIEF).exited(0).raw
+    assert "affinity" not in made(None, done)["spec"]
+    assert "affinity" not in made(None, EVALUATOR)["spec"]
+
+
+def test_it_has_the_chiefs_right_to_image_node_and_files() -> None:
+    given = {
+        "imagePullSecrets": [{"name": "registry"}],
+        "tolerations": [{"key": "gpu", "operator": "Exists"}],
+        "nodeSelector": {"zone": "a"},
+        "serviceAccountName": "trainer",
+        "securityContext": {"runAsUser": 1000, "fsGroup": 1000},
+    }
+    job = a_job().with_evaluator()
+    job.raw["spec"]["template"]["spec"] |= given
+    for spec in (made(job.raw)["spec"], made(None, a_pod(job.build(), Role.CHIEF).raw)["spec"]):
+        assert {field: spec[field] for field in given if field != "securityContext"} == {
+            field: value for field, value in given.items() if field != "securityContext"
+        }
+        assert (spec["securityContext"]["runAsUser"], spec["securityContext"]["fsGroup"]) == (
+            1000,
+            1000,
+        )
+        assert spec["securityContext"]["runAsNonRoot"] is True
+
+
+@pytest.mark.parametrize(
+    ("job", "told"),
+    [
+        pytest.param(a_job().raw, "mnist keeps no logs: set spec.checkpoint", id="no checkpoints"),
+        pytest.param(
+            job_with(emptyDir={}), "are in its chief's emptyDir, which no other pod", id="emptyDir"
+        ),
+    ],
+)
+def test_logs_that_no_pod_can_reach_are_told(job: Raw, told: str) -> None:
+    with pytest.raises(InputError) as refused:
+        made(job)
+    assert told in str(refused.value)
+
+
+def test_the_image_is_that_of_the_chief_then_of_others_then_of_the_template() -> None:
+    other = a_pod(JOB.build(), Role.EVALUATOR).raw
+    other["spec"]["containers"][0]["image"] = "other"
+    assert tensorboard_pod.image(JOB.raw, [other, CHIEF]) == IMAGE
+    assert tensorboard_pod.image(JOB.raw, [other]) == "other"
+    assert tensorboard_pod.image(JOB.raw, []) is None
+    named = a_job().with_container(image="me/train:1").raw
+    assert tensorboard_pod.image(named, []) == "me/train:1"

@@ -1,0 +1,111 @@
+"""Which folder each volume of a pod is."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tftraining_operator.api.keys import Role
+from tftraining_operator.cli.errors import InputError
+from tftraining_operator.cli.local.commands import TRAINER_IMAGE
+from tftraining_operator.cli.local.volumes import Mount, Volume, lay_out, mounts, volumes
+from tftraining_operator.core import desired
+
+from tests.unit.builders import a_job
+from tests.unit.cli.plans import a_manifest
+from tests.unit.cli.test_manifest import CONFIG_MAP, SECRET
+
+MANIFEST = a_manifest(a_job(), CONFIG_MAP, SECRET)
+
+
+def found(source: dict[str, Any], **folders: Path) -> Volume:
+    pod = {"spec": {"volumes": [{"name": "v", **source}]}}
+    return volumes(pod, Path("/pod"), MANIFEST, checkpoints=None, given=folders)["v"]
+
+
+def test_the_checkpoint_volume_is_the_runs_folder_and_tmp_stays_tmp() -> None:
+    job = a_job().with_evaluator().build()
+    pod = desired.pod(job, Role.CHIEF, 0, 0, TRAINER_IMAGE)
+    known = volumes(pod, Path("/pod"), MANIFEST, checkpoints=Path("/keep"), given={})
+    container = pod["spec"]["containers"][0]
+    assert mounts(container, known) == [Mount("/checkpoints", Path("/keep"))]
+    assert len(container["volumeMounts"]) == 2
+
+
+@pytest.mark.parametrize(
+    ("source", "volume"),
+    [
+        pytest.param({"emptyDir": {}}, Volume(Path("/pod/v")), id="an empty folder of the pod's"),
+        pytest.param(
+            {"hostPath": {"path": "/data"}},
+            Volume(Path("/data"), is_ours=False),
+            id="a folder of this computer",
+        ),
+        pytest.param(
+            {"secret": {"secretName": "keys", "items": [{"key": "token", "path": "a/b"}]}},
+            Volume(Path("/pod/v"), {"a/b": b"hi"}),
+            id="some keys of a Secret",
+        ),
+        pytest.param(
+            {"configMap": {"name": "code"}},
+            Volume(Path("/pod/v"), {"task.py": b"import os\n", "seed": b"\x01\x02"}),
+            id="a whole ConfigMap",
+        ),
+        pytest.param(
+            {"configMap": {"name": "absent", "optional": True}},
+            Volume(Path("/pod/v")),
+            id="a ConfigMap that need not be there",
+        ),
+    ],
+)
+def test_a_volume_becomes_a_folder(source: dict[str, Any], volume: Volume) -> None:
+    assert found(source) == volume
+
+
+@pytest.mark.parametrize(
+    ("source", "told"),
+    [
+        pytest.param(
+            {"persistentVolumeClaim": {"claimName": "data"}},
+            "volume v: only a cluster has it (persistentVolumeClaim): give its folder with"
+            " --volume v=FOLDER",
+            id="a claim",
+        ),
+        pytest.param(
+            {"configMap": {"name": "absent"}},
+            "volume v: ConfigMap absent is not in the file",
+            id="a ConfigMap from elsewhere",
+        ),
+        pytest.param(
+            {"configMap": {"name": "code", "items": [{"key": "x", "path": "x"}]}},
+            "volume v: has no key x; it has seed, task.py",
+            id="a key that is not there",
+        ),
+    ],
+)
+def test_what_only_a_cluster_has_is_refused(source: dict[str, Any], told: str) -> None:
+    with pytest.raises(InputError) as refused:
+        found(source)
+    assert told in str(refused.value)
+
+
+def test_the_user_may_give_a_folder_for_any_volume() -> None:
+    claim = {"persistentVolumeClaim": {"claimName": "data"}}
+    assert found(claim, v=Path("/here")) == Volume(Path("/here"), is_ours=False)
+
+
+def test_a_part_of_a_volume_may_be_mounted() -> None:
+    container = {"volumeMounts": [{"name": "v", "mountPath": "/a/task.py", "subPath": "task.py"}]}
+    known = {"v": Volume(Path("/pod/v"))}
+    assert mounts(container, known) == [Mount("/a/task.py", Path("/pod/v/task.py"))]
+
+
+def test_files_are_written_before_the_pod_starts(tmp_path: Path) -> None:
+    lay_out(Volume(tmp_path / "v", {"a/b": b"hi"}))
+    assert (tmp_path / "v/a/b").read_bytes() == b"hi"
+
+
+def test_a_folder_of_the_users_is_left_as_it_is(tmp_path: Path) -> None:
+    lay_out(Volume(tmp_path / "absent", is_ours=False))
+    assert not (tmp_path / "absent").exists()
