@@ -1,8 +1,21 @@
-"""Whatever happens in whatever order, the job comes to rest and its counters are right."""
+"""Whatever happens in whatever order, the job comes to rest and its counters are right.
+
+Here nobody waits for anybody: pods fail while the operator is dead, the job is made again while its
+old pods still end, watches are late, writes go wrong, and a rival operator works on an old view.
+There is no undisturbed life to compare with (test_disturbed.py has that), so this asks what must
+hold of every life:
+
+- every status that is ever stored: never Succeeded and Failed, an end is for ever, never more
+  restarts than backoffLimit, never fewer attempts than restarts, bounded in size;
+- no pod is counted that belongs to an earlier job of the name;
+- when the disturbances end: exactly the pods that are asked for, none of an earlier job, and
+  neither the operator nor a new one finds anything to do.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import json
 from typing import TYPE_CHECKING, Any
 
 import hypothesis.strategies as st
@@ -14,11 +27,12 @@ from tftraining_operator.controller import errors
 from tftraining_operator.controller.store import Kind
 from tftraining_operator.core.conditions import is_finished, is_true
 from tftraining_operator.core.job import parse_job
-from tftraining_operator.core.observed import slots
-from tftraining_operator.core.progress import Report
+from tftraining_operator.core.observed import owned_by, slots
+from tftraining_operator.core.progress import Report, UnreachablePeer
 
+from tests.stateful.stories import STATUS_BYTES
 from tests.unit.builders import PodBuilder, a_job
-from tests.unit.fakes import FakeCluster, KilledError, Operator
+from tests.unit.fakes import FakeCluster, Fault, KilledError, Operator
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -26,9 +40,13 @@ if TYPE_CHECKING:
     from tftraining_operator.api.status import Status
     from tftraining_operator.controller.store import JobKey
 
+    from tests.unit.builders import JobBuilder
+    from tests.unit.fakes import Lag
+
 pytestmark = pytest.mark.timeout(400)  # for a failure: it is made small before it is told
 
 WHICH = st.integers(0, 9)
+LAG = st.fixed_dictionaries({kind: st.integers(0, 3) for kind in Kind})
 REACTION = st.sampled_from(["none", "operator", "operator", "all", "all", "all"])
 """Who has time to work before the next thing happens."""
 ERRORS = st.sampled_from(
@@ -49,7 +67,9 @@ class Life(RuleBasedStateMachine):
 
     cluster: FakeCluster
     operator: Operator
+    rival: Operator
     key: JobKey
+    job: JobBuilder
 
     def __init__(self) -> None:
         super().__init__()
@@ -59,6 +79,7 @@ class Life(RuleBasedStateMachine):
 
     @initialize(
         mirrored=st.booleans(),
+        enough=st.sampled_from([None, 1]),
         evaluator=st.booleans(),
         backoff=st.sampled_from([3, 1, 0, 9]),
         stall=st.sampled_from([None, 90]),
@@ -69,6 +90,7 @@ class Life(RuleBasedStateMachine):
         self,
         *,
         mirrored: bool,
+        enough: int | None,
         evaluator: bool,
         backoff: int,
         stall: int | None,
@@ -76,6 +98,8 @@ class Life(RuleBasedStateMachine):
         reaction: str,
     ) -> None:
         job = a_job().mirrored(workers=2) if mirrored else a_job().with_workers(2)
+        if enough is not None and not mirrored:
+            job.with_role("worker", minReplicas=enough)
         if evaluator:
             job.with_evaluator()
         self.backoff_limit = backoff
@@ -85,9 +109,11 @@ class Life(RuleBasedStateMachine):
             startupDeadlineSeconds=3600,
             cleanPodPolicy=clean,
         )
+        self.job = job
         self.cluster = FakeCluster()
         self.key = self.cluster.submit(job.raw)
         self.operator = Operator(self.cluster, self.runner)
+        self.rival = Operator(self.cluster, self.runner, instance="rival")
         self._react(reaction)
 
     # What the operator does.
@@ -96,10 +122,15 @@ class Life(RuleBasedStateMachine):
     def operator_works(self) -> None:
         self._work(self.operator.settle)
 
-    @rule(events=st.integers(0, 3))
-    def operator_works_on_what_a_slow_watch_told(self, events: int) -> None:
-        self.operator.see(events)
+    @rule(lag=LAG)
+    def operator_works_on_what_slow_watches_told(self, lag: Lag) -> None:
+        self.operator.see(lag)
         self._work(lambda: self.operator.settle(watching=False))
+
+    @rule(lag=LAG)
+    def a_rival_works_on_what_slow_watches_told(self, lag: Lag) -> None:
+        self.rival.see(lag)
+        self._work(lambda: self.rival.settle(watching=False), rival=True)
 
     @rule(seconds=st.sampled_from([1, 7, 30, 120]))
     def time_passes(self, seconds: int) -> None:
@@ -109,9 +140,9 @@ class Life(RuleBasedStateMachine):
     def operator_restarts(self) -> None:
         self.operator = Operator(self.cluster, self.runner)
 
-    @rule(writes=st.integers(1, 4))
-    def operator_dies_soon(self, writes: int) -> None:
-        self.cluster.die_at = self.cluster.writes + writes
+    @rule(writes=st.integers(1, 4), fault=st.sampled_from([*Fault, Fault.KILLED]))
+    def a_write_goes_wrong_soon(self, writes: int, fault: Fault) -> None:
+        self.cluster.faults[self.cluster.writes + writes] = fault
 
     @rule(error=ERRORS)
     def a_call_will_fail(self, error: tuple[str, errors.ApiError]) -> None:
@@ -156,7 +187,13 @@ class Life(RuleBasedStateMachine):
             self.cluster.act(name, lambda pod: pod.waiting("ErrImagePull"))
 
     @rule(reaction=REACTION, which=WHICH)
-    def a_node_is_lost(self, which: int, reaction: str) -> None:
+    def a_node_falls_silent(self, which: int, reaction: str) -> None:
+        if pods := sorted(self.cluster.pods()):
+            self.cluster.lose_node(pods[which % len(pods)])
+        self._react(reaction)
+
+    @rule(reaction=REACTION, which=WHICH)
+    def a_pod_is_gone(self, which: int, reaction: str) -> None:
         if pods := sorted(self.cluster.pods()):
             self.cluster.collect(pods[which % len(pods)])
         self._react(reaction)
@@ -164,6 +201,15 @@ class Life(RuleBasedStateMachine):
     @rule(reaction=REACTION, step=st.integers(0, 1000))
     def the_chief_makes_progress(self, step: int, reaction: str) -> None:
         self.operator.progress.told[Role.CHIEF] = Report(step=step, total_steps=1000)
+        self.operator.look(self.key)
+        self._react(reaction)
+
+    @rule(reaction=REACTION, task=st.sampled_from(["ps-0", "worker-0", "worker-1"]))
+    def the_chief_does_not_reach_a_server(self, task: str, reaction: str) -> None:
+        hung = UnreachablePeer(task=task, seconds=12)
+        self.operator.progress.told[Role.CHIEF] = Report(
+            step=1, total_steps=1000, unreachable=[hung], received=self.cluster.clock()
+        )
         self.operator.look(self.key)
         self._react(reaction)
 
@@ -188,6 +234,14 @@ class Life(RuleBasedStateMachine):
         self.cluster.edit(self.key, lambda spec: spec["worker"].update(replicas=count))
         self._react(reaction)
 
+    @rule(reaction=REACTION)
+    def a_user_makes_the_job_again(self, reaction: str) -> None:
+        self.every_status_is_sane()
+        self.cluster.remove_job(self.key)
+        self.cluster.submit(self.job.raw)
+        self.end = None
+        self._react(reaction)
+
     def _react(self, reaction: str) -> None:
         if reaction != "none":
             self._work(self.operator.settle)
@@ -207,6 +261,7 @@ class Life(RuleBasedStateMachine):
             assert is_finished(status) == (succeeded or failed)
             assert 0 <= status.restarts <= self.backoff_limit
             assert status.restarts <= status.attempt
+            assert len(json.dumps(status.as_dict()).encode()) < STATUS_BYTES
             if self.end is not None:
                 assert status.conditions == self.end.conditions, "an end is for ever"
                 assert status.completion_time == self.end.completion_time
@@ -224,12 +279,14 @@ class Life(RuleBasedStateMachine):
 
     def _comes_to_rest(self) -> None:
         self.cluster.failing.clear()
-        self.cluster.die_at = 0
+        self.cluster.faults.clear()
+        self._remove_nodes_that_hold_names()
         # Longer in all than any backoff or timeout of these jobs.
         for step in range(8):
             self.operator.progress.told[Role.CHIEF] = Report(step=2000 + step)
             self.operator.look(self.key)
             self._react("all")
+            self._work(self.rival.settle, rival=True)
             self._work(lambda: self.operator.wait(60))
         self._react("all")
         assert not self.cluster.run_pods()
@@ -241,7 +298,13 @@ class Life(RuleBasedStateMachine):
         assert sum(self.cluster.calls.values()) == before, "nor does a new operator find work"
 
         job = parse_job(self.cluster.job(self.key))
-        pods = self.cluster.pods()
+        # What a silent node held when the job ended or was suspended is in nobody's way.
+        pods = {
+            name: raw
+            for name, raw in self.cluster.pods().items()
+            if raw["metadata"]["uid"] not in self.cluster.silent
+        }
+        assert all(owned_by(raw, job.uid) for raw in pods.values())
         wanted = {name for _, _, name in slots(job)}
         if is_finished(job.status):
             policy = job.spec.run_policy.clean_pod_policy.value
@@ -254,19 +317,33 @@ class Life(RuleBasedStateMachine):
             assert job.status.state == "Running"
             assert set(pods) == wanted
             assert job.status.message == "the chief is connected to every server and trains"
+            assert job.status.left_out_workers == []
+            assert job.status.away_workers == []
 
-    def _work(self, work: Callable[[], Any]) -> None:
+    def _remove_nodes_that_hold_names(self) -> None:
+        """Let an administrator do what no operator may: give up an earlier job's pods."""
+        uid = self.cluster.job(self.key)["metadata"]["uid"]
+        for name, raw in self.cluster.pods().items():
+            if raw["metadata"]["uid"] in self.cluster.silent and not owned_by(raw, uid):
+                self.cluster.collect(name)
+
+    def _work(self, work: Callable[[], Any], *, rival: bool = False) -> None:
         try:
             work()
         except KilledError:
+            if rival:
+                self.rival = Operator(self.cluster, self.runner, instance="rival")
+                return
             self.operator = Operator(self.cluster, self.runner)
             self.operator.settle()
         job = parse_job(self.cluster.job(self.key))
         done = is_finished(job.status) or job.status.chief_completion_time is not None
-        if done or self.operator.behind or self.cluster.failing:
+        if done or rival or self.operator.behind or self.cluster.failing or self.cluster.faults:
             return
         live = {
-            n for n, r in self.cluster.pods().items() if "deletionTimestamp" not in r["metadata"]
+            name
+            for name, raw in self.cluster.pods().items()
+            if "deletionTimestamp" not in raw["metadata"] and owned_by(raw, job.uid)
         }
         assert live <= {name for _, _, name in slots(job)}, "no more pods than asked"
 

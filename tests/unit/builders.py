@@ -118,11 +118,11 @@ class PodBuilder:
         self.raw = raw
         self.status: Raw = raw.setdefault("status", {"phase": "Pending"})
 
-    def running(self, *, ready: bool = True) -> Self:
+    def running(self, *, ready: bool = True, seconds: float = 0) -> Self:
         self.raw["spec"]["nodeName"] = "node-1"
         self.status.update(phase="Running", podIP="198.18.0.9")
         self.status["containerStatuses"] = [self._container(state={"running": {}})]
-        return self.condition("Ready", value=ready)
+        return self.condition("Ready", value=ready, lastTransitionTime=stamp(seconds))
 
     def exited(self, code: int, message: str = "", *, reason: str = "", seconds: float = 0) -> Self:
         word = reason or ("Error" if code else "Completed")
@@ -142,6 +142,20 @@ class PodBuilder:
         ]
         return self
 
+    def held_back(self, *, ran: float) -> Self:
+        """Killed after having run for `ran` seconds, and made to wait by the kubelet."""
+        ended = {"exitCode": 137, "startedAt": stamp(), "finishedAt": stamp(ran)}
+        self.raw["spec"]["nodeName"] = "node-1"
+        self.waiting("CrashLoopBackOff", lastState={"terminated": ended}, restartCount=2)
+        self.status.update(phase="Running")
+        return self.condition("Ready", value=False)
+
+    def with_sidecar(self, state: str = "running") -> Self:
+        """A second container beside the one that trains, which keeps the pod's phase."""
+        self.status["containerStatuses"].append({"name": "sidecar", "state": {state: {}}})
+        self.status["phase"] = "Running"
+        return self
+
     def waiting(self, reason: str, message: str = "", **fields: Any) -> Self:
         state = {"waiting": {"reason": reason, "message": message}}
         self.status["containerStatuses"] = [self._container(state=state, **fields)]
@@ -154,8 +168,13 @@ class PodBuilder:
         self.status.update(phase="Failed", reason="Evicted", message=message)
         return self.condition("Ready", value=False)
 
-    def disrupted(self) -> Self:
-        return self.condition("DisruptionTarget", value=True)
+    def disrupted(self, seconds: float = 0) -> Self:
+        return self.condition(
+            "DisruptionTarget",
+            value=True,
+            reason="EvictionByEvictionAPI",
+            lastTransitionTime=stamp(seconds),
+        )
 
     def deleting(self) -> Self:
         self.raw["metadata"]["deletionTimestamp"] = stamp(30)

@@ -1,16 +1,24 @@
 """An API server, a kubelet and an operator process, in memory, for whole passes.
 
 `FakeCluster` keeps what the real one keeps: names, uids, resource versions, generations, owners.
+tests/protocol asks it and a real kube-apiserver the same questions; what is not asked there must
+not be relied on here. It is stricter in one thing: a status field that the CRD lacks is refused,
+where the real one drops it.
+
 `Operator` is what a process is made of; it forgets all when it dies. It runs the passes that the
 real queue would run and no others, so that a wake-up that is lost shows as a job that hangs.
 """
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from enum import StrEnum
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
 from pydantic import ValidationError
@@ -23,21 +31,38 @@ from tftraining_operator.controller.store import JobKey, Kind, Store
 from tftraining_operator.core.times import rfc3339
 
 from tests.unit.builders import IMAGE, NOW, PodBuilder, Raw
+from tests.unit.strictness import unknown_fields
 
 if TYPE_CHECKING:
-    import asyncio
-    from collections.abc import Callable, Mapping
+    from collections.abc import Awaitable, Callable, Iterable, Sequence
 
     from tftraining_operator.api.keys import Role
     from tftraining_operator.core.progress import Report
 
 Key = tuple[Kind, str, str]
 
+Lag = Mapping[Kind, int]
+"""How many watch events of each kind are read, as each kind has a watch of its own."""
+
 WRITES = ("create", "delete", "patch_status", "create_event")
+EVENT_NOTE_BYTES = 1024
+_GRACE_SECONDS = 30
 
 
 class KilledError(Exception):
     """The operator's process has ended in the middle of a call."""
+
+
+class Fault(StrEnum):
+    """What can happen to a write."""
+
+    FAILED = "fails"
+    """The server is busy and has done nothing."""
+    CONFLICT = "conflicts"
+    """Somebody else was faster; only a status can meet that."""
+    LOST = "is carried out, but its answer is lost"
+    KILLED = "is carried out, and the process ends"
+    """For a process that forgets all, that is to end before the next write as well."""
 
 
 @dataclass
@@ -64,13 +89,17 @@ class FakeCluster:
     """What the next calls of a verb fail with."""
     refuse: Callable[[Kind, Raw], errors.ApiError | None] = lambda _kind, _body: None
     """Quota, admission and validation: why an object may not be created."""
-    die_at: int = 0
-    """The write, counted from 1, after which the process ends; 0 for never.
-
-    The server has carried it out; the answer never comes. For a process that forgets all, that is
-    to end before the next write as well."""
+    faults: dict[int, Fault] = field(default_factory=dict)
+    """What happens to writes, counted from 1."""
+    pause: Callable[[], Awaitable[None]] | None = None
+    """Awaited on the way to the server and back: others may work in between."""
+    silent: set[str] = field(default_factory=set)
+    """uids of pods whose node is lost: nothing is heard of them any more, not even their end."""
+    closing: set[str] = field(default_factory=set)
+    """Namespaces that are being deleted."""
     dead: bool = False
     writes: int = 0
+    """How many writes were asked for, those that failed included."""
     made: Counter[str] = field(default_factory=Counter)
     """How often a pod of each name was created."""
     statuses: list[Status] = field(default_factory=list)
@@ -83,15 +112,18 @@ class FakeCluster:
     # What the operator calls.
 
     async def get(self, kind: Kind, namespace: str, name: str) -> Raw:
-        self._enter("get")
-        return copied(self._find(kind, namespace, name))
+        return await self._call("get", lambda: copied(self._find(kind, namespace, name)))
 
     async def create(self, kind: Kind, body: Raw, *, dry_run: bool = False) -> Raw:
         verb = "dry_run" if dry_run else "create"
-        return self._write(verb, lambda: self._create(kind, copied(body), dry_run=dry_run))
+        return await self._call(verb, lambda: self._create(kind, copied(body), dry_run=dry_run))
 
-    async def delete(self, kind: Kind, namespace: str, name: str, uid: str) -> Raw:
-        return self._write("delete", lambda: self._delete(kind, namespace, name, uid))
+    async def delete(
+        self, kind: Kind, namespace: str, name: str, uid: str, *, grace: int | None = None
+    ) -> Raw:
+        return await self._call(
+            "delete", lambda: self._delete(kind, namespace, name, uid, grace=grace)
+        )
 
     async def patch_status(
         self, namespace: str, name: str, resource_version: str, patch: Raw
@@ -111,14 +143,21 @@ class FakeCluster:
                 self._changed("MODIFIED", Kind.JOB, raw)
             return copied(raw)
 
-        return self._write("patch_status", apply)
+        return await self._call("patch_status", apply)
 
     async def create_event(self, body: Raw) -> None:
         def apply() -> Raw:
-            self.events.append(body)
+            self._admit(body)
+            if len(body["note"].encode()) > EVENT_NOTE_BYTES:
+                raise errors.InvalidObjectError(
+                    "note: can have at most 1024 characters", status=422
+                )
+            if any(body["metadata"] == event["metadata"] for event in self.events):
+                raise errors.AlreadyExistsError("the event already exists", status=409)
+            self.events.append(copied(body))
             return body
 
-        self._write("create_event", apply)
+        await self._call("create_event", apply)
 
     # What users, the kubelet and the garbage collector do.
 
@@ -159,10 +198,45 @@ class FakeCluster:
         """Let a pod go: its grace is over, or its node is lost."""
         self._drop(Kind.POD, self._find(Kind.POD, "default", name))
 
+    def label(self, name: str, labels: Mapping[str, str | None]) -> None:
+        """Let a user set a pod's labels, or take them away."""
+        raw = self._find(Kind.POD, "default", name)
+        before = copied(raw)
+        raw["metadata"]["labels"] = merged(raw["metadata"].get("labels"), labels)
+        if _is_ours(Kind.POD, before) and not _is_ours(Kind.POD, raw):
+            self._number(raw)
+            # To a watch with a selector, what no longer matches is gone.
+            self.watch.append(("DELETED", Kind.POD, copied(raw)))
+            return
+        returned = _is_ours(Kind.POD, raw) and not _is_ours(Kind.POD, before)
+        self._changed("ADDED" if returned else "MODIFIED", Kind.POD, raw)
+
+    def collect_garbage(self) -> bool:
+        """Let the garbage collector delete what has lost its owner. Tell whether anything went."""
+        alive = {raw["metadata"]["uid"] for raw in self.objects.values()}
+        orphans = [
+            (key, raw)
+            for key, raw in self.objects.items()
+            if (owners := raw["metadata"].get("ownerReferences"))
+            and not any(owner["uid"] in alive for owner in owners)
+            and "deletionTimestamp" not in raw["metadata"]
+        ]
+        for key, raw in orphans:
+            self._delete(*key, raw["metadata"]["uid"])
+        return bool(orphans)
+
+    def lose_node(self, name: str) -> None:
+        """Let a pod's node fall silent, and the cluster ask the pod to go."""
+        raw = self._find(Kind.POD, "default", name)
+        self.silent.add(raw["metadata"]["uid"])
+        self._delete(Kind.POD, "default", name, raw["metadata"]["uid"])
+
     def run_pods(self) -> bool:
         """Let the nodes work: pending pods become ready, deleted ones go. Tell whether any did."""
-        acted = False
+        acted = self.collect_garbage()
         for name, raw in self.pods().items():
+            if raw["metadata"]["uid"] in self.silent:
+                continue
             if "deletionTimestamp" in raw["metadata"]:
                 self.collect(name)
             elif raw["status"]["phase"] == "Pending":
@@ -173,26 +247,41 @@ class FakeCluster:
         return acted
 
     def listing(self, kind: Kind) -> tuple[list[Raw], str]:
-        found = [copied(raw) for (k, _, _), raw in self.objects.items() if k is kind]
+        """List what the operator lists: all jobs, and the pods and services with our label."""
+        found = [
+            copied(raw)
+            for (k, _, _), raw in self.objects.items()
+            if k is kind and _is_ours(kind, raw)
+        ]
         return found, str(self._version)
 
     # How.
 
-    def _enter(self, verb: str) -> None:
+    async def _call(self, verb: str, effect: Callable[[], Raw]) -> Raw:
+        await self._travel()
         if self.dead:
             raise KilledError
         self.calls[verb] += 1
         if self.failing.get(verb):
             raise self.failing[verb].pop(0)
-
-    def _write(self, verb: str, effect: Callable[[], Raw]) -> Raw:
-        self._enter(verb)
-        answer = effect()
         self.writes += verb in WRITES
-        if verb in WRITES and self.writes == self.die_at:
+        fault = self.faults.pop(self.writes, None) if verb in WRITES else None
+        if fault is Fault.CONFLICT and verb == "patch_status":
+            raise errors.ConflictError("the object has been modified", status=409)
+        if fault is Fault.FAILED:
+            raise errors.TransientError("the server is busy", status=500)
+        answer = effect()
+        if fault is Fault.KILLED:
             self.dead = True
             raise KilledError
+        await self._travel()
+        if fault is Fault.LOST:
+            raise errors.TransientError("no answer came")
         return answer
+
+    async def _travel(self) -> None:
+        if self.pause is not None:
+            await self.pause()
 
     def _find(self, kind: Kind, namespace: str, name: str) -> Raw:
         try:
@@ -202,6 +291,10 @@ class FakeCluster:
 
     def _create(self, kind: Kind, body: Raw, *, dry_run: bool) -> Raw:
         metadata = body["metadata"]
+        if kind is not Kind.JOB and (paths := unknown_fields(kind.value, body)):
+            words = ", ".join(f'unknown field "{path}"' for path in paths)
+            raise errors.InvalidObjectError(f"strict decoding error: {words}", status=400)
+        self._admit(body)
         if (error := self.refuse(kind, body)) is not None:
             raise error
         key = (kind, metadata["namespace"], metadata["name"])
@@ -222,33 +315,60 @@ class FakeCluster:
         self._changed("ADDED", kind, body)
         return copied(body)
 
-    def _delete(self, kind: Kind, namespace: str, name: str, uid: str) -> Raw:
+    def _delete(
+        self, kind: Kind, namespace: str, name: str, uid: str, *, grace: int | None = None
+    ) -> Raw:
         raw = self._find(kind, namespace, name)
         if raw["metadata"]["uid"] != uid:
             raise errors.ConflictError(f"the uid of {name} is another", status=409)
-        # A pod that a node knows of gets its grace; all else goes at once.
-        if kind is Kind.POD and "nodeName" in raw["spec"]:
-            if "deletionTimestamp" not in raw["metadata"]:
-                raw["metadata"]["deletionTimestamp"] = rfc3339(self.clock())
-                self._changed("MODIFIED", kind, raw)
-            return copied(raw)
-        self._drop(kind, raw)
-        return copied(raw) if kind is Kind.POD else {"kind": "Status", "metadata": {}}
+        if kind is not Kind.POD:
+            self._drop(kind, raw)
+            return copied(raw) if kind is Kind.SERVICE else {"kind": "Status", "metadata": {}}
+        # A pod that a node still works on gets its grace.
+        works = "nodeName" in raw["spec"] and raw["status"]["phase"] not in ("Succeeded", "Failed")
+        if works and grace != 0:
+            self._terminate(raw, _GRACE_SECONDS if grace is None else grace)
+        else:
+            self._drop(kind, raw)
+        return copied(raw)
+
+    def _terminate(self, raw: Raw, grace: int) -> None:
+        metadata = raw["metadata"]
+        if metadata.get("deletionGracePeriodSeconds", grace + 1) > grace:
+            ends = self.clock() + timedelta(seconds=grace)
+            metadata |= {
+                "deletionTimestamp": rfc3339(ends),
+                "deletionGracePeriodSeconds": grace,
+            }
+            self._changed("MODIFIED", Kind.POD, raw)
 
     def _drop(self, kind: Kind, raw: Raw) -> None:
         metadata = raw["metadata"]
+        if kind is Kind.POD:
+            self._terminate(raw, 0)
+        if metadata.get("finalizers"):
+            return
         del self.objects[kind, metadata["namespace"], metadata["name"]]
         self._changed("DELETED", kind, raw)
-        for (child, namespace, name), owned in list(self.objects.items()):
-            owners = owned["metadata"].get("ownerReferences", [])
-            if any(o["uid"] == metadata["uid"] for o in owners):
-                self._delete(child, namespace, name, owned["metadata"]["uid"])
 
-    def _changed(self, what: str, kind: Kind, raw: Raw) -> None:
+    def _admit(self, body: Raw) -> None:
+        if (namespace := body["metadata"]["namespace"]) in self.closing:
+            words = f"namespace {namespace} is being terminated"
+            raise errors.ForbiddenError(words, status=403)
+
+    def _number(self, raw: Raw) -> None:
         self._version += 1
         raw["metadata"]["resourceVersion"] = str(self._version)
-        if kind is Kind.JOB or keys.LABEL_JOB in raw["metadata"].get("labels", {}):
+
+    def _changed(self, what: str, kind: Kind, raw: Raw) -> None:
+        self._number(raw)
+        if _is_ours(kind, raw):
             self.watch.append((what, kind, copied(raw)))
+
+
+def _is_ours(kind: Kind, raw: Raw) -> bool:
+    """Tell whether the operator lists and watches an object."""
+    return kind is Kind.JOB or keys.LABEL_JOB in (raw["metadata"].get("labels") or {})
 
 
 def copied(raw: Raw) -> Raw:
@@ -290,23 +410,33 @@ class FakeProgress:
 class Operator:
     """One operator process over a cluster: its store, its reconciler, its queue by virtual time."""
 
-    def __init__(self, cluster: FakeCluster, runner: asyncio.Runner) -> None:
+    def __init__(
+        self,
+        cluster: FakeCluster,
+        runner: asyncio.Runner,
+        *,
+        instance: str = "test",
+        retry_seconds: float = 0.1,
+        lags: Iterable[Lag] = (),
+    ) -> None:
         self.cluster = cluster
         self.store = Store()
         self.progress = FakeProgress()
-        self._runner = runner
+        self.runner = runner
+        self._lags = iter(lags)
+        self._retry_seconds = retry_seconds
         self._due: dict[JobKey, datetime] = {}
         self.passes = 0
         self.reconciler = Reconciler(
             cluster,
             self.store,
             self.progress,
-            Recorder(cluster, "test", cluster.clock),
+            Recorder(cluster, instance, cluster.clock),
             trainer_image=IMAGE,
             clock=cluster.clock,
         )
         cluster.dead = False
-        self._read = len(cluster.watch)
+        self._read = dict.fromkeys(Kind, len(cluster.watch))
         for kind in Kind:
             for key in self.store.replace(kind, *cluster.listing(kind), None):
                 self.look(key)
@@ -316,50 +446,89 @@ class Operator:
 
     def one_pass(self, key: JobKey) -> float | None:
         self.passes += 1
-        return self._runner.run(self.reconciler(key))
+        return self.runner.run(self.reconciler(key))
 
     @property
     def behind(self) -> int:
         """How many watch events it has not read yet."""
-        return len(self.cluster.watch) - self._read
+        return sum(len(self._unread(kind)) for kind in Kind)
 
-    def see(self, count: int | None = None) -> None:
-        """Read watch events: all, or the first few as a slow watch does."""
-        taken = self.cluster.watch[self._read :][:count]
-        self._read += len(taken)
-        for what, kind, raw in taken:
+    @property
+    def next_pass(self) -> datetime | None:
+        return min(self._due.values(), default=None)
+
+    def see(self, lag: Lag | None = None) -> None:
+        """Read watch events: all in their order, or so many of each kind as slow watches do."""
+        counts = dict.fromkeys(Kind) if lag is None else lag
+        told = [each for kind in Kind for each in self._unread(kind)[: counts[kind]]]
+        for index, what, kind, raw in sorted(told, key=itemgetter(0)):
+            self._read[kind] = index + 1
             gone = what == "DELETED"
             key = self.store.remove(kind, raw) if gone else self.store.put(kind, copied(raw))
             if key is not None:
                 self.look(key)
 
+    def look_around(self) -> None:
+        """Read what the watches tell by now, which the lags decide while there are any."""
+        self.see(next(self._lags, None))
+
+    def _unread(self, kind: Kind) -> list[tuple[int, str, Kind, Raw]]:
+        start = self._read[kind]
+        told = enumerate(self.cluster.watch[start:], start)
+        return [(index, what, of, raw) for index, (what, of, raw) in told if of is kind]
+
     def settle(self, *, watching: bool = True) -> None:
-        """Run every pass that is due now, until none is."""
-        for _ in range(60):
-            if watching:
-                self.see()
-            due = [key for key, moment in self._due.items() if moment <= self.cluster.clock()]
-            if not due:
-                return
-            for key in due:
-                self._work(key)
-        raise AssertionError("the operator does not come to rest")
+        settle([self], watching=watching)
 
     def wait(self, seconds: float) -> None:
-        """Let time pass, stopping at every moment at which a pass is due."""
-        end = self.cluster.clock() + timedelta(seconds=seconds)
-        self.settle()
-        while (moment := min(self._due.values(), default=end)) < end:
-            self.cluster.clock.now = max(moment, self.cluster.clock())
-            self.settle()
-        self.cluster.clock.now = end
-        self.settle()
+        wait([self], seconds)
 
-    def _work(self, key: JobKey) -> None:
+    def due(self) -> list[JobKey]:
+        return [key for key, moment in self._due.items() if moment <= self.cluster.clock()]
+
+    async def work(self, key: JobKey) -> None:
+        """Do what the queue does with a key."""
         del self._due[key]
+        self.passes += 1
         try:
-            seconds = self.one_pass(key)
+            seconds = await self.reconciler(key)
         except errors.ApiError:
-            seconds = 0.1
-        if seconds is not None:
+            seconds = self._retry_seconds
+        # A watch event that came meanwhile has put the key into the queue again.
+        if seconds is not None and key not in self._due:
             self._due[key] = self.cluster.clock() + timedelta(seconds=max(0.0, seconds))
+
+
+def settle(operators: Sequence[Operator], *, watching: bool = True) -> None:
+    """Let operators run every pass that is due now, all at once, until none is."""
+    for _ in range(200):
+        for operator in operators if watching else ():
+            operator.look_around()
+        due = [(operator, key) for operator in operators for key in operator.due()]
+        if due:
+            _together(due)
+        elif not watching or not any(operator.behind for operator in operators):
+            return
+    raise AssertionError("the operator does not come to rest")
+
+
+def wait(operators: Sequence[Operator], seconds: float) -> None:
+    """Let time pass, stopping at every moment at which a pass is due."""
+    clock = operators[0].cluster.clock
+    end = clock() + timedelta(seconds=seconds)
+    settle(operators)
+    while moments := [m for o in operators if (m := o.next_pass) is not None and m < end]:
+        clock.now = max(min(moments), clock())
+        settle(operators)
+    clock.now = end
+    settle(operators)
+
+
+def _together(due: Sequence[tuple[Operator, JobKey]]) -> None:
+    async def all_of_them() -> list[BaseException | None]:
+        passes = (operator.work(key) for operator, key in due)
+        return await asyncio.gather(*passes, return_exceptions=True)
+
+    for result in due[0][0].runner.run(all_of_them()):
+        if result is not None:
+            raise result

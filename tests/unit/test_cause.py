@@ -193,9 +193,9 @@ def test_no_trouble(pod: PodBuilder) -> None:
 
 
 def test_only_a_true_disruption_target_is_a_disruption() -> None:
-    assert cause.is_disrupted(a_chief().disrupted().raw)
-    assert not cause.is_disrupted(a_chief().condition("DisruptionTarget", value=False).raw)
-    assert not cause.is_disrupted(a_chief().raw)
+    assert cause.disruption(a_chief().disrupted().raw) is not None
+    assert cause.disruption(a_chief().condition("DisruptionTarget", value=False).raw) is None
+    assert cause.disruption(a_chief().raw) is None
 
 
 def test_of_a_long_message_the_end_is_kept() -> None:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from tftraining_operator.api.keys import ConditionType, Role
-from tftraining_operator.api.status import Progress
+from tftraining_operator.api.status import Disruption, Progress
 from tftraining_operator.core.decision import Phase, decide
 
 from tests.unit.builders import JobBuilder, PodBuilder, a_condition, a_job, a_pod, at, seen, stamp
@@ -258,3 +258,61 @@ def test_an_ended_job_wakes_when_it_expires() -> None:
     job = a_job().with_policy(ttlSecondsAfterFinished=60)
     job.with_status(a_condition(ConditionType.FINISHED), completion_time=stamp(5))
     assert decided(job).wake_at == at(65)
+
+
+def test_a_chief_whose_ps_was_drained_restarts_without_being_counted() -> None:
+    job = a_job().with_status(RUNS)
+    drained = a_pod(job.build(), Role.PS).running().disrupted()
+    found = decided(job, a_chief().exited(75), drained)
+    assert (found.reason, found.attempt, found.restarts) == ("Disrupted", 1, 0)
+
+
+@pytest.mark.parametrize(
+    ("announced", "restarts"),
+    [
+        pytest.param(50, 0, id="in this chief's life: the ps is gone by now"),
+        pytest.param(10, 1, id="before this chief was made"),
+    ],
+)
+def test_what_was_disrupted_is_remembered(announced: float, restarts: int) -> None:
+    last = Disruption(role="ps", pod="mnist-ps-0", reason="Evicted", time=stamp(announced))
+    job = a_job().with_status(RUNS, last_disruption=last)
+    found = decided(job, a_chief().exited(75).made(20))
+    assert found.restarts == restarts
+    assert ("mnist-ps-0 was taken away" in found.message) is (restarts == 0)
+
+
+def test_a_drained_worker_does_not_excuse_the_chief() -> None:
+    job = a_job().with_status(RUNS)
+    drained = a_pod(job.build(), Role.WORKER).running().disrupted()
+    assert decided(job, a_chief().exited(1), drained).restarts == 1
+
+
+def test_a_drained_member_excuses_its_gang() -> None:
+    job = a_job().mirrored(workers=2).with_status(RUNS)
+    drained = a_pod(job.build(), Role.WORKER, 1).running().disrupted()
+    found = decided(job, a_pod(job.build(), Role.CHIEF).exited(69), drained)
+    assert (found.reason, found.restarts) == ("Disrupted", 0)
+
+
+def test_a_chief_that_its_node_does_not_end_is_given_up() -> None:
+    job = a_job().with_status(RUNS)
+    waits = decided(job, a_chief().running().deleting(), now=59)
+    assert (waits.attempt, waits.wake_at) == (0, at(60))
+    found = decided(job, a_chief().running().deleting(), now=60)
+    assert (found.reason, found.attempt, found.restarts) == ("NodeLost", 1, 0)
+    stored = decided(a_job().with_status(RUNS, attempt=1), a_chief().running().deleting(), now=60)
+    assert stored.attempt == 1, "it is given up once"
+
+
+def test_a_new_attempt_keeps_the_cluster_that_it_has() -> None:
+    job = a_job().with_role("worker", replicas=2, minReplicas=1)
+    job.with_status(RUNS, left_out_workers=[1])
+    found = decided(job, a_chief().exited(75))
+    assert found.membership.left_out == (1,)
+    assert not found.changes_cluster(job.build())
+
+
+def test_silence_wakes() -> None:
+    job = a_job().with_status(RUNS, progress=Progress(step=7, updated_at=stamp(10)))
+    assert decided(job, now=30).wake_at == at(70)

@@ -10,7 +10,7 @@ from tftraining_operator.api.keys import Role
 from tftraining_operator.core import desired
 from tftraining_operator.core.observed import observe, parse_pod, slots
 
-from tests.unit.builders import PodBuilder, a_job, a_pod, seen
+from tests.unit.builders import PodBuilder, a_job, a_pod, seen, stamp
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -97,9 +97,62 @@ def test_phases(pod: PodBuilder, *, active: bool, succeeded: bool, failed: bool)
     assert (found.active, found.succeeded, found.failed) == (active, succeeded, failed)
 
 
+@pytest.mark.parametrize(
+    ("code", "succeeded", "failed"),
+    [pytest.param(0, True, False, id="well"), pytest.param(1, False, True, id="badly")],
+)
+def test_a_sidecar_that_runs_on_does_not_hide_the_end(
+    code: int, *, succeeded: bool, failed: bool
+) -> None:
+    found = parsed(a_pod(JOB, Role.CHIEF).exited(code).with_sidecar())
+    assert (found.active, found.succeeded, found.failed) == (False, succeeded, failed)
+    assert found.lingers
+
+
+def test_a_sidecar_that_fails_is_nobodys_end() -> None:
+    chief = a_pod(JOB, Role.CHIEF).running().with_sidecar("terminated")
+    assert parsed(chief).active
+    ended = a_pod(JOB, Role.CHIEF).exited(0).with_sidecar("terminated")
+    ended.status["phase"] = "Failed"
+    found = parsed(ended)
+    assert (found.succeeded, found.failure, found.lingers) == (True, None, False)
+
+
+def test_a_pod_that_its_node_ended_has_failed_whatever_its_container_says() -> None:
+    pod = a_pod(JOB, Role.CHIEF).exited(0).evicted()
+    assert parsed(pod).failed
+
+
+@pytest.mark.parametrize(
+    ("ran", "held_back"),
+    [
+        pytest.param(40, True, id="it had run well"),
+        pytest.param(5, False, id="it crashes as it starts"),
+    ],
+)
+def test_the_kubelets_delay_is_for_what_crashes_as_it_starts(
+    ran: float, *, held_back: bool
+) -> None:
+    assert parsed(a_pod(JOB, Role.PS).held_back(ran=ran)).held_back is held_back
+
+
+def test_since_when_and_until_when() -> None:
+    found = parsed(a_pod(JOB, Role.PS).running(seconds=7).deleting().disrupted(9))
+    assert (found.ready_since, found.grace_ends) == (stamp(7), stamp(30))
+    assert found.disruption is not None
+    assert (found.disruption.reason, found.disruption.time) == ("EvictionByEvictionAPI", stamp(9))
+    assert parsed(a_pod(JOB, Role.PS).running(ready=False, seconds=7)).ready_since is None
+
+
+def test_what_has_no_owner_is_in_nobodys_way() -> None:
+    pod = a_pod(JOB, Role.CHIEF)
+    _without_owner(pod)
+    assert seen(JOB, pod).occupied == frozenset()
+
+
 def test_what_a_pod_tells_of_itself() -> None:
     found = parsed(a_pod(JOB, Role.CHIEF, attempt=3).exited(1, "boom", seconds=9).deleting())
-    assert (found.attempt, found.workers) == (3, 2)
+    assert (found.attempt, found.workers) == (3, "2")
     assert (found.node, found.deleting, found.last_words) == ("node-1", True, "boom")
     assert found.finished_at == "2026-01-02T03:04:14Z"
 

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import json
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from tftraining_operator.api import keys
 from tftraining_operator.api.keys import ConditionType, Role
-from tftraining_operator.api.status import Failure
+from tftraining_operator.api.status import AwayWorker, Failure, Progress
 from tftraining_operator.core import desired
 from tftraining_operator.core.decision import decide
 from tftraining_operator.core.observed import observe
 from tftraining_operator.core.plan import Plan, make_plan
+from tftraining_operator.core.progress import Report, UnreachablePeer
 
 from tests.unit.builders import (
     IMAGE,
@@ -26,15 +28,22 @@ from tests.unit.builders import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
 FINISHED = (a_condition(ConditionType.SUCCEEDED), a_condition(ConditionType.FINISHED))
 
 
-def planned(job: JobBuilder, *pods: PodBuilder, now: float = 0, service: bool = True) -> Plan:
+def planned(
+    job: JobBuilder,
+    *pods: PodBuilder,
+    now: float = 0,
+    service: bool = True,
+    reports: Mapping[Role, Report] | None = None,
+) -> Plan:
     built = job.build()
     observed = seen(built, *pods, service=service)
-    return make_plan(built, observed, decide(built, observed, at(now)), at(now), IMAGE)
+    decision = decide(built, observed, at(now))
+    return make_plan(built, observed, decision, reports or {}, now=at(now), trainer_image=IMAGE)
 
 
 def everything(job: JobBuilder) -> dict[str, PodBuilder]:
@@ -135,7 +144,9 @@ def test_a_name_that_an_earlier_job_holds_is_waited_for() -> None:
 def test_a_service_that_an_earlier_job_holds_is_waited_for() -> None:
     job = a_job().build()
     observed = observe(job, [], [desired.service(a_job().named("mnist", uid="uid-0").build())])
-    assert make_plan(job, observed, decide(job, observed, at(0)), at(0), IMAGE).service is None
+    decision = decide(job, observed, at(0))
+    plan = make_plan(job, observed, decision, {}, now=at(0), trainer_image=IMAGE)
+    assert plan.service is None
 
 
 @pytest.mark.parametrize("role", ["worker-0", "ps-0", "evaluator-0"])
@@ -182,11 +193,92 @@ def test_the_next_chief_is_made_when_it_is_due(
     job = a_job().with_policy(startupDeadlineSeconds=9999)
     job.with_status(attempt=restarts, restarts=restarts, last_failure=failed)
     pods = everything(job)
-    del pods["chief-0"], pods["worker-0"]
+    del pods["chief-0"]
     plan = planned(job, *pods.values(), now=now)
-    assert made(plan) == ["worker-0", "chief-0"] if chief else ["worker-0"]
+    assert made(plan) == (["chief-0"] if chief else [])
     if wake is not None:
         assert plan.wake_at == at(wake)
+
+
+@pytest.mark.parametrize(
+    ("status", "waits"),
+    [
+        pytest.param({"attempt": 1}, True, id="of an image that may block for ever"),
+        pytest.param({"attempt": 0}, False, id="not the first, it starts along with them"),
+        pytest.param(
+            {"attempt": 1, "progress": Progress(step=1, updated_at=stamp())},
+            False,
+            id="not one that waits by itself",
+        ),
+    ],
+)
+def test_a_next_chief_waits_for_its_servers(status: dict[str, Any], *, waits: bool) -> None:
+    job = a_job().with_status(**status)
+    pods = everything(job)
+    del pods["chief-0"]
+    pods["ps-0"].running(ready=False)
+    assert made(planned(job, *pods.values())) == ([] if waits else ["chief-0"])
+    pods["ps-0"].running()
+    assert made(planned(job, *pods.values())) == ["chief-0"]
+
+
+def test_a_dead_chief_is_not_waited_for() -> None:
+    job = a_job().with_status(attempt=1, progress=Progress(step=1, updated_at=stamp()))
+    pods = everything(job)
+    pods["chief-0"] = a_pod(job.build(), Role.CHIEF, attempt=0).exited(75)
+    plan = planned(job, *pods.values(), now=60)
+    assert (deleted(plan), plan.grace) == ({"chief-0"}, {"mnist-chief-0": 0})
+    pods["chief-0"].with_sidecar()
+    plan = planned(job, *pods.values(), now=60)
+    assert (deleted(plan), plan.grace) == ({"chief-0"}, {})
+
+
+def test_a_server_that_the_kubelet_holds_back_is_replaced_with_the_reason() -> None:
+    job = a_job().with_status()
+    pods = everything(job)
+    pods["ps-0"].held_back(ran=60)
+    plan = planned(job, *pods.values(), now=60)
+    assert deleted(plan) == {"ps-0"}
+    assert "the kubelet would put off its restart" in plan.replaced["mnist-ps-0"]
+    assert plan.grace == {"mnist-ps-0": 0}
+
+
+def test_a_server_that_the_chief_cannot_reach_is_replaced_with_the_reason() -> None:
+    job = a_job().with_status()
+    peer = UnreachablePeer(task="worker-0", seconds=12)
+    report = Report(unreachable=[peer], received=at(60))
+    plan = planned(job, *everything(job).values(), now=60, reports={Role.CHIEF: report})
+    assert deleted(plan) == {"worker-0"}
+    assert plan.replaced["mnist-worker-0"] == "the chief cannot reach it for 12 s"
+    assert plan.grace == {"mnist-worker-0": 1}
+
+
+def test_what_a_lost_node_does_not_let_go_is_deleted_without_it() -> None:
+    job = a_job().with_status()
+    pods = everything(job)
+    pods["worker-0"].deleting()
+    before = planned(job, *pods.values(), now=59)
+    assert (before.deletes, before.wake_at) == ([], at(60))
+    plan = planned(job, *pods.values(), now=60)
+    assert (deleted(plan), plan.grace) == ({"worker-0"}, {"mnist-worker-0": 0})
+
+
+def test_a_cluster_that_changes_is_stored_before_the_chief_goes() -> None:
+    away = [AwayWorker(index=1, since=stamp())]
+    job = a_job().with_role("worker", replicas=2, minReplicas=1)
+    running = a_condition(ConditionType.RUNNING)
+    job.with_status(running, away_workers=away)
+    pods = everything(job)
+    pods["worker-1"].running(ready=False)
+    plan = planned(job, *pods.values(), now=60)
+    assert (plan.deletes, plan.pods) == ([], [])
+
+    job.with_status(running, away_workers=away, left_out_workers=[1])
+    assert deleted(planned(job, *pods.values(), now=60)) == {"chief-0"}
+    del pods["chief-0"]
+    (chief,) = planned(job, *pods.values(), now=60).pods
+    env = {e["name"]: e["value"] for e in chief["spec"]["containers"][0]["env"]}
+    assert len(json.loads(env["TF_CONFIG"])["cluster"]["worker"]) == 1
 
 
 def test_a_suspended_job_has_no_pods() -> None:

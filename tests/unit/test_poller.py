@@ -13,6 +13,8 @@ from tftraining_operator.api.keys import Role
 from tftraining_operator.controller.poller import ProgressPoller
 from tftraining_operator.controller.store import JobKey
 
+from tests.unit.builders import NOW
+
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
@@ -32,7 +34,7 @@ class Chief:
         self.rounds = 0
         self.changed: list[JobKey] = []
         self.answer: Callable[[web.Request], Awaitable[web.StreamResponse]] = self._report
-        self.poller = ProgressPoller(self.changed.append, INTERVAL)
+        self.poller = ProgressPoller(self.changed.append, INTERVAL, lambda: NOW)
 
     async def __aenter__(self) -> Self:
         app = web.Application()

@@ -37,6 +37,16 @@ async def test_a_pass_that_never_ends_makes_the_process_unwell() -> None:
     assert working.cancelled()
 
 
+async def test_until_its_first_pass_may_come_it_is_not_ready_but_well() -> None:
+    runtime = Runtime(Settings())
+    assert runtime.unready() == "jobs, pods and services are not listed yet"
+    assert runtime.health() is None
+
+    runtime._tasks.append(asyncio.create_task(asyncio.Event().wait()))
+    assert runtime.unready() is None
+    await runtime.stop()
+
+
 async def test_a_part_that_has_ended_makes_the_process_unwell() -> None:
     async def broken() -> None:
         raise RuntimeError("out of order")

@@ -12,7 +12,7 @@ from tftraining_operator.core.cause import Cause
 from tftraining_operator.core.conditions import find, is_true
 from tftraining_operator.core.decision import decide
 from tftraining_operator.core.facts import Facts
-from tftraining_operator.core.progress import Report
+from tftraining_operator.core.progress import Report, UnreachablePeer
 from tftraining_operator.core.status import compute_status, rejected_status
 
 from tests.unit.builders import JobBuilder, PodBuilder, a_condition, a_job, a_pod, at, seen, stamp
@@ -457,6 +457,78 @@ def test_an_evaluation_is_final_when_the_evaluator_ended_well() -> None:
     last = status_of(job, *pods, facts=facts).evaluation
     assert last is not None
     assert (last.final, last.step, last.metrics[0].value) == (True, 1000, "0.95")
+
+
+# Silence, absence, disruption.
+
+
+def silent(**fields: Any) -> JobBuilder:
+    job = a_job().with_workers(2)
+    progress = Progress(step=500, updated_at=stamp(), last_step_time=stamp())
+    return job.with_status(a_condition(T.RUNNING), progress=progress, **fields)
+
+
+def test_no_new_step_for_a_minute_is_a_stall_that_names_who_is_missing() -> None:
+    job = silent()
+    hung = UnreachablePeer(task="ps-0", seconds=50)
+    facts = Facts(reports={Role.CHIEF: report(unreachable=[hung])})
+    pods = everything(job, worker_1=lambda pod: pod.running(ready=False))
+    stalled = condition(status_of(job, *pods, now=60, facts=facts), T.STALLED)
+    assert (stalled.status, stalled.reason) == ("True", "NoNewStep")
+    assert stalled.message == (
+        "no new step since 2026-01-02T03:04:05Z; not there: mnist-ps-0, mnist-worker-1"
+    )
+    assert condition(status_of(job, *pods, now=59, facts=facts), T.STALLED).status == "False"
+
+
+def test_a_stall_without_a_culprit_says_so() -> None:
+    job = silent()
+    stalled = condition(status_of(job, *everything(job), now=60), T.STALLED)
+    assert stalled.message.endswith("though all pods are ready")
+
+
+def test_a_stall_ends_with_the_next_step() -> None:
+    job = silent()
+    stored(job, status_of(job, *everything(job), now=60))
+    facts = Facts(reports={Role.CHIEF: report(step=501)})
+    again = condition(status_of(job, *everything(job), now=70, facts=facts), T.STALLED)
+    assert again.status == "False"
+
+
+def test_a_step_is_dated_by_when_it_was_made() -> None:
+    job = running(a_job())
+    facts = Facts(reports={Role.CHIEF: report(seconds_since_step=3.5, received=at(20))})
+    status = status_of(job, *everything(job), now=21, facts=facts)
+    assert status.progress is not None
+    assert (status.progress.updated_at, status.progress.last_step_time) == (stamp(21), stamp(16))
+
+
+def test_who_is_away_and_left_out_is_kept() -> None:
+    job = silent().with_role("worker", minReplicas=1)
+    pods = everything(job, worker_1=lambda pod: pod.running(ready=False))
+    status = status_of(job, *pods, now=5)
+    assert [(w.index, w.since) for w in status.away_workers] == [(1, stamp(5))]
+    stored(job, status)
+    later = status_of(job, *pods, now=35)
+    assert later.left_out_workers == [1]
+    back = status_of(stored(job, later), *everything(job), now=50)
+    assert (back.left_out_workers, back.away_workers) == ([], [])
+    # An empty list is stored: the CRD has it for a default, and would bring it back.
+    assert back.as_dict()["leftOutWorkers"] == []
+
+
+def test_the_newest_disruption_of_a_ps_is_kept_and_no_workers() -> None:
+    job = running(a_job())
+    pods = everything(
+        job,
+        ps_0=lambda pod: pod.running().disrupted(7),
+        worker_0=lambda pod: pod.running().disrupted(9),
+    )
+    last = status_of(job, *pods, now=9).last_disruption
+    assert last is not None
+    assert (last.pod, last.reason, last.time) == ("mnist-ps-0", "EvictionByEvictionAPI", stamp(7))
+    kept = status_of(stored(job, status_of(job, *pods, now=9)), *everything(job), now=60)
+    assert kept.last_disruption == last
 
 
 # Rejection.

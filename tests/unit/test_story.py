@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from tftraining_operator.api.keys import ConditionType, Role
+from tftraining_operator.api.keys import ConditionType
 from tftraining_operator.api.status import (
     CheckpointStatus,
     Condition,
@@ -17,9 +17,9 @@ from tftraining_operator.api.status import (
 )
 from tftraining_operator.core.story import Deeds, Event, tell
 
-from tests.unit.builders import Raw, a_condition, a_job, a_pod, at, seen, stamp
+from tests.unit.builders import Raw, a_condition, at, stamp
 
-NOTHING = Deeds(created=[], created_service=False, deleted=[])
+NOTHING = Deeds(created=[], created_service=False, replaced={})
 T = ConditionType
 
 
@@ -93,7 +93,7 @@ SUCCESS = a_status(
                 last_checkpoint=CheckpointStatus(step=500, path="/c", time=stamp()),
             ),
             "Running",
-            "training goes on from step 500 (attempt 2)",
+            "training goes on from the newest checkpoint (attempt 2)",
             "Normal",
             id="training goes on",
         ),
@@ -183,7 +183,7 @@ def test_each_thing_is_told_once(
 
 
 def created(*names: str, service: bool = False) -> Deeds:
-    return Deeds(created=list(names), created_service=service, deleted=[])
+    return Deeds(created=list(names), created_service=service, replaced={})
 
 
 @pytest.mark.parametrize(
@@ -204,28 +204,34 @@ def test_what_was_created(before: Status, deeds: Deeds, note: str) -> None:
     assert (event.reason, event.note) == ("Created", note)
 
 
-JOB = a_job().with_workers(2).with_evaluator().build()
-
-
-def gone(*roles: Role, code: int = 1) -> Deeds:
-    pods = seen(JOB, *[a_pod(JOB, role).exited(code) for role in roles]).pods.values()
-    return Deeds(created=[], created_service=False, deleted=list(pods))
-
-
-def test_a_lost_server_is_told_as_replaced() -> None:
-    (event,) = told(a_status(), a_status(), gone(Role.WORKER))
-    assert (event.reason, event.note) == ("Replacing", "replacing mnist-worker-0")
+def test_what_is_replaced_is_told_with_why() -> None:
+    why = {"mnist-worker-0": "it has ended", "mnist-worker-1": "it has ended", "mnist-ps-0": "hung"}
+    deeds = Deeds(created=[], created_service=False, replaced=why)
+    assert [(e.reason, e.note) for e in told(a_status(), a_status(), deeds)] == [
+        ("Replacing", "replacing mnist-worker-0, mnist-worker-1: it has ended"),
+        ("Replacing", "replacing mnist-ps-0: hung"),
+    ]
 
 
 @pytest.mark.parametrize(
-    "after",
+    ("before", "after", "reason", "words"),
     [
-        pytest.param(a_status(yes(T.FINISHED)), id="ended"),
-        pytest.param(a_status(yes(T.SUSPENDED)), id="suspended"),
+        pytest.param([], [1, 2], "WorkerLeftOut", "without worker-1, worker-2", id="left out"),
+        pytest.param([1, 2], [2], "WorkerBack", "with worker-1", id="back"),
     ],
 )
-def test_what_is_only_taken_away_is_not_replaced(after: Status) -> None:
-    assert told(after, after, gone(Role.WORKER, Role.PS, Role.EVALUATOR)) == []
+def test_a_cluster_that_changes_is_told(
+    before: list[int], after: list[int], reason: str, words: str
+) -> None:
+    (event,) = told(a_status(left_out_workers=before), a_status(left_out_workers=after))
+    assert event.reason == reason
+    assert words in event.note
+
+
+def test_a_stall_is_told_when_it_begins() -> None:
+    (event,) = told(a_status(no(T.STALLED)), a_status(yes(T.STALLED, "no new step since noon")))
+    assert (event.reason, event.type) == ("Stalled", "Warning")
+    assert event.note == "no new step since noon"
 
 
 def test_the_story_of_a_restart_is_in_its_order() -> None:

@@ -72,6 +72,16 @@ BROKEN = (
         a_spec(strategy="MultiWorkerMirrored", worker=REMOVE, ps=REMOVE),
     ),
     Broken("workers under Mirrored", "spec.worker", a_spec(strategy="Mirrored", ps=REMOVE)),
+    Broken(
+        "fewer workers than suffice",
+        "spec.worker.minReplicas",
+        a_spec(worker_replicas=2, worker_minReplicas=3),
+    ),
+    Broken(
+        "fewer workers in a gang",
+        "spec.worker.minReplicas",
+        a_spec(strategy="MultiWorkerMirrored", ps=REMOVE, worker_minReplicas=1),
+    ),
     Broken("a checkpoint that is nowhere", "spec.checkpoint", a_spec(checkpoint={})),
     Broken(
         "a checkpoint in two places",
@@ -138,6 +148,7 @@ CHANGES = (
     Change("nothing changes", a_spec(), a_spec()),
     Change("defaults are written out", a_spec(), a_spec(strategy="ParameterServer")),
     Change("workers are scaled", a_spec(), a_spec(worker_replicas=4)),
+    Change("fewer workers suffice", a_spec(), a_spec(worker_minReplicas=1)),
     Change("the job is suspended", a_spec(), a_spec(runPolicy_suspend=True)),
     Change("a deadline is set", a_spec(), a_spec(runPolicy_activeDeadlineSeconds=60)),
     Change(

@@ -1,0 +1,291 @@
+"""Worlds in which a job lives through a story, and what such a life came to.
+
+A story goes on only when operator and nodes have come to rest, so that two worlds, one of them
+disturbed, have the same story. The clock moves only with the story: times are compared as well.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import json
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+from tftraining_operator.api import keys
+from tftraining_operator.api.keys import ConditionType
+from tftraining_operator.core.conditions import is_finished, is_true
+
+from tests.unit.builders import JobBuilder, PodBuilder, a_job
+from tests.unit.fakes import FakeCluster, KilledError, Operator, wait
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+
+    from tftraining_operator.api.status import Status
+    from tftraining_operator.controller.store import JobKey
+
+    from tests.unit.fakes import Fault, Lag
+
+CHIEF = "mnist-chief-0"
+STATUS_BYTES = 100_000
+"""What any status must stay below: etcd takes 1.5 MB, and every watcher gets each version."""
+
+
+@dataclass(frozen=True)
+class Disturbance:
+    """What is done to the operator while it works, and to nobody else."""
+
+    faults: Mapping[int, Fault] = field(default_factory=dict)
+    """What happens to writes, by their number."""
+    lags: Sequence[Lag] = ()
+    """How far the watches come before each of the first passes."""
+    rival_lags: Sequence[Lag] | None = None
+    """Those of a second operator that works at the same time, if there is one."""
+    turns: Sequence[int] = ()
+    """How many turns the calls wait for, over and over, so that others come in between."""
+
+
+NOTHING = Disturbance()
+
+
+class World:
+    """A cluster, and an operator that is started again whenever it is killed."""
+
+    def __init__(
+        self, runner: asyncio.Runner, job: JobBuilder, disturbance: Disturbance = NOTHING
+    ) -> None:
+        pause = _pauses(disturbance.turns) if disturbance.turns else None
+        self.cluster = FakeCluster(faults=dict(disturbance.faults), pause=pause)
+        self._runner = runner
+        self._job = job
+        self.key: JobKey = self.cluster.submit(job.raw)
+        self.operators = [self._operator(lags=disturbance.lags)]
+        if disturbance.rival_lags is not None:
+            self.operators.append(self._operator("rival", lags=disturbance.rival_lags))
+        self.go_on()
+
+    def go_on(self, seconds: float = 0) -> None:
+        """Let operators and nodes work until nothing is left to do, and so much time is over."""
+        clock = self.cluster.clock
+        until = clock() + timedelta(seconds=seconds)
+        for _ in range(1000):
+            moments = [m for operator in self.operators if (m := operator.next_pass) is not None]
+            soon = max(clock(), min([*moments, until]))
+            try:
+                wait(self.operators, (soon - clock()).total_seconds())
+            except KilledError:
+                self.operators = [self._operator()]
+                continue
+            if not self.cluster.run_pods() and clock() >= until:
+                break
+        else:
+            raise AssertionError("operators and nodes do not come to rest")
+
+    def ends(self, name: str, code: int) -> None:
+        """A pod's container exits, if it runs."""
+        self.happens(name, lambda pod: pod.exited(code, seconds=self.elapsed()))
+
+    def happens(self, name: str, change: Callable[[PodBuilder], object]) -> None:
+        """Something happens to a pod, if it runs."""
+        raw = self.cluster.pods().get(name)
+        if raw is not None and raw["status"]["phase"] == "Running":
+            self.cluster.act(name, change)
+            self.go_on()
+
+    def loses(self, name: str) -> None:
+        """A pod is gone at once, with its node."""
+        if name in self.cluster.pods():
+            self.cluster.collect(name)
+            self.go_on()
+
+    def loses_node(self, name: str) -> None:
+        """A pod's node falls silent, so that the pod is asked to go and never does."""
+        if name in self.cluster.pods():
+            self.cluster.lose_node(name)
+            self.go_on()
+
+    def edit(self, section: str, **fields: Any) -> None:
+        """The user changes a part of the spec."""
+        self.cluster.edit(self.key, lambda spec: spec.setdefault(section, {}).update(fields))
+        self.go_on()
+
+    def is_made_again(self) -> None:
+        """The user deletes the job and submits it again before anybody has looked."""
+        self.cluster.remove_job(self.key)
+        self.cluster.submit(self._job.raw)
+        self.go_on()
+
+    def elapsed(self) -> float:
+        return (self.cluster.clock() - FakeCluster().clock()).total_seconds()
+
+    def _operator(self, instance: str = "test", lags: Iterable[Lag] = ()) -> Operator:
+        return Operator(self.cluster, self._runner, instance=instance, retry_seconds=0, lags=lags)
+
+
+def _pauses(turns: Sequence[int]) -> Callable[[], Any]:
+    endless = itertools.cycle(turns)
+
+    async def pause() -> None:
+        for _ in range(next(endless)):
+            await asyncio.sleep(0)
+
+    return pause
+
+
+@dataclass(frozen=True)
+class Scenario:
+    name: str
+    job: Callable[[], JobBuilder]
+    story: Callable[[World], None]
+    restarts: int = 0
+    state: str = "Running"
+    pods: frozenset[str] = field(default_factory=frozenset)
+
+    def run(self, runner: asyncio.Runner, disturbance: Disturbance = NOTHING) -> World:
+        world = World(runner, self.job(), disturbance)
+        self.story(world)
+        return world
+
+
+def end(world: World) -> dict[str, Any]:
+    """What a life came to: status with its counters and times, pods, and how many were made."""
+    return {
+        "status": world.cluster.job(world.key)["status"],
+        "pods": {
+            name: (raw["metadata"]["labels"][keys.LABEL_ATTEMPT], raw["status"]["phase"])
+            for name, raw in world.cluster.pods().items()
+        },
+        "services": [name for kind, _, name in world.cluster.objects if kind.value == "Service"],
+        "made": dict(world.cluster.made),
+    }
+
+
+def told(world: World) -> dict[str, int]:
+    """How often each thing was told; `Created` says what one pass made, so it may differ."""
+    reasons = [e["reason"] for e in world.cluster.events if e["reason"] != "Created"]
+    return {reason: reasons.count(reason) for reason in reasons}
+
+
+def assert_sane(statuses: Sequence[Status]) -> None:
+    """No status of one job says two ends, leaves an end again, or grows without bound."""
+    ended: Status | None = None
+    for status in statuses:
+        ends = [k for k in (ConditionType.SUCCEEDED, ConditionType.FAILED) if is_true(status, k)]
+        assert len(ends) <= 1
+        assert bool(ends) == is_finished(status)
+        if ended is not None:
+            assert status.conditions == ended.conditions, "an end is for ever"
+        assert len(json.dumps(status.as_dict()).encode()) < STATUS_BYTES
+        ended = status if ends else ended
+
+
+def assert_at_rest(world: World) -> None:
+    """Neither the operators that worked nor one that is just started find anything to write."""
+    before = world.cluster.writes
+    for operator in [*world.operators, world._operator("new")]:
+        operator.one_pass(world.key)
+    assert world.cluster.writes == before, "at rest a pass writes nothing"
+
+
+# The stories that are told in all detail.
+
+
+def _creation(_world: World) -> None:
+    pass
+
+
+def _two_restarts(world: World) -> None:
+    world.ends(CHIEF, 1)
+    world.ends(CHIEF, 75)
+    world.go_on(seconds=15)
+
+
+def _success(world: World) -> None:
+    world.ends(CHIEF, 0)
+    world.ends("mnist-evaluator-0", 0)
+
+
+def _one_failure(world: World) -> None:
+    world.ends(CHIEF, 1)
+
+
+def _suspend_and_resume(world: World) -> None:
+    world.edit("runPolicy", suspend=True)
+    world.go_on(seconds=100)
+    world.edit("runPolicy", suspend=False)
+
+
+def _up_and_down(world: World) -> None:
+    world.edit("worker", replicas=3)
+    world.edit("worker", replicas=1)
+
+
+def _lost_servers(world: World) -> None:
+    world.loses("mnist-worker-0")
+    world.happens("mnist-ps-0", PodBuilder.evicted)
+    world.go_on(seconds=11)
+
+
+def _gang(world: World) -> None:
+    world.ends("mnist-worker-1", 1)
+
+
+def _lost_node(world: World) -> None:
+    world.loses_node(CHIEF)
+    world.go_on(seconds=120)
+
+
+def _made_again(world: World) -> None:
+    world.ends(CHIEF, 1)
+    world.is_made_again()
+
+
+def _named(*tasks: str) -> frozenset[str]:
+    return frozenset(f"mnist-{task}" for task in tasks)
+
+
+USUAL = _named("chief-0", "worker-0", "ps-0")
+
+SCENARIOS = (
+    Scenario(
+        "a job is created",
+        lambda: a_job().with_workers(2),
+        _creation,
+        pods=USUAL | _named("worker-1"),
+    ),
+    Scenario("the chief fails twice", a_job, _two_restarts, restarts=2, pods=USUAL),
+    Scenario(
+        "the chief succeeds, then the evaluator",
+        lambda: a_job().with_evaluator(),
+        _success,
+        state="Succeeded",
+        pods=_named("chief-0", "evaluator-0"),
+    ),
+    Scenario(
+        "the chief fails with a backoffLimit of 0",
+        lambda: a_job().with_policy(backoffLimit=0),
+        _one_failure,
+        state="Failed",
+        pods=_named("chief-0"),
+    ),
+    Scenario(
+        "all pods of an ended job are cleaned",
+        lambda: a_job().with_policy(cleanPodPolicy="All"),
+        lambda world: world.ends(CHIEF, 64),
+        state="Failed",
+    ),
+    Scenario("the job is suspended and resumed", a_job, _suspend_and_resume, pods=USUAL),
+    Scenario("workers are added and taken away", a_job, _up_and_down, pods=USUAL),
+    Scenario("servers are lost", a_job, _lost_servers, pods=USUAL),
+    Scenario(
+        "a mirrored worker fails, so that all start again",
+        lambda: a_job().mirrored(workers=2),
+        _gang,
+        restarts=1,
+        pods=_named("chief-0", "worker-0", "worker-1"),
+    ),
+    Scenario("the chief's node falls silent", a_job, _lost_node, pods=USUAL),
+    Scenario("a job that has failed once is made again", a_job, _made_again, pods=USUAL),
+)

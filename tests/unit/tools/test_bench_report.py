@@ -1,0 +1,76 @@
+from pathlib import Path
+
+import pytest
+
+from bench.training import report
+from bench.training.quality import Quality
+from bench.training.report import Results
+from bench.training.setups import CNN_PLAIN, CNN_PS_1, CNN_PS_2
+from bench.training.speed import Speed
+
+
+def speeds(*values: float) -> list[Speed]:
+    return [Speed(value, cpu={}, memory={}, first_step_seconds=1.0) for value in values]
+
+
+def results(*two_workers: float) -> Results:
+    """Three rounds in which one worker makes 1000 examples/s, and the plain process 1100."""
+    return Results(
+        rounds=3,
+        speeds={
+            CNN_PLAIN: speeds(1100, 1100, 1100),
+            CNN_PS_1: speeds(1000, 1000, 2000),
+            CNN_PS_2: speeds(*two_workers),
+        },
+    )
+
+
+@pytest.mark.parametrize(
+    ("two_workers", "kept"),
+    [
+        pytest.param((1700, 1800, 3000), True, id="the median of the rounds' ratios is enough"),
+        pytest.param((1690, 1800, 3000), False, id="it is not, though its medians' ratio were"),
+    ],
+)
+def test_a_promise_is_of_the_median_of_the_rounds(
+    two_workers: tuple[float, ...], *, kept: bool
+) -> None:
+    found = results(*two_workers)
+
+    assert report.kept(found) is kept
+
+
+@pytest.mark.parametrize(
+    ("accuracies", "kept"),
+    [
+        pytest.param([0.955, 0.955], True, id="better"),
+        pytest.param([0.940, 0.952], True, id="one seed is worse, the mean by 0.4 points"),
+        pytest.param([0.944, 0.944], False, id="worse by 0.6 points"),
+    ],
+)
+def test_a_mean_accuracy_may_fall_by_half_a_point(accuracies: list[float], *, kept: bool) -> None:
+    found = Results(
+        1, qualities=[Quality("one process", [0.95, 0.95]), Quality("two workers", accuracies)]
+    )
+
+    assert report.kept(found) is kept
+
+
+def test_an_image_above_its_limit_is_a_promise_missed() -> None:
+    assert report.kept(Results(1, image_bytes=1_100_000_000))
+    assert not report.kept(Results(1, image_bytes=1_100_000_001))
+
+
+def test_the_page_gets_the_new_tables_in_place_of_the_old(tmp_path: Path) -> None:
+    page = tmp_path / "page.md"
+    page.write_text("before\n<!-- measured -->\nold\n<!-- end of measured -->\nafter\n")
+
+    report.write(page, Results(1, image_bytes=1_063_000_000))
+    once = page.read_text()
+    report.write(page, Results(1, image_bytes=1_063_000_000))
+
+    assert page.read_text() == once
+    assert once.startswith("before\n<!-- measured -->\n")
+    assert once.endswith("<!-- end of measured -->\nafter\n")
+    assert "| trainer, for CPUs | 1,063 | ≤ 1,100 | kept |" in once
+    assert "old" not in once
