@@ -1,7 +1,8 @@
 """Removes from a virtual environment what training never reads; run once, when the image is built.
 
 Sources stay, because AutoGraph reads them, and so does Keras 3, because a task that imports it by
-mistake shall get the trainer's message. usage: prune.py VENV
+mistake shall get the trainer's message. Nothing stays that compiles or installs: packages are added
+by a build of one's own (docs/guide/user-code.md). usage: prune.py VENV
 """
 
 import shutil
@@ -10,25 +11,45 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-_FOLDERS = (
-    "tensorflow/include",  # for compiling operations in C++
+_PACKAGES = (
     "clang",  # a dependency that only a code generator needs
     "pip",
+    "setuptools",  # asked for by TensorFlow, imported by nothing
+    "wheel",
+)
+_DISTRIBUTIONS = ("libclang", "pip", "setuptools", "wheel")
+_FOLDERS = (
+    "_distutils_hack",  # of setuptools, as the file below is
+    "tensorflow/include",  # for compiling operations in C++
+    "tensorflow/tools/pip_package",
+    "tensorflow/xla_aot_runtime_src",
 )
 _FILES = (
+    "distutils-precedence.pth",
+    # Operations that libtensorflow_cc.so has registered already; nothing loads it.
+    "tensorflow/compiler/tf2xla/ops/_xla_ops.so",
     "tensorflow/compiler/mlir/stablehlo/stablehlo_extension.so",  # for quantization tools
 )
-_TESTED = ("h5py", "joblib", "numpy", "scipy", "sklearn")
-_SUFFIXES = (".a", ".pyi", ".pyx", ".pxd", ".h")
+_PROGRAMS = ("pip*", "wheel*")
+_TESTED = ("h5py", "numpy", "opt_einsum")
+_ENDINGS = ("_test.py", ".a", ".c", ".cc", ".cpp", ".f", ".h", ".hpp", ".pxd", ".pyi", ".pyx")
 
 _ELF_HEADER = struct.Struct("<16sHHIQQQIHHHHHH")
 _PROGRAM_HEADER = struct.Struct("<IIQQQQQQ")
 _ELF64_LITTLE = b"\x7fELF\x02\x01"
 
 
-def prune(site: Path) -> None:
-    """Prune one site-packages folder."""
-    for name in _FOLDERS:
+def prune(venv: Path) -> None:
+    """Prune a virtual environment."""
+    for site in venv.glob("lib/python3.*/site-packages"):
+        _prune(site)
+    for pattern in _PROGRAMS:
+        for program in (venv / "bin").glob(pattern):
+            program.unlink()
+
+
+def _prune(site: Path) -> None:
+    for name in (*_PACKAGES, *_FOLDERS):
         shutil.rmtree(site / name, ignore_errors=True)
     for name in _FILES:
         (site / name).unlink(missing_ok=True)
@@ -78,11 +99,10 @@ def cut_symbols(path: Path) -> None:
 def _unwanted(site: Path) -> Iterator[Path]:
     for package in _TESTED:
         yield from (p for p in sorted((site / package).rglob("tests")) if p.is_dir())
-    yield from (path for path in site.rglob("*") if path.suffix in _SUFFIXES and path.is_file())
+    yield from (p for p in site.rglob("*") if p.name.endswith(_ENDINGS) and p.is_file())
     yield from sorted(site.rglob("__pycache__"))
-    yield from (path for name in ("pip", "libclang") for path in site.glob(f"{name}-*.dist-info"))
+    yield from (path for name in _DISTRIBUTIONS for path in site.glob(f"{name}-*.dist-info"))
 
 
 if __name__ == "__main__":
-    for each in Path(sys.argv[1]).glob("lib/python3.*/site-packages"):
-        prune(each)
+    prune(Path(sys.argv[1]))

@@ -1,8 +1,13 @@
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from harness import Computer, computer
+from tftrainer import process
+
+# Before any test imports TensorFlow, which looks at this once.
+process.prepare(os.environ)
 
 
 @pytest.fixture

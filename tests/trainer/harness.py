@@ -103,6 +103,11 @@ class Process:
         except subprocess.TimeoutExpired:
             raise AssertionError(f"{self.name} does not end:\n{self.log}") from None
 
+    def cpu_seconds(self) -> float:
+        """How long it has computed so far."""
+        stat = Path(f"/proc/{self.popen.pid}/stat").read_text().rpartition(")")[2].split()
+        return (int(stat[11]) + int(stat[12])) / 100
+
     def signal(self, number: signal.Signals) -> None:
         self.popen.send_signal(number)
 
@@ -119,7 +124,12 @@ class Computer:
     processes: list[Process] = field(default_factory=list)
 
     def start(
-        self, name: str, *arguments: str, env: Mapping[str, str] | None = None, serve: bool = True
+        self,
+        name: str,
+        *arguments: str,
+        env: Mapping[str, str] | None = None,
+        serve: bool = True,
+        module: str = "tftrainer",
     ) -> Process:
         number = len(self.processes)
         log_file = self.folder / f"{number}-{name}.log"
@@ -128,13 +138,13 @@ class Computer:
         port = free_port() if serve else 0
         with log_file.open("wb") as log:
             popen = subprocess.Popen(
-                [sys.executable, "-m", "tftrainer", *arguments],
+                [sys.executable, "-m", module, *arguments],
                 stdout=log,
                 stderr=subprocess.STDOUT,
                 stdin=subprocess.DEVNULL,
                 cwd=self.folder,
                 env={
-                    **_inherited(),
+                    **inherited(),
                     "TMPDIR": str(self.folder),
                     "TFTRAINING_TERMINATION_LOG": str(termination_log),
                     "TFTRAINING_PROGRESS_PORT": str(port),
@@ -146,7 +156,7 @@ class Computer:
         return process
 
 
-def _inherited() -> dict[str, str]:
+def inherited() -> dict[str, str]:
     kept = {name: os.environ[name] for name in ("PATH", "HOME") if name in os.environ}
     # TRAINER_PATH: where another copy of the package lies, such as a pruned image's.
     package = os.environ.get("TRAINER_PATH", str(ROOT / "trainer_image"))

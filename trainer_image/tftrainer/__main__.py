@@ -13,11 +13,12 @@ from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, NoReturn
 
-from tftrainer import arguments, environment, http_server, peers, process, static_check, supervisor
+from tftrainer import arguments, environment, peers, process, server, static_check, supervisor
 from tftrainer.cluster import Cluster, Role
 from tftrainer.environment import Environment, Strategy
 from tftrainer.errors import TrainerError
 from tftrainer.job import Job
+from tftrainer.peer_watch import PeerWatch
 from tftrainer.progress import Progress, Snapshot
 from tftrainer.supervisor import Run
 from tftrainer.watchdog import Watchdog
@@ -41,7 +42,7 @@ def _start(job: Job) -> NoReturn:
     _LOG.info("%s of %s, strategy %s", told.task, told.job or "this computer", told.strategy)
     if told.cluster is not None and _is_server(told):
         supervisor.end_on_sigterm()
-        _import("tftrainer.server").serve(told, told.cluster)
+        server.serve(told, told.cluster)
     static_check.check(job.arguments.task)
     run = Run(
         Progress(Snapshot(role=told.task.role, attempt=told.attempt)),
@@ -51,6 +52,9 @@ def _start(job: Job) -> NoReturn:
         ),
     )
     if told.progress_port:
+        # Imported here: workers and ps serve no progress, and it costs them time.
+        from tftrainer import http_server  # noqa: PLC0415
+
         http_server.serve(told.progress_port, run.progress, run.is_alive)
     supervisor.supervise(
         lambda: _work(job, run),
@@ -71,25 +75,30 @@ def _work(job: Job, run: Run) -> None:
     if told.task.role is Role.EVALUATOR:
         _import("tftrainer.evaluator").evaluate(job, run)
     elif cluster is not None and told.strategy is Strategy.PARAMETER_SERVER:
-        answered = _wait_for(cluster, job, run, peers.answers)
+        # It goes on to watch while training: TensorFlow names no server that hangs.
+        _, answered = _wait_for(cluster, job, run, peers.Answers())
         parameter_server = _import("tftrainer.parameter_server")
         answered.result()
         parameter_server.train(job, run, cluster)
     elif cluster is not None and told.strategy is Strategy.MULTI_WORKER_MIRRORED and is_chief:
         # Members serve no status before the chief is there, but their ports are open.
-        connected = _wait_for(cluster, job, run, peers.connects)
-        synchronous = _import("tftrainer.synchronous")
+        watch, connected = _wait_for(cluster, job, run, peers.connects)
+        mirrored = _import("tftrainer.mirrored")
         connected.result()
-        synchronous.train(job, run)
+        watch.stop()
+        mirrored.train(job, run)
     else:
-        _import("tftrainer.synchronous").train(job, run)
+        _import("tftrainer.mirrored").train(job, run)
 
 
-def _wait_for(cluster: Cluster, job: Job, run: Run, check: peers.Check) -> Future[None]:
+def _wait_for(
+    cluster: Cluster, job: Job, run: Run, check: peers.Check
+) -> tuple[PeerWatch, Future[None]]:
     """Wait in a thread, so that TensorFlow can be imported meanwhile."""
+    watch = PeerWatch(cluster.peers, run.progress, check)
+    watch.start()
     pool = ThreadPoolExecutor(max_workers=1, thread_name_prefix="waiting")
-    timeout = job.arguments.peer_timeout
-    return pool.submit(peers.wait, cluster.peers, run, timeout=timeout, check=check)
+    return watch, pool.submit(watch.wait, run, timeout=job.arguments.peer_timeout)
 
 
 def _import(name: str) -> Any:  # noqa: ANN401 -- a module that is imported late

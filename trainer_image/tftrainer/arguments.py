@@ -1,8 +1,9 @@
 """The command line: one for every role, since the role itself comes from TF_CONFIG. Pure."""
 
 import argparse
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import NoReturn
 
 from tftrainer.errors import BadConfigurationError
@@ -15,11 +16,31 @@ The task is a Python module with two functions:
   model()                  returns a tf.keras model
   dataset(split, context)  returns a tf.data.Dataset of (features, labels) batches;
                            split is "train" or "evaluation"
+and, if wanted:
+  train_step(model, batch) makes one step, returns a dict of metrics
+  callbacks(context)       returns a list of tf.keras.callbacks.Callback
 """
 EPILOG = """\
 exit codes: 0 complete, 1 failed, 64 bad configuration, 69 a peer does not answer, 74 checkpoints
-cannot be read or written, 75 a parameter server was lost, 76 no step was made, 143 terminated.
+cannot be read or written, or are missing, 75 a parameter server was lost, 76 no step was made,
+143 terminated.
 """
+
+
+class Mode(StrEnum):
+    """How the workers of a ParameterServer job learn together; docs/guide/modes.md."""
+
+    ASYNCHRONOUS = "asynchronous"
+    SYNCHRONOUS = "synchronous"
+    LOCAL = "local"
+    FIT = "fit"
+
+
+class FitInput(StrEnum):
+    """What Keras fit is handed under ParameterServer."""
+
+    DATASET = "dataset"
+    CREATOR = "creator"
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +53,12 @@ class Arguments:
     steps_per_epoch: int | None
     seed: int | None
     options: dict[str, str]
+    mode: Mode
+    local_steps: int
+    fit_input: FitInput
+    partition_bytes: int
+    steps_per_closure: int | None
+    history: bool
     checkpoint_dir: str | None
     checkpoint_seconds: float
     keep_checkpoints: int
@@ -39,6 +66,7 @@ class Arguments:
     stall_seconds: float
     first_step_seconds: float
     closure_seconds: float
+    keep_alive_seconds: float
     log_seconds: float
     grace_seconds: float
     logical_cpus: int
@@ -89,6 +117,8 @@ def _parser() -> argparse.ArgumentParser:
         metavar="NAME=VALUE",
         help="handed to the task as context.options; may be repeated",
     )
+    add("--history", action="store_true", help="write every step's loss to history.csv, exactly")
+    _add_modes(parser)
     add = parser.add_argument_group("checkpoints").add_argument
     add("--checkpoint-dir", metavar="DIR", help="where to keep them ($TFTRAINING_CHECKPOINT_DIR)")
     add(
@@ -135,6 +165,15 @@ def _parser() -> argparse.ArgumentParser:
         metavar="S",
         help="how long a worker computes between two words with the chief (1; under 60)",
     )
+    add(
+        "--keep-alive-seconds",
+        type=_seconds,
+        # Servers do not hear of a chief while it connects, either: that takes up to 35 s if one of
+        # them still gives up calls to a ps that was lost.
+        default=60.0,
+        metavar="S",
+        help="how long workers and ps keep the variables of a chief that they do not hear of (60)",
+    )
     add("--log-seconds", type=_seconds, default=10.0, metavar="S", help="between two lines (10)")
     add(
         "--logical-cpus",
@@ -144,6 +183,59 @@ def _parser() -> argparse.ArgumentParser:
         help="split the CPU into N devices, to try Mirrored without GPUs (1)",
     )
     return parser
+
+
+def _add_modes(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument_group("ParameterServer").add_argument
+    add(
+        "--mode",
+        type=_one_of(Mode),
+        default=Mode.ASYNCHRONOUS,
+        metavar="{asynchronous,synchronous,local,fit}",
+        help="asynchronous (default): each worker updates the variables as it goes, with gradients "
+        "that may be some steps old; synchronous: every step averages the gradients of all "
+        "workers, as one process with their batches together would; local: a worker trains on "
+        "a copy of its own and pushes what it learned, fast and another algorithm; fit: "
+        "asynchronous, by Keras's own model.fit",
+    )
+    add(
+        "--local-steps",
+        type=_count,
+        default=50,
+        metavar="N",
+        help="mode local: steps that a worker makes before it pushes (50)",
+    )
+    add(
+        "--fit-input",
+        type=_one_of(FitInput),
+        default=FitInput.CREATOR,
+        metavar="{dataset,creator}",
+        help="mode fit: hand it a tf.data.Dataset or a DatasetCreator (creator)",
+    )
+    add(
+        "--partition-bytes",
+        type=_natural,
+        default=0,
+        metavar="N",
+        help="spread a variable over the ps in parts of at least so many bytes (0: never)",
+    )
+    add(
+        "--steps-per-closure",
+        type=_count,
+        metavar="N",
+        help="steps of one scheduled function; chosen by time if not given, see --closure-seconds",
+    )
+
+
+def _one_of(known: type[StrEnum]) -> Callable[[str], StrEnum]:
+    def convert(text: str) -> StrEnum:
+        try:
+            return known(text)
+        except ValueError:
+            names = ", ".join(known)
+            raise argparse.ArgumentTypeError(f"{text!r} is none of {names}") from None
+
+    return convert
 
 
 def _count(text: str) -> int:

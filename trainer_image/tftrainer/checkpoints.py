@@ -3,41 +3,48 @@
 Only the process that holds this writes: under ParameterServer that is the chief, through its own
 CPU device, so that no ps needs the volume. A checkpoint is never ignored silently: if there are
 some and none can be read, that is an error, not a start from nothing.
+
+tf.train.CheckpointManager is not used: under ParameterServer it makes a new graph for each save,
+and a new graph is sent to every server. One that hangs would then hold the chief's interpreter
+lock, and with it the watchdog, for as long as gRPC waits for it.
 """
 
+import functools
 import logging
 import re
+from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any
 
 import tensorflow as tf
 
+from tftrainer import files, tf_types
 from tftrainer.errors import BadConfigurationError, CheckpointUnavailableError
+from tftrainer.peer_errors import is_loss
 from tftrainer.progress import SavedCheckpoint
 
 _LOG = logging.getLogger(__name__)
-# A lost ps, which is no fault of the directory.
-_LOST = (tf.errors.UnavailableError, tf.errors.AbortedError, tf.errors.CancelledError)
 
 
 class Checkpoints:
     """The checkpoints of one directory, for one model and its step."""
 
     def __init__(self, directory: str, *, keep: int, io_device: str | None, **parts: Any) -> None:  # noqa: ANN401
-        self._directory = directory
+        self._directory = directory = directory.rstrip("/")
+        self._keep = keep
         self._options = tf.train.CheckpointOptions(experimental_io_device=io_device)
         self._checkpoint = tf.train.Checkpoint(**parts)
+        self._write = _writer(self._checkpoint, self._options)
         try:
             tf.io.gfile.makedirs(directory)
-            self._manager = tf.train.CheckpointManager(self._checkpoint, directory, keep)
+            self._kept = _oldest_first(directory)
         except (tf.errors.OpError, OSError) as error:
-            raise _unavailable(directory, "opened", error) from error
+            raise unavailable(directory, "opened", error) from error
 
     def restore(self) -> str | None:
         """Restore the newest checkpoint that can be read; None if there is none at all."""
-        paths = _newest_first(self._directory, self._manager.checkpoints)
         failures = []
-        for path in paths:
+        for path in reversed(self._kept):
             # First, and apart: a restore that fails half way leaves a model that is partly this
             # checkpoint and partly the next older one.
             if wrong := defect(path):
@@ -55,17 +62,30 @@ class Checkpoints:
 
     def save(self, step: int) -> SavedCheckpoint:
         """Write one that is named after the step, and drop the oldest."""
+        path = f"{self._directory}/ckpt-{step}"
         try:
-            path = self._manager.save(checkpoint_number=step, options=self._options)
-        except _LOST:
-            raise
+            self._write(tf.constant(path))
+            self._rotate(path)
         except (tf.errors.OpError, OSError) as error:
-            raise _unavailable(self._directory, "written", error) from error
+            # A lost ps is no fault of the directory.
+            if is_loss(error):
+                raise
+            raise unavailable(self._directory, "written", error) from error
         return SavedCheckpoint(step=step, path=path, time=datetime.now(UTC))
+
+    def _rotate(self, newest: str) -> None:
+        written = [*(path for path in self._kept if path != newest), newest]
+        self._kept = written[-self._keep :]
+        _write_state(self._directory, [path.rpartition("/")[2] for path in self._kept])
+        for dropped in written[: -self._keep]:
+            # The index first: what has none is no checkpoint.
+            for file in (f"{dropped}.index", *tf.io.gfile.glob(f"{dropped}.data-*")):
+                if tf.io.gfile.exists(file):
+                    tf.io.gfile.remove(file)
 
     def _restore(self, path: str) -> None:
         try:
-            status = self._checkpoint.restore(path, options=self._options)
+            status = self._checkpoint.read(path, options=self._options)
             status.assert_existing_objects_matched()
         except (AssertionError, ValueError, tf.errors.InvalidArgumentError) as error:
             raise BadConfigurationError(
@@ -99,18 +119,40 @@ def defect(path: str) -> str | None:
     return None
 
 
-def _newest_first(directory: str, known: list[str]) -> list[str]:
-    """List the manager's own, then files it does not know (its state file may be lost)."""
+def _writer(checkpoint: tf_types.Checkpoint, options: Any) -> Callable[..., Any]:  # noqa: ANN401
+    """Return what writes to a prefix; its graph, if it needs one, exists from now on."""
+    if options.experimental_io_device is None:
+        return functools.partial(checkpoint.write, options=options)
+    write = tf.function(
+        lambda prefix: checkpoint.write(prefix, options=options),
+        input_signature=[tf.TensorSpec([], tf.string)],
+        autograph=False,
+    )
+    write.get_concrete_function()
+    return write  # type: ignore[no-any-return]
+
+
+def _write_state(directory: str, names: list[str]) -> None:
+    """Write what tf.train.latest_checkpoint reads: a CheckpointState as text, oldest first."""
+    lines = [f'model_checkpoint_path: "{names[-1]}"']
+    lines += [f'all_model_checkpoint_paths: "{name}"' for name in names]
+    files.replace(f"{directory}/checkpoint", "\n".join([*lines, ""]))
+
+
+def _oldest_first(directory: str) -> list[str]:
+    """List by the time of writing; first those that the state file, which may be lost, lacks."""
+    state = tf.train.get_checkpoint_state(directory)
+    known = list(state.all_model_checkpoint_paths) if state else []
     found = {
         int(match[1]): path.removesuffix(".index")
         for path in tf.io.gfile.glob(f"{directory}/ckpt-*.index")
         if (match := re.search(r"ckpt-(\d+)\.index$", path))
     }
-    newest = list(reversed(known))
-    return newest + [path for _, path in sorted(found.items(), reverse=True) if path not in newest]
+    return [path for _, path in sorted(found.items()) if path not in known] + known
 
 
-def _unavailable(directory: str, verb: str, error: Exception) -> CheckpointUnavailableError:
+def unavailable(directory: str, verb: str, error: Exception) -> CheckpointUnavailableError:
+    """Return the error for a directory whose checkpoints cannot be `verb`."""
     return CheckpointUnavailableError(
         f"checkpoints in {directory} cannot be {verb}: {error}. Check that the volume is mounted, "
         "has room, and may be written by this user."

@@ -5,6 +5,7 @@ its own address, keyed by its index.
 """
 
 import json
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import StrEnum
@@ -39,6 +40,16 @@ class Member:
 
     task: Task
     address: str
+
+    @property
+    def name(self) -> str:
+        """What people call it: by its pod, for a chief's list of workers may leave some out.
+
+        Where the address is no pod's, by the task.
+        """
+        pod = self.host.partition(".")[0]
+        found = re.search(rf"-({self.task.role}-\d+)$", pod)
+        return found[1] if found else str(self.task)
 
     @property
     def host(self) -> str:

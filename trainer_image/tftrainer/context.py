@@ -12,7 +12,8 @@ class Context:
     Mirrored and MultiWorkerMirrored that is the batch of all replicas, which TensorFlow splits.
 
     `seed` is None under ParameterServer, where one dataset graph runs on every worker: with a
-    fixed seed all workers would read the same examples in the same order.
+    fixed seed all workers would read the same examples in the same order. In synchronous mode they
+    have to, for they share the batches out; there it is never None.
 
     `input_pipelines` and `input_pipeline` are for datasets that switch TensorFlow's automatic
     sharding off and shard themselves; no other dataset needs them.

@@ -28,6 +28,7 @@ class Environment:
     attempt: int
     workers: int
     checkpoint_dir: str | None
+    checkpoint_step: int | None
     progress_port: int | None
     termination_log: Path
     cluster: Cluster | None
@@ -50,6 +51,7 @@ def read(variables: Mapping[str, str]) -> Environment:
         attempt=_number(variables, "TFTRAINING_ATTEMPT") or 0,
         workers=_number(variables, "TFTRAINING_WORKERS") or known_workers,
         checkpoint_dir=variables.get("TFTRAINING_CHECKPOINT_DIR") or None,
+        checkpoint_step=_number(variables, "TFTRAINING_CHECKPOINT_STEP"),
         progress_port=_number(variables, "TFTRAINING_PROGRESS_PORT"),
         termination_log=termination_log(variables),
         cluster=cluster,

@@ -8,12 +8,26 @@ from typing import ClassVar
 
 from tftrainer.exit_codes import ExitCode
 
+GRAPH_EXECUTION_ERROR = "Graph execution error:"
+_ENDS_OF_HEADINGS = ("root error(s) found.", GRAPH_EXECUTION_ERROR)
+# What TensorFlow puts before the message: where in the graph, and in which Python.
+_PLACES = ("Detected at node", 'File "', "<stack traces unavailable>")
 
-def gist(error: Exception) -> str:
+
+def gist(error: BaseException) -> str:
     """Return the line of a TensorFlow error that says something; the rest is where it came from."""
-    lines = [line.strip() for line in str(error).splitlines()]
-    telling = (line for line in lines if line and not line.endswith("root error(s) found."))
-    return f"{type(error).__name__}: {next(telling, 'no message')}"
+    return f"{type(error).__name__}: {telling_line(str(error))}"
+
+
+def telling_line(text: str) -> str:
+    """Return the first line of a TensorFlow message that says what is wrong."""
+    lines = [line.strip() for line in text.splitlines()]
+    telling = (
+        line
+        for line in lines
+        if line and not line.endswith(_ENDS_OF_HEADINGS) and not line.startswith(_PLACES)
+    )
+    return next(telling, "no message")
 
 
 class TrainerError(Exception):

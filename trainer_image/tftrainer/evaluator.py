@@ -70,7 +70,7 @@ def evaluate(job: Job, run: Run) -> None:
             f'dataset("evaluation", context) of {task.name} never ends; leave out repeat().'
         )
     evaluation = _Evaluation.of(model.build(task, context, dataset), dataset)
-    scalars = tensorboard.Scalars(tensorboard.directory(directory, "evaluator"))
+    logs = tensorboard.Logs(directory)
     run.progress.update(phase=Phase.EVALUATING)
     _LOG.info("following the checkpoints in %s", directory)
     seen: tuple[str, int] | None = None
@@ -81,7 +81,8 @@ def evaluate(job: Job, run: Run) -> None:
         if newest is not None and newest != seen:
             if evaluation.of_checkpoint(newest[0], run):
                 seen = newest
-                scalars.write(run.progress.snapshot.step, run.progress.snapshot.metrics)
+                snapshot = run.progress.snapshot
+                logs.write(tensorboard.EVALUATOR, snapshot.step, snapshot.metrics)
         elif is_last and newest is not None:
             run.progress.update(phase=Phase.DONE)
             _LOG.info("evaluation is complete: %s", describe(run.progress.snapshot))

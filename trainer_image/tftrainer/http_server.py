@@ -3,17 +3,18 @@
 import json
 import logging
 import socket
+import sys
 from collections.abc import Callable, Iterator
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from threading import Thread
 
 from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest
-from prometheus_client.core import GaugeMetricFamily
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 from tftrainer.errors import TrainerError
-from tftrainer.progress import Phase, Progress
+from tftrainer.progress import Phase, Progress, Snapshot
 
 _LOG = logging.getLogger(__name__)
 
@@ -24,17 +25,20 @@ class _SnapshotCollector(Collector):
     def __init__(self, progress: Progress) -> None:
         self._progress = progress
 
-    def collect(self) -> Iterator[GaugeMetricFamily]:
+    def collect(self) -> Iterator[Metric]:
         now = self._progress.snapshot
         plain = {
             "step": ("Steps made.", now.step),
             "total_steps": ("Steps that make the training complete.", now.total_steps),
             "steps_per_second": ("Speed of late.", now.steps_per_second),
+            "examples_per_second": ("Speed of all workers of late.", now.examples_per_second),
+            "queue_depth": ("Functions scheduled and not begun.", now.queue_depth),
             "checkpoint_step": (
                 "Step of the newest checkpoint.",
                 now.last_checkpoint.step if now.last_checkpoint else None,
             ),
             "waiting_for_tasks": ("Tasks that have not answered yet.", len(now.waiting_for)),
+            "unreachable_tasks": ("Tasks that do not answer now.", len(now.unreachable)),
             "attempt": ("The job's attempt that this task belongs to.", now.attempt),
         }
         for name, (meaning, value) in plain.items():
@@ -48,6 +52,27 @@ class _SnapshotCollector(Collector):
         for name, number in now.metrics.items():
             metric.add_metric([name], number)
         yield metric
+        yield from _work(now)
+
+
+def _work(now: Snapshot) -> Iterator[Metric]:
+    yield CounterMetricFamily(
+        "tftraining_examples", "Examples trained on by this process's workers.", value=now.examples
+    )
+    speed = GaugeMetricFamily(
+        "tftraining_worker_examples_per_second", "Speed of a worker of late.", labels=["task"]
+    )
+    wait = GaugeMetricFamily(
+        "tftraining_worker_input_wait_ratio",
+        "Share of its time that a worker waits for the next batch, 0 to 1.",
+        labels=["task"],
+    )
+    for each in now.workers:
+        speed.add_metric([each.task], each.examples_per_second)
+        if each.input_wait is not None:
+            wait.add_metric([each.task], each.input_wait)
+    yield speed
+    yield wait
 
 
 class _Server(ThreadingHTTPServer):
@@ -61,6 +86,17 @@ class _Server(ThreadingHTTPServer):
             self.socket.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
         super().server_bind()
 
+    def handle_error(
+        self,
+        request: socket.socket | tuple[bytes, socket.socket],
+        client_address: object,
+    ) -> None:
+        # Whoever asked has given up: while TensorFlow is imported an answer may take seconds.
+        if isinstance(sys.exception(), ConnectionError):
+            _LOG.debug("%s has gone before it was answered", client_address)
+        else:
+            super().handle_error(request, client_address)
+
 
 def serve(port: int, progress: Progress, is_alive: Callable[[], bool]) -> None:
     """Serve on every address of this pod until the process ends."""
@@ -71,7 +107,7 @@ def serve(port: int, progress: Progress, is_alive: Callable[[], bool]) -> None:
         def do_GET(self) -> None:
             match self.path.partition("?")[0]:
                 case "/progress":
-                    body = json.dumps(progress.snapshot.document()).encode()
+                    body = json.dumps(progress.document()).encode()
                     self._reply(HTTPStatus.OK, "application/json", body)
                 case "/metrics":
                     self._reply(HTTPStatus.OK, CONTENT_TYPE_LATEST, generate_latest(registry))

@@ -2,29 +2,63 @@
 
 from dataclasses import dataclass
 
-from tftrainer.arguments import Arguments
+from tftrainer.arguments import Arguments, Mode
+from tftrainer.cluster import Role
 from tftrainer.context import Context
 from tftrainer.environment import Environment, Strategy
+from tftrainer.errors import BadConfigurationError
 
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """One process's share of a job; never changes while it runs."""
+    """One process's share of a job; never changes while it runs.
+
+    Raises BadConfigurationError if the arguments do not suit the environment.
+    """
 
     arguments: Arguments
     environment: Environment
+
+    def __post_init__(self) -> None:
+        """Refuse arguments that would have no effect."""
+        strategy, mode = self.environment.strategy, self.arguments.mode
+        servers = strategy is Strategy.PARAMETER_SERVER
+        # An evaluator knows no cluster, and gets the command line of all.
+        trains = self.environment.task.role is not Role.EVALUATOR
+        if trains and not servers and mode is not Mode.ASYNCHRONOUS:
+            raise BadConfigurationError(
+                f"--mode={mode} is for the ParameterServer strategy, and this is {strategy}: leave "
+                "--mode out, or set strategy: ParameterServer."
+            )
+        if self.arguments.history and servers and mode is not Mode.SYNCHRONOUS:
+            raise BadConfigurationError(
+                f"--history is not to be had with --mode={mode}: its workers make steps at the "
+                "same time, and the chief sees no loss of a single one. Use --mode=synchronous, "
+                "or leave --history out."
+            )
+        # Workers and ps of a job have no checkpoint directory.
+        writes = self.environment.task.role is Role.CHIEF
+        if writes and self.arguments.history and self.checkpoint_dir is None:
+            raise BadConfigurationError(
+                "--history needs a place for history.csv: give --checkpoint-dir."
+            )
 
     @property
     def checkpoint_dir(self) -> str | None:
         """Where checkpoints are kept; the argument wins over the operator's variable."""
         return self.arguments.checkpoint_dir or self.environment.checkpoint_dir
 
-    def context(self, *, replicas: int = 1, pipelines: int = 1, pipeline: int = 0) -> Context:
-        """Return what the user's functions are told."""
-        asynchronous = self.environment.strategy is Strategy.PARAMETER_SERVER
+    def context(
+        self, *, replicas: int = 1, pipelines: int = 1, pipeline: int = 0, seed: int | None = None
+    ) -> Context:
+        """Return what the user's functions are told.
+
+        `seed` is what workers of a ParameterServer job shuffle with, if they have to do it alike.
+        """
+        servers = self.environment.strategy is Strategy.PARAMETER_SERVER
         return Context(
             batch_size=self.arguments.batch_size * replicas,
-            seed=None if asynchronous else self.arguments.seed,
+            seed=seed if servers else self.arguments.seed,
             options=self.arguments.options,
             input_pipelines=pipelines,
             input_pipeline=pipeline,

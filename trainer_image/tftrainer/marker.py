@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 import tensorflow as tf
 
+from tftrainer import files
 from tftrainer.progress import SavedCheckpoint, timestamp
 
 _NAME = "complete.json"
@@ -24,7 +25,7 @@ class Marker:
 
 
 def write(directory: str, *, job: str, job_uid: str, last: SavedCheckpoint) -> None:
-    """Write it in one move, so that it is never read half written."""
+    """Write it, over an older one if there is one."""
     document = {
         "version": 1,
         "job": job,
@@ -33,17 +34,13 @@ def write(directory: str, *, job: str, job_uid: str, last: SavedCheckpoint) -> N
         "path": last.path,
         "time": timestamp(last.time),
     }
-    target = f"{directory}/{_NAME}"
-    with tf.io.gfile.GFile(f"{target}.new", "w") as file:
-        file.write(json.dumps(document))
-    tf.io.gfile.rename(f"{target}.new", target, overwrite=True)
+    files.replace(f"{directory}/{_NAME}", json.dumps(document))
 
 
 def read(directory: str, job_uid: str) -> Marker | None:
     """Return the marker of this job; None if there is none, or another job's."""
     try:
-        with tf.io.gfile.GFile(f"{directory}/{_NAME}") as file:
-            document = json.loads(file.read())
+        document = json.loads(files.read(f"{directory}/{_NAME}"))
         marker = Marker(str(document["uid"]), int(document["step"]), str(document["path"]))
     except (tf.errors.OpError, ValueError, KeyError, TypeError):
         return None

@@ -4,14 +4,18 @@ Variables have to exist before the first step, because a worker cannot create on
 a scheduled function, and before a checkpoint is restored, so that a misfit is seen at once.
 """
 
+import functools
 import logging
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 
 import tensorflow as tf
 
 from tftrainer import tf_types
 from tftrainer.context import Context
-from tftrainer.errors import BadConfigurationError
-from tftrainer.task import UserTask
+from tftrainer.errors import BadConfigurationError, TrainerError
+from tftrainer.peer_errors import loss_behind
+from tftrainer.task import UserTask, kind
 
 _LOG = logging.getLogger(__name__)
 _DEFAULT_OPTIMIZER = "adam"
@@ -21,21 +25,49 @@ def build(task: UserTask, context: Context, dataset: tf_types.Dataset) -> tf_typ
     """Build the model for what the dataset holds; call it in the strategy's scope."""
     model = task.model(context)
     _compile(task, model)
-    try:
-        _create_variables(model, dataset)
-    except (ValueError, TypeError, tf.errors.InvalidArgumentError) as error:
-        raise BadConfigurationError(
-            f"the model of {task.name} cannot take what its dataset gives "
-            f"({_describe(dataset.element_spec)}): {error}"
-        ) from error
+    _refuse_single_examples(task, dataset.element_spec)
+    example = _example(task, dataset)
+    given = f"batches of ({_describe(dataset.element_spec)})"
+    with _explained(f"the model of {task.name} cannot take what its dataset gives, {given}"):
+        outputs = _create_variables(model, example)
+    if task.train_step is None and not _has_own_step(model):
+        with _explained(
+            f"loss and metrics of the model of {task.name} cannot take its outputs "
+            f"({_describe(outputs)}) and what its dataset gives, {given}"
+        ):
+            _try_loss(model, example, outputs)
     _LOG.info(
-        "model %s: %d parameters, optimizer %s, batches of %s",
+        "model %s: %d parameters, optimizer %s, %s",
         model.name,
         model.count_params(),
         type(model.optimizer).__name__,
-        _describe(dataset.element_spec),
+        given,
     )
     return model
+
+
+def step_function(
+    task: UserTask, model: tf_types.Model, dataset: tf_types.Dataset
+) -> tf_types.Function:
+    """Return the function (batch) -> dict of metrics that makes one step on one replica.
+
+    It is the module's train_step if there is one, else the model's. One that the user wrote is
+    traced here, so that what cannot work is said before training begins. Call it in the strategy's
+    scope, once a model.
+    """
+    own = task.train_step
+    if own is None and not _has_own_step(model):
+        return model.train_step
+    step = model.train_step if own is None else functools.partial(own, model)
+    says = f"train_step({'batch' if own is None else 'model, batch'}) of {task.name}"
+    with _explained(f"{says} fails with batches of ({_describe(dataset.element_spec)})"):
+        names = _try_step(says, step, dataset.element_spec)
+    known = {metric.name for metric in model.metrics}
+    means = {name: tf.keras.metrics.Mean(name=name) for name in names if name not in known}
+    # Keras has no public call that adds a metric after compile(). Here it shows the metric and
+    # resets it, and does not save it.
+    model._metrics.extend(means.values())  # noqa: SLF001
+    return _averaging(step, means) if means else step
 
 
 def total_steps(
@@ -63,7 +95,7 @@ def _compile(task: UserTask, model: tf_types.Model) -> None:
     if getattr(model, "optimizer", None) is not None:
         return
     loss, optimizer = task.optional("loss"), task.optional("optimizer")
-    if loss is None:
+    if loss is None and task.train_step is None:
         raise BadConfigurationError(
             f"model() of {task.name} returned a model that is not compiled, and there is no `loss` "
             'in the module. Either call model.compile(optimizer="adam", loss=..., '
@@ -71,13 +103,16 @@ def _compile(task: UserTask, model: tf_types.Model) -> None:
         )
     # An optimizer object made at import would belong to no strategy, so a function makes it.
     made = optimizer() if callable(optimizer) else optimizer
-    model.compile(optimizer=made or _DEFAULT_OPTIMIZER, loss=loss)
+    with _explained(f"`loss` and `optimizer` of {task.name} cannot be compiled"):
+        model.compile(optimizer=made or _DEFAULT_OPTIMIZER, loss=loss)
 
 
-def _create_variables(model: tf_types.Model, dataset: tf_types.Dataset) -> None:
-    features, labels = _example(dataset)[:2]
+def _create_variables(model: tf_types.Model, example: tf_types.Tensor) -> tf_types.Tensor:
+    """Create them all; return what the model makes of the example."""
+    features, labels = example[:2]
     outputs = model(features, training=False)
-    if model.compiled_loss is not None and not model.compiled_loss.built:
+    # A loss that the model was not given would be shown as 0.
+    if getattr(model, "loss", None) and not model.compiled_loss.built:
         model.compiled_loss.build(outputs)
     if model.compiled_metrics is not None and not model.compiled_metrics.built:
         model.compiled_metrics.build(outputs, labels)
@@ -85,23 +120,147 @@ def _create_variables(model: tf_types.Model, dataset: tf_types.Dataset) -> None:
         model.optimizer.build(model.trainable_variables)
     else:
         model.optimizer._create_all_weights(model.trainable_variables)  # noqa: SLF001 -- no other
+    return outputs
 
 
-def _example(dataset: tf_types.Dataset) -> tf_types.Tensor:
+def _has_own_step(model: tf_types.Model) -> bool:
+    """Whether the user overrode train_step of his model."""
+    return type(model).train_step is not tf.keras.Model.train_step
+
+
+def _try_loss(model: tf_types.Model, example: tf_types.Tensor, outputs: tf_types.Tensor) -> None:
+    features, labels, weights = tf.keras.utils.unpack_x_y_sample_weight(example)
+
+    def once() -> None:
+        loss = model.compute_loss(features, labels, outputs, weights)
+        if loss is None:
+            raise ValueError("the model was compiled without a loss; give compile() one.")
+        model.compute_metrics(features, labels, outputs, weights)
+
+    _trace(once)
+
+
+def _try_step(says: str, step: tf_types.Function, spec: tf_types.TensorSpec) -> frozenset[str]:
+    """Trace one step; return the names of its metrics."""
+    names: set[str] = set()
+
+    def once(batch: tf_types.Tensor) -> None:
+        values = _converted(step)(batch)
+        _check_metrics(says, values)
+        names.update(values)
+
+    _trace(once, spec)
+    return frozenset(names)
+
+
+def _check_metrics(says: str, values: object) -> None:
+    example = 'for example {"loss": loss}.'
+    if not isinstance(values, Mapping):
+        raise BadConfigurationError(
+            f"{says} returned {kind(values)}; it must return a dict of metrics, {example}"
+        )
+    for name, value in values.items():
+        try:
+            tensor = tf.convert_to_tensor(value)
+        except (TypeError, ValueError):
+            tensor = None
+        if not isinstance(name, str) or tensor is None or not _is_number(tensor):
+            what = kind(value) if tensor is None else _describe(tensor)
+            raise BadConfigurationError(
+                f"{says} returned {{{name!r}: {what}}}; a metric has a name and one number, "
+                f"{example}"
+            )
+
+
+def _is_number(tensor: tf_types.Tensor) -> bool:
+    return tensor.shape.rank in (0, None) and (tensor.dtype.is_floating or tensor.dtype.is_integer)
+
+
+def _averaging(step: tf_types.Function, means: Mapping[str, tf_types.Metric]) -> tf_types.Function:
+    """Keep the means of what the step returns beside the model's own metrics."""
+
+    def averaged(batch: tf_types.Tensor) -> dict[str, tf_types.Tensor]:
+        values = step(batch)
+        for name, mean in means.items():
+            mean.update_state(values[name])
+        return dict(values)
+
+    return averaged
+
+
+def _trace(function: tf_types.Function, *specs: tf_types.TensorSpec) -> None:
+    """Trace it as a replica would run it, into a graph that is thrown away.
+
+    A tf.function would be sent to every server of the cluster.
+    """
+    strategy = tf.distribute.get_strategy()
+    with tf.__internal__.FuncGraph("tried").as_default():
+        arguments = tf.nest.map_structure(_placeholder, specs)
+        if strategy.num_replicas_in_sync > 1:
+            strategy.run(function, arguments)
+        else:
+            # strategy.run would warn, under ParameterServer, that this is no worker.
+            with tf.distribute.ReplicaContext(strategy, replica_id_in_sync_group=0):
+                function(*arguments)
+
+
+def _converted(function: tf_types.Function) -> tf_types.Function:
+    """With AutoGraph, as in the training loop."""
+    return tf.__internal__.autograph.tf_convert(
+        function, tf.__internal__.autograph.control_status_ctx()
+    )
+
+
+def _placeholder(spec: tf_types.TensorSpec) -> tf_types.Tensor:
+    components = [
+        tf.compat.v1.placeholder(each.dtype, each.shape)
+        for each in tf.nest.flatten(spec, expand_composites=True)
+    ]
+    return tf.nest.pack_sequence_as(spec, components, expand_composites=True)
+
+
+@contextmanager
+def _explained(what: str) -> Iterator[None]:
+    """Turn an error of the user's code into one that says what was tried; a lost ps is neither."""
+    try:
+        yield
+    except TrainerError:
+        raise
+    except Exception as error:
+        if loss_behind(error) is not None:
+            raise
+        raise BadConfigurationError(f"{what}: {type(error).__name__}: {error}") from error
+
+
+def _refuse_single_examples(task: UserTask, spec: tf_types.TensorSpec) -> None:
+    """Tell examples from batches where the shapes do: a batch has one known size, or none."""
+    shapes = [s.shape for s in tf.nest.flatten(spec) if isinstance(s, tf.TensorSpec)]
+    known = [shape for shape in shapes if shape.rank is not None]
+    sizes = {shape[0] for shape in known if shape.rank} - {None}
+    if len(sizes) > 1 or any(shape.rank == 0 for shape in known):
+        raise BadConfigurationError(
+            f"the dataset of {task.name} gives single examples ({_describe(spec)}), or features "
+            "and labels of different numbers. End it with .batch(context.batch_size)."
+        )
+
+
+def _example(task: UserTask, dataset: tf_types.Dataset) -> tf_types.Tensor:
     """Make a batch of the right form: of zeros where possible, since data may be far or slow."""
     flat = tf.nest.flatten(dataset.element_spec)
     if all(isinstance(s, tf.TensorSpec) and s.shape.rank is not None for s in flat):
         return tf.nest.map_structure(
             lambda s: tf.zeros([size or 1 for size in s.shape], s.dtype), dataset.element_spec
         )
-    return next(iter(dataset))
+    with _explained(f"the first batch of the dataset of {task.name} cannot be read"):
+        return next(iter(dataset))
 
 
-def _describe(spec: tf_types.TensorSpec) -> str:
-    return ", ".join(_describe_one(each) for each in tf.nest.flatten(spec))
+def _describe(values: tf_types.TensorSpec) -> str:
+    """Say types and shapes of tensors, or of their specs: `float32[None, 2], int64[None]`."""
+    return ", ".join(_describe_one(each) for each in tf.nest.flatten(values))
 
 
-def _describe_one(spec: tf_types.TensorSpec) -> str:
-    if not isinstance(spec, tf.TensorSpec):
-        return str(spec)
-    return f"{spec.dtype.name}{'' if spec.shape.rank is None else list(spec.shape)}"
+def _describe_one(value: tf_types.TensorSpec) -> str:
+    if not isinstance(value, tf.TensorSpec | tf.Tensor):
+        return str(value)
+    return f"{value.dtype.name}{'' if value.shape.rank is None else list(value.shape)}"

@@ -8,6 +8,20 @@ _LIMIT = 10_000
 _GROWTH = 4
 
 
+class Pace:
+    """How many steps the next call makes: so many that it takes the time wanted."""
+
+    def __init__(self, *, seconds: float, fixed: int | None = None) -> None:
+        self._seconds = seconds
+        self._fixed = fixed
+        self.steps = fixed or 1
+
+    def follow(self, steps_per_second: float | None) -> None:
+        """Take note of the speed of one worker; None if it is not known yet."""
+        if self._fixed is None:
+            self.steps = steps_per_call(self.steps, steps_per_second, self._seconds)
+
+
 def steps_per_call(current: int, steps_per_second: float | None, seconds: float) -> int:
     """Return the next number of steps, for one worker of this speed."""
     if steps_per_second is None:

@@ -2,10 +2,13 @@
 
 The document is the contract's (tests/contract/progress.json); the operator reads it at /progress
 and, after a good end, from the termination log.
+
+Times that have to be exact are of the monotonic clock; ages are counted when the document is made.
 """
 
 import math
 import threading
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
@@ -13,8 +16,11 @@ from enum import StrEnum
 from typing import Any
 
 from tftrainer.cluster import Role
+from tftrainer.throughput import WorkerRate
 
 VERSION = 1
+_MOST_UNREACHABLE = 32
+_MOST_WORKERS = 256
 
 
 class Phase(StrEnum):
@@ -36,22 +42,47 @@ class SavedCheckpoint:
 
 
 @dataclass(frozen=True, slots=True)
+class Unreachable:
+    """A peer that does not answer now."""
+
+    task: str
+    since: float
+    """When it last answered or, if it never did, was first asked (monotonic seconds)."""
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
 class Snapshot:
     """Everything that is known at one moment."""
 
     role: Role
     attempt: int = 0
     phase: Phase = Phase.WAITING
-    waiting_for: tuple[str, ...] = ()
+    unreachable: tuple[Unreachable, ...] = ()
     step: int = 0
+    stepped_at: float | None = None
+    """When the step last changed (monotonic seconds); None before training."""
+    resumed_step: int | None = None
+    """Step of the checkpoint that training went on from; None if it began at the beginning."""
     total_steps: int | None = None
     steps_per_second: float | None = None
+    examples: int = 0
+    """Trained on since this process began, by all workers."""
+    examples_per_second: float | None = None
+    workers: tuple[WorkerRate, ...] = ()
+    queue_depth: int | None = None
+    """Functions that are scheduled and not begun; None where nothing is scheduled."""
     metrics: Mapping[str, float] = field(default_factory=dict)
     last_checkpoint: SavedCheckpoint | None = None
     updated_at: datetime = field(default_factory=lambda: datetime.now(UTC))
 
-    def document(self) -> dict[str, Any]:
-        """Return the snapshot as the contract writes it.
+    @property
+    def waiting_for(self) -> list[str]:
+        """Who has to answer before training begins."""
+        return [each.task for each in self.unreachable] if self.phase is Phase.WAITING else []
+
+    def document(self, now: float) -> dict[str, Any]:
+        """Return the snapshot as the contract writes it, with ages at `now` (monotonic seconds).
 
         Metrics that are not finite are left out, since JSON has no word for them; the log says so.
         """
@@ -61,10 +92,16 @@ class Snapshot:
             "role": str(self.role),
             "attempt": self.attempt,
             "phase": str(self.phase),
-            "waitingFor": list(self.waiting_for),
+            "waitingFor": self.waiting_for,
+            "unreachable": self._silent_longest(now),
             "step": self.step,
             "totalSteps": self.total_steps,
             "stepsPerSecond": _rounded(self.steps_per_second),
+            "examplesPerSecond": _rounded(self.examples_per_second),
+            "workers": self._rates(),
+            "queueDepth": self.queue_depth,
+            "secondsSinceStep": self._step_age(now),
+            "resumedStep": self.resumed_step,
             "metrics": {
                 name: _rounded(value)
                 for name, value in sorted(self.metrics.items())
@@ -74,6 +111,34 @@ class Snapshot:
             and {"step": saved.step, "path": saved.path, "time": timestamp(saved.time)},
             "updatedAt": timestamp(self.updated_at),
         }
+
+    def _silent_longest(self, now: float) -> list[dict[str, Any]]:
+        # Nobody has to answer any more, and the termination log has little room.
+        if self.phase is Phase.DONE:
+            return []
+        longest_first = sorted(self.unreachable, key=lambda each: each.since)
+        return [
+            {"task": each.task, "seconds": round(now - each.since, 1), "reason": each.reason}
+            for each in longest_first[:_MOST_UNREACHABLE]
+        ]
+
+    def _rates(self) -> list[dict[str, Any]]:
+        # Nobody works any more, and the termination log has little room.
+        if self.phase is Phase.DONE:
+            return []
+        return [
+            {
+                "task": each.task,
+                "examplesPerSecond": _rounded(each.examples_per_second),
+                "inputWait": _rounded(each.input_wait),
+            }
+            for each in self.workers[:_MOST_WORKERS]
+        ]
+
+    def _step_age(self, now: float) -> float | None:
+        if self.stepped_at is None or self.phase is not Phase.TRAINING:
+            return None
+        return round(now - self.stepped_at, 1)
 
 
 class Progress:
@@ -88,11 +153,18 @@ class Progress:
         """The newest snapshot."""
         return self._snapshot
 
+    def document(self) -> dict[str, Any]:
+        """Return the newest snapshot as the contract writes it."""
+        return self._snapshot.document(time.monotonic())
+
     def update(self, **changes: Any) -> Snapshot:  # noqa: ANN401 -- fields of Snapshot
-        """Replace the fields named, and the time."""
+        """Replace the fields named; the time as well, if that shows in the document."""
         with self._lock:
-            self._snapshot = replace(self._snapshot, updated_at=datetime.now(UTC), **changes)
-            return self._snapshot
+            changed = replace(self._snapshot, **changes)
+            if changed.document(0.0) != self._snapshot.document(0.0):
+                changed = replace(changed, updated_at=datetime.now(UTC))
+            self._snapshot = changed
+            return changed
 
 
 def timestamp(moment: datetime) -> str:
@@ -108,6 +180,8 @@ def describe(snapshot: Snapshot) -> str:
         parts = [f"step {snapshot.step}/{total} ({100 * snapshot.step // total}%)"]
     if snapshot.steps_per_second is not None:
         parts.append(f"{snapshot.steps_per_second:.3g} steps/s")
+    if snapshot.examples_per_second is not None:
+        parts.append(f"{snapshot.examples_per_second:.3g} examples/s")
     loss_first = sorted(snapshot.metrics.items(), key=lambda item: (item[0] != "loss", item[0]))
     parts += [f"{name} {value:.4g}" for name, value in loss_first]
     return ", ".join(parts)

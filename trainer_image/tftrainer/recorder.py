@@ -6,16 +6,20 @@ Shared by every strategy. It is told steps and metrics; it never asks a strategy
 import logging
 import math
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from tftrainer import marker
-from tftrainer.checkpoints import Checkpoints, found
+from tftrainer.checkpoints import found
+from tftrainer.fence import Fence
+from tftrainer.history import History
 from tftrainer.job import Job
-from tftrainer.progress import Phase, describe
-from tftrainer.rates import StepRate
+from tftrainer.progress import Phase, Snapshot, describe
+from tftrainer.rates import Rate
+from tftrainer.resume import Resumed
 from tftrainer.supervisor import Run
-from tftrainer.tensorboard import Scalars
+from tftrainer.tensorboard import CHIEF, Logs
+from tftrainer.throughput import Throughput, Work
 
 _LOG = logging.getLogger(__name__)
 _PUBLISH_SECONDS = 1.0
@@ -35,33 +39,46 @@ class Recorder:
         self,
         job: Job,
         run: Run,
-        checkpoints: Checkpoints | None,
-        scalars: Scalars,
+        resumed: Resumed,
+        logs: Logs,
+        fence: Fence | None,
         *,
         is_chief: bool = True,
+        workers: Sequence[str] = (),
     ) -> None:
+        """`workers` names those whose work is noted, as people call them."""
         self._job = job
         self._run = run
-        self._checkpoints = checkpoints
-        self._scalars = scalars
+        self._resumed = resumed
+        self._checkpoints = resumed.checkpoints
+        self._logs = logs
+        self._fence = fence
         self._is_chief = is_chief
         self._warned: set[str] = set()
         self._started = time.monotonic()
         self._due = _Due(self._started, self._started, math.inf)
-        self._rate = StepRate(self._started, 0)
+        self._rate = Rate(self._started, 0)
+        self._throughput = Throughput(workers)
+        self._history: History | None = None
+        self._step = 0
         self._saved_step: int | None = None
 
-    def start(self, step: int, total_steps: int, restored: str | None) -> None:
+    def start(self, step: int, total_steps: int) -> None:
         """Training begins, perhaps from a restored checkpoint; the watchdog counts from here."""
+        restored = self._resumed.path
         now = self._started = time.monotonic()
         arguments = self._job.arguments
         self._due = _Due(now, now + arguments.log_seconds, now + arguments.checkpoint_seconds)
-        self._rate = StepRate(now, step)
+        self._rate = Rate(now, step)
+        self._step = step
         self._saved_step = step if restored else None
+        if arguments.history and self._is_chief and self._job.checkpoint_dir is not None:
+            self._history = History(self._job.checkpoint_dir, step)
         self._run.progress.update(
             phase=Phase.TRAINING,
-            waiting_for=(),
             step=min(step, total_steps),
+            stepped_at=now,
+            resumed_step=step if restored else None,
             total_steps=total_steps,
             last_checkpoint=found(restored, step) if restored else None,
         )
@@ -71,16 +88,40 @@ class Recorder:
             _LOG.info("resumed from checkpoint %s", restored)
         _LOG.info("training from step %d to step %d", step, total_steps)
 
-    def note(self, step: int) -> float | None:
-        """Note that the step is this now; returns the speed of late. Cheap: call it often."""
-        now = time.monotonic()
-        self._run.watchdog.note(now, step)
-        self._rate.add(now, step)
-        total = self._run.progress.snapshot.total_steps
-        self._run.progress.update(
-            step=step if total is None else min(step, total), steps_per_second=self._rate.recent
-        )
+    @property
+    def speed(self) -> float | None:
+        """Steps per second of late; None before there are some."""
         return self._rate.recent
+
+    def note(self, step: int) -> None:
+        """Note that the step is this now. Cheap: call it often."""
+        now = time.monotonic()
+        self._rate.add(now, step)
+        if step != self._step:
+            self._step = step
+            self._run.watchdog.note(now, step)
+            total = self._run.progress.snapshot.total_steps
+            self._run.progress.update(
+                step=step if total is None else min(step, total),
+                stepped_at=now,
+                steps_per_second=self._rate.recent,
+            )
+
+    def note_work(self, works: Sequence[Work], queue_depth: int | None = None) -> None:
+        """Note what each worker has done since the beginning, and how much waits for them."""
+        now = time.monotonic()
+        self._throughput.add(now, works)
+        self._run.progress.update(
+            examples=self._throughput.examples,
+            examples_per_second=self._throughput.recent,
+            workers=self._throughput.workers(now),
+            queue_depth=queue_depth,
+        )
+
+    def note_loss(self, step: int, loss: float) -> None:
+        """Note the loss of one step, where the chief sees it."""
+        if self._history is not None:
+            self._history.add(step, loss)
 
     @property
     def wants_metrics(self) -> bool:
@@ -92,8 +133,7 @@ class Recorder:
         now = time.monotonic()
         self._due.publish = now + _PUBLISH_SECONDS
         snapshot = self._run.progress.update(metrics=dict(metrics))
-        rate = {"steps_per_second": snapshot.steps_per_second} if snapshot.steps_per_second else {}
-        self._scalars.write(step, {**metrics, **rate})
+        self._write_logs(step, snapshot)
         for name in sorted(name for name, value in metrics.items() if not math.isfinite(value)):
             if name not in self._warned:
                 _LOG.warning("%s is %s at step %d: training diverged", name, metrics[name], step)
@@ -102,17 +142,38 @@ class Recorder:
             self._due.line = now + self._job.arguments.log_seconds
             _LOG.info("%s", describe(snapshot))
 
+    def _write_logs(self, step: int, snapshot: Snapshot) -> None:
+        rates = {
+            "steps_per_second": snapshot.steps_per_second,
+            "examples_per_second": snapshot.examples_per_second,
+            "queue_depth": snapshot.queue_depth,
+        }
+        self._logs.write(CHIEF, step, {**snapshot.metrics, **_known(rates)})
+        for worker in snapshot.workers:
+            of_worker = {
+                "worker_examples_per_second": worker.examples_per_second,
+                "worker_input_wait": worker.input_wait,
+            }
+            # One that trains by itself has a single folder for all.
+            role = CHIEF if worker.task == f"{CHIEF}-0" else worker.task
+            self._logs.write(role, step, _known(of_worker))
+
     @property
     def checkpoint_due(self) -> bool:
         """Whether it is time to save."""
         return self._checkpoints is not None and time.monotonic() >= self._due.checkpoint
 
     def save(self, step: int) -> None:
-        """Save a checkpoint, unless this step has one."""
+        """Save a checkpoint, unless this step has one or a newer attempt saves now."""
         if self._checkpoints is None:
             return
+        if self._fence is not None:
+            self._fence.check()
         if step != self._saved_step:
             self._run.watchdog.allow_more(time.monotonic())
+            if self._history is not None:
+                # Before the checkpoint: a start that goes on from it finds all rows up to it.
+                self._history.write()
             saved = self._checkpoints.save(step)
             self._run.watchdog.expect(time.monotonic())
             self._saved_step = step
@@ -129,12 +190,19 @@ class Recorder:
         if self._is_chief and saved is not None and directory is not None:
             environment = self._job.environment
             marker.write(directory, job=environment.job, job_uid=environment.job_uid, last=saved)
-        total = self._run.progress.snapshot.total_steps
         snapshot = self._run.progress.update(
             phase=Phase.DONE,
-            step=total,
+            step=step,
+            # Fewer than was asked for, if a callback ended the training.
+            total_steps=step,
             steps_per_second=self._rate.overall,
+            examples_per_second=self._throughput.overall,
+            queue_depth=None,
             metrics=dict(metrics) or self._run.progress.snapshot.metrics,
         )
-        self._scalars.write(step, snapshot.metrics)
+        self._write_logs(step, snapshot)
         _LOG.info("training is complete: %s", describe(snapshot))
+
+
+def _known(values: Mapping[str, float | None]) -> dict[str, float]:
+    return {name: float(value) for name, value in values.items() if value is not None}

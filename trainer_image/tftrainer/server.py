@@ -5,9 +5,9 @@ It knows only itself, so that the cluster can change without it, and it never en
 
 import logging
 import threading
+import time
 
-import tensorflow as tf
-
+from tftrainer import server_library
 from tftrainer.cluster import Cluster
 from tftrainer.environment import Environment
 from tftrainer.errors import TrainerError
@@ -19,19 +19,22 @@ _LEAST_THREADS = 32
 
 def serve(environment: Environment, cluster: Cluster) -> None:
     """Serve until a signal ends the process."""
+    began = time.monotonic()
+    library = server_library.load()
+    _LOG.info("imported TensorFlow's server in %.1f s", time.monotonic() - began)
     member = cluster.own
     threads = max(_LEAST_THREADS, environment.workers + 2)
     try:
         # It listens on this port on all interfaces, whatever host the address names. The name
         # keeps it alive: a server that is collected stops.
-        server = tf.distribute.Server(
-            tf.train.ClusterSpec({str(member.task.role): {member.task.index: member.address}}),
+        server = library.Server(
+            library.ClusterSpec({str(member.task.role): {member.task.index: member.address}}),
             job_name=str(member.task.role),
             task_index=member.task.index,
             protocol="grpc",
-            config=tf.compat.v1.ConfigProto(inter_op_parallelism_threads=threads),
+            config=library.ConfigProto(inter_op_parallelism_threads=threads),
         )
-    except tf.errors.OpError as error:
+    except library.OpError as error:
         raise TrainerError(
             f"{member.task} cannot serve on port {member.port}: {error.message}. Most likely "
             "another process holds the port."

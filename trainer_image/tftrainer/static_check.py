@@ -6,6 +6,7 @@ from a star import, compiled modules) is left to the import.
 
 import ast
 import importlib.util
+import sys
 from pathlib import Path
 
 from tftrainer.errors import BadConfigurationError
@@ -14,7 +15,12 @@ WANTED = {
     "model": "def model(): ... returns a tf.keras model",
     "dataset": 'def dataset(split, context): ... returns a tf.data.Dataset; split is "train" or '
     '"evaluation"',
+    "train_step": "def train_step(model, batch): ... returns a dict of metrics",
+    "callbacks": "def callbacks(context): ... returns a list of tf.keras.callbacks.Callback",
 }
+REQUIRED = ("model", "dataset")
+# A file of one of these names would be imported in the place of the package.
+_TAKEN = sys.stdlib_module_names | {"keras", "numpy", "tensorflow", "tf_keras", "tftrainer"}
 
 
 def is_file(task: str) -> bool:
@@ -24,6 +30,10 @@ def is_file(task: str) -> bool:
 
 def check(task: str) -> None:
     """Raise BadConfigurationError if there is no such task, or one that cannot work."""
+    if is_file(task) and Path(task).stem in _TAKEN:
+        raise BadConfigurationError(
+            f"--task={task}: a file of this name hides the package {Path(task).stem}; rename it."
+        )
     source = Path(task) if is_file(task) else _source(task)
     if source is None:
         return
@@ -36,9 +46,9 @@ def check(task: str) -> None:
             f"--task={task} has a syntax error: {error.msg} ({error.filename}, line {error.lineno})"
         ) from error
     names = _top_level_names(tree)
-    for name, wanted in WANTED.items():
+    for name in REQUIRED:
         if name not in names and "*" not in names:
-            raise BadConfigurationError(f"{task} has no {name}(); it needs `{wanted}`.")
+            raise BadConfigurationError(f"{task} has no {name}(); it needs `{WANTED[name]}`.")
 
 
 def _source(module: str) -> Path | None:

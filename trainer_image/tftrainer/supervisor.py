@@ -17,7 +17,12 @@ from pathlib import Path
 from typing import NoReturn
 
 from tftrainer import termination
-from tftrainer.errors import TerminatedError, TrainerError
+from tftrainer.errors import (
+    GRAPH_EXECUTION_ERROR,
+    TerminatedError,
+    TrainerError,
+    telling_line,
+)
 from tftrainer.exit_codes import ExitCode
 from tftrainer.progress import Progress
 from tftrainer.watchdog import Watchdog
@@ -37,6 +42,11 @@ class Run:
         self.stop = threading.Event()
         # True while there is something worth saving: SIGTERM then waits for it.
         self.worth_saving = False
+        # Called before the process ends by itself, whatever the reason; takes 2 s at most.
+        self.farewell: Callable[[], None] = lambda: None
+        # What must outlive the work. TensorFlow tells every server of a function that is collected,
+        # and holds the interpreter lock meanwhile: one server that hangs would delay the end.
+        self.held: list[object] = []
         self._beat = time.monotonic()
 
     def beat(self) -> None:
@@ -59,7 +69,7 @@ def supervise(work: Callable[[], None], run: Run, *, grace_seconds: float, log: 
     finished = threading.Event()
 
     def body() -> None:
-        outcome.append(_outcome(work))
+        outcome.append(_outcome(work, run))
         finished.set()
 
     threading.Thread(target=body, name="work", daemon=True).start()
@@ -75,12 +85,15 @@ def supervise(work: Callable[[], None], run: Run, *, grace_seconds: float, log: 
         if run.stop.is_set():
             stop_seen = stop_seen or now
             if not run.worth_saving or now - stop_seen > grace_seconds:
-                leave(ExitCode.TERMINATED, _unsaved(saving=run.worth_saving), log)
-        elif verdict := run.watchdog.verdict(now):
-            leave(ExitCode.STALLED, verdict, log)
+                outcome.append((ExitCode.TERMINATED, _unsaved(saving=run.worth_saving)))
+                break
+        elif verdict := run.watchdog.verdict(now, run.progress.snapshot.unreachable):
+            outcome.append((verdict.code, verdict.cause))
+            break
     code, cause = outcome[0]
     if cause is None:
-        termination.write_document(log, run.progress.snapshot.document())
+        termination.write_document(log, run.progress.document())
+    run.farewell()
     leave(code, cause, log)
 
 
@@ -105,15 +118,20 @@ def leave(code: ExitCode, cause: str | None, log: Path) -> NoReturn:
     os._exit(code)
 
 
-def _outcome(work: Callable[[], None]) -> tuple[ExitCode, str | None]:
+def _outcome(work: Callable[[], None], run: Run) -> tuple[ExitCode, str | None]:
     try:
         work()
     except TrainerError as error:
+        run.held.append(error)
         return error.code, str(error)
     except BaseException as error:  # noqa: BLE001 -- whatever it is, the process ends with it
+        run.held.append(error)
         _LOG.exception("training failed")
         last = traceback.extract_tb(error.__traceback__)[-1]
         text = str(error).strip() or "no message"
+        if text.startswith(GRAPH_EXECUTION_ERROR):
+            # What follows is a long stack of the trainer's own; the log has it.
+            text = telling_line(text)
         cause = f"{type(error).__name__}: {text[:2000]} ({Path(last.filename).name}:{last.lineno})"
         return ExitCode.FAILED, cause
     return ExitCode.SUCCEEDED, None

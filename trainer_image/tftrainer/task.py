@@ -15,9 +15,14 @@ from types import ModuleType
 from tftrainer import tf_types
 from tftrainer.context import Context
 from tftrainer.errors import BadConfigurationError
-from tftrainer.static_check import WANTED, is_file
+from tftrainer.static_check import REQUIRED, WANTED, is_file
 
-_FUNCTIONS = {"model": (0, 1), "dataset": (2, 2)}
+# How many parameters each function may have, at least and at most.
+_PARAMETERS = {"model": (0, 1), "dataset": (2, 2), "train_step": (2, 2), "callbacks": (0, 1)}
+_USE_TF_KERAS = (
+    "Instead of `import keras`, write `import tensorflow as tf` and use tf.keras (or `import "
+    "tf_keras`)."
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,29 +34,26 @@ class UserTask:
 
     def model(self, context: Context) -> tf_types.Model:
         """Call the user's function and check that a tf_keras model comes back."""
-        function = self.module.model
-        takes_context = bool(inspect.signature(function).parameters)
-        model = self._call("model", function, *([context] if takes_context else []))
+        model = self._call("model", *_if_taken(self.module.model, context))
         if _is_from(model, "tf_keras") and hasattr(model, "train_step"):
             return model
         if _is_from(model, "keras"):
             raise BadConfigurationError(
-                f"model() of {self.name} returned a Keras 3 model ({_kind(model)}). Keras 3 cannot "
+                f"model() of {self.name} returned a Keras 3 model ({kind(model)}). Keras 3 cannot "
                 "train under ParameterServer or MultiWorkerMirrored, so the trainer takes "
-                "tf_keras. Instead of `import keras`, write `import tensorflow as tf` and use "
-                "tf.keras (or `import tf_keras`)."
+                f"tf_keras. {_USE_TF_KERAS}"
             )
         raise BadConfigurationError(
-            f"model() of {self.name} returned {_kind(model)}; it must return a tf.keras model, "
-            "for example tf.keras.Sequential([...])."
+            f"model() of {self.name} returned {kind(model)}; it must return a tf.keras model, "
+            f"for example tf.keras.Sequential([...]).{_uncalled(model)}"
         )
 
     def dataset(self, split: str, context: Context) -> tf_types.Dataset:
         """Call the user's dataset and check that batches of (features, labels) come back."""
-        dataset = self._call("dataset", self.module.dataset, split, context)
+        dataset = self._call("dataset", split, context)
         if not _is_from(dataset, "tensorflow") or not hasattr(dataset, "element_spec"):
             raise BadConfigurationError(
-                f'dataset("{split}", context) of {self.name} returned {_kind(dataset)}; it must '
+                f'dataset("{split}", context) of {self.name} returned {kind(dataset)}; it must '
                 "return a tf.data.Dataset, for example tf.data.Dataset.from_tensor_slices("
                 "(features, labels)).batch(context.batch_size)."
             )
@@ -63,21 +65,48 @@ class UserTask:
             )
         return dataset
 
+    @property
+    def train_step(self) -> tf_types.Function:
+        """Return the module's function that makes a step, or None."""
+        return self.optional("train_step")
+
+    def callbacks(self, context: Context) -> list[tf_types.Callback]:
+        """Call the module's callbacks, if it has them, and check that they are tf.keras's."""
+        if self.optional("callbacks") is None:
+            return []
+        made = self._call("callbacks", *_if_taken(self.module.callbacks, context))
+        if not isinstance(made, list | tuple):
+            raise BadConfigurationError(
+                f"callbacks(context) of {self.name} returned {kind(made)}; it must return a list "
+                "of tf.keras.callbacks.Callback, for example "
+                '[tf.keras.callbacks.EarlyStopping("loss")].'
+            )
+        for each in made:
+            if not _is_from(each, "tf_keras") or not hasattr(each, "on_epoch_end"):
+                raise BadConfigurationError(
+                    f"callbacks(context) of {self.name} returned a list with {kind(each)} in it; "
+                    "each must be a tf.keras.callbacks.Callback."
+                    f"{_uncalled(each)}{_of_keras_3(each)}"
+                )
+        return list(made)
+
     def optional(self, name: str) -> tf_types.Function:
-        """Return the module's `loss` or `optimizer`, or None."""
+        """Return what the module has by this name, such as its `loss`, or None."""
         return getattr(self.module, name, None)
 
-    def _call(
-        self, name: str, function: Callable[..., object], *arguments: object
-    ) -> tf_types.Function:
+    def where(self, error: BaseException) -> str:
+        """Return the line of the user's file that an error came from, as ` (file, line 3)`."""
+        return _where(error, self.module)
+
+    def _call(self, name: str, *arguments: object) -> tf_types.Function:
         try:
-            return function(*arguments)
+            return getattr(self.module, name)(*arguments)
         except BadConfigurationError:
             raise
         except Exception as error:
             raise BadConfigurationError(
                 f"{name}({', '.join(_argument(a) for a in arguments)}) of {self.name} raised "
-                f"{type(error).__name__}: {error}{_where(error, self.module)}"
+                f"{type(error).__name__}: {error}{self.where(error)}"
             ) from error
 
 
@@ -89,9 +118,18 @@ def load(name: str) -> UserTask:
         raise BadConfigurationError(
             f"--task={name} cannot be imported: {type(error).__name__}: {error}{_where(error)}"
         ) from error
-    for function, (least, most) in _FUNCTIONS.items():
-        _check_function(name, module, function, least, most)
+    for function, (least, most) in _PARAMETERS.items():
+        if function in REQUIRED or getattr(module, function, None) is not None:
+            _check_function(name, module, function, least, most)
     return UserTask(name=name, module=module)
+
+
+def kind(value: object) -> str:
+    """Name what a value is, for an error: `None`, `list`, `tf_keras.src.layers.Dense`."""
+    if value is None:
+        return "None"
+    kind = type(value)
+    return kind.__name__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__name__}"
 
 
 def _check_function(name: str, module: ModuleType, function: str, least: int, most: int) -> None:
@@ -100,13 +138,13 @@ def _check_function(name: str, module: ModuleType, function: str, least: int, mo
         raise BadConfigurationError(f"{name} has no {function}(); it needs `{WANTED[function]}`.")
     if not callable(value):
         raise BadConfigurationError(
-            f"{function} of {name} is {_kind(value)}; it must be a function: `{WANTED[function]}`."
+            f"{function} of {name} is {kind(value)}; it must be a function: `{WANTED[function]}`."
         )
     parameters = inspect.signature(value).parameters.values()
     required = [p for p in parameters if p.default is p.empty and p.kind not in _VARIABLE]
     if len(required) > most or (len(parameters) < least and not _has_variable(parameters)):
         raise BadConfigurationError(
-            f"{function}() of {name} takes {len(parameters)} parameters; it must be "
+            f"{function}() of {name} takes {_count(len(parameters))}; it must be "
             f"`{WANTED[function]}`."
         )
 
@@ -118,9 +156,18 @@ def _has_variable(parameters: Iterable[inspect.Parameter]) -> bool:
     return any(parameter.kind in _VARIABLE for parameter in parameters)
 
 
+def _count(parameters: int) -> str:
+    return f"{parameters} parameter{'' if parameters == 1 else 's'}"
+
+
+def _if_taken(function: Callable[..., object], context: Context) -> list[Context]:
+    return [context] if inspect.signature(function).parameters else []
+
+
 def _import_file(path: Path) -> ModuleType:
-    # Its neighbours can be imported, as with `python file.py`.
-    sys.path.insert(0, str(path.resolve().parent))
+    # Its neighbours can be imported, as with `python file.py`; not where a link leads to, since the
+    # files of a ConfigMap are links into a folder that goes when the ConfigMap changes.
+    sys.path.insert(0, str(path.absolute().parent))
     spec = importlib.util.spec_from_file_location(path.stem, path)
     if spec is None or spec.loader is None:
         raise ImportError(f"{path} is no Python file")
@@ -134,11 +181,12 @@ def _is_from(value: object, package: str) -> bool:
     return any(base.__module__.partition(".")[0] == package for base in type(value).__mro__)
 
 
-def _kind(value: object) -> str:
-    if value is None:
-        return "None"
-    kind = type(value)
-    return kind.__name__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__name__}"
+def _uncalled(value: object) -> str:
+    return f" Call it: {value.__name__}(...)." if isinstance(value, type) else ""
+
+
+def _of_keras_3(value: object) -> str:
+    return f" This one is of Keras 3. {_USE_TF_KERAS}" if _is_from(value, "keras") else ""
 
 
 def _argument(value: object) -> str:

@@ -1,31 +1,35 @@
-"""Writes scalars that TensorBoard reads, without TensorBoard's package.
+"""Writes scalars that TensorBoard reads, without TensorBoard's package: logs/<role> by the step.
 
-tf.summary.scalar needs that package since TensorFlow 2.21; the record it writes does not.
+tf.summary.scalar imports that package, which costs time and memory; the record that it writes needs
+none of it. Workers and ps have no volume to write to, so the chief writes what it knows of workers.
 """
 
 from collections.abc import Mapping
+from typing import Any
 
 import tensorflow as tf
 
+CHIEF = "chief"
+EVALUATOR = "evaluator"
 
-class Scalars:
-    """One event file; or nothing, where there is no directory to write to."""
 
-    def __init__(self, directory: str | None) -> None:
-        self._writer = tf.summary.create_file_writer(directory) if directory else None
+class Logs:
+    """The event files beside the checkpoints; or nothing, where there is no directory."""
+
+    def __init__(self, checkpoint_dir: str | None) -> None:
+        self._directory = f"{checkpoint_dir}/logs" if checkpoint_dir else None
+        self._writers: dict[str, Any] = {}
         plugin = tf.compat.v1.SummaryMetadata.PluginData(plugin_name="scalars")
         self._metadata = tf.compat.v1.SummaryMetadata(plugin_data=plugin)
 
-    def write(self, step: int, values: Mapping[str, float]) -> None:
-        """Write and flush the values of one step."""
-        if self._writer is None:
+    def write(self, role: str, step: int, values: Mapping[str, float]) -> None:
+        """Write and flush one role's values of one step; a role's files begin with the first."""
+        if self._directory is None or not values:
             return
-        with self._writer.as_default():
+        if role not in self._writers:
+            self._writers[role] = tf.summary.create_file_writer(f"{self._directory}/{role}")
+        writer = self._writers[role]
+        with writer.as_default():
             for name, value in values.items():
                 tf.summary.write(name, tf.constant(value), step=step, metadata=self._metadata)
-        self._writer.flush()
-
-
-def directory(checkpoint_dir: str | None, role: str) -> str | None:
-    """Where a role's event files are kept: beside the checkpoints."""
-    return f"{checkpoint_dir}/logs/{role}" if checkpoint_dir else None
+        writer.flush()

@@ -2,12 +2,15 @@
 
 from typing import Any, TypeAlias
 
+Callback: TypeAlias = Any
 Checkpoint: TypeAlias = Any
 Coordinator: TypeAlias = Any
 Dataset: TypeAlias = Any
 Function: TypeAlias = Any
 Iterator: TypeAlias = Any
+Metric: TypeAlias = Any
 Model: TypeAlias = Any
+RemoteValue: TypeAlias = Any
 Strategy: TypeAlias = Any
 Tensor: TypeAlias = Any
 TensorSpec: TypeAlias = Any

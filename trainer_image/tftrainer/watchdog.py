@@ -1,9 +1,25 @@
 """Says when training stands still. Pure: the time is an argument, and acting on it is not ours.
 
-TensorFlow waits for a hung worker or ps without limit and without a word.
+TensorFlow waits for a hung worker or ps for long, and without a word.
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass
+
+from tftrainer.cluster import Role
+from tftrainer.exit_codes import ExitCode
+from tftrainer.progress import Unreachable
+
+# A ps that is silent for so long hangs. gRPC needs twice that to give up its calls to one.
+_SILENT_PS_SECONDS = 15.0
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """Why the process must end."""
+
+    code: ExitCode
+    cause: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,13 +60,29 @@ class Watchdog:
         """Nothing is expected any more."""
         self._seen = None
 
-    def verdict(self, now: float) -> str | None:
-        """Why the process must end, or None."""
+    def verdict(self, now: float, unreachable: Iterable[Unreachable] = ()) -> Verdict | None:
+        """Why the process must end, or None; `unreachable` are the peers that do not answer."""
         seen = self._seen
-        if seen is None or now - seen.since < seen.limit:
+        if seen is None:
             return None
-        return (
-            f"no step for {now - seen.since:.0f} s, standing at step {seen.step}: a worker or ps "
-            "hangs or cannot be reached, or one step takes longer than --stall-seconds (the first "
-            "one: --first-step-seconds) allows."
-        )
+        still = now - seen.since
+        if still >= seen.limit:
+            return Verdict(
+                ExitCode.STALLED,
+                f"no step for {still:.0f} s, standing at step {seen.step}: a worker or ps hangs or "
+                "cannot be reached, or one step takes longer than --stall-seconds (the first one: "
+                "--first-step-seconds) allows.",
+            )
+        # While something slow is under way, a busy ps may have no time to answer.
+        if seen.limit > self._stall_seconds or still < _SILENT_PS_SECONDS:
+            return None
+        for peer in unreachable:
+            silent = now - peer.since
+            if peer.task.startswith(f"{Role.PS}-") and silent >= _SILENT_PS_SECONDS:
+                return Verdict(
+                    ExitCode.PARAMETER_SERVER_LOST,
+                    f"{peer.task} has not answered for {silent:.0f} s ({peer.reason}), and no step "
+                    f"was made for {still:.0f} s. Training resumes from the newest checkpoint when "
+                    "the chief starts again.",
+                )
+        return None

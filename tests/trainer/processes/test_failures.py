@@ -5,14 +5,44 @@ import signal
 import time
 from pathlib import Path
 
-from harness import DIGITS, Computer, Process, Servers, free_port, until
+from harness import DIGITS, Computer, LoopbackCluster, Process, Servers, free_port, until
 
 # Long enough that no story sees its end, and a checkpoint every second.
 LONG = (DIGITS, "--epochs=1000", "--checkpoint-seconds=1", "--log-seconds=1")
 
 
-def start_chief(here: Computer, servers: Servers, *arguments: str) -> Process:
-    env = servers.cluster.env("chief", TFTRAINING_CHECKPOINT_DIR=str(here.folder / "ckpt"))
+BIG = """
+import tensorflow as tf
+
+def model():
+    made = tf.keras.Sequential([
+        tf.keras.layers.Input([4], dtype=tf.int32),
+        tf.keras.layers.Embedding(500_000, 100),
+        tf.keras.layers.GlobalAveragePooling1D(),
+        tf.keras.layers.Dense(1),
+    ])
+    made.compile(tf.keras.optimizers.SGD(), "mse")
+    return made
+
+def dataset(split, context):
+    words = tf.random.stateless_uniform([9999, 4], [1, 2], maxval=500_000, dtype=tf.int32)
+    return tf.data.Dataset.from_tensor_slices((words, tf.zeros([9999, 1]))).batch(64)
+"""
+"""A task with a variable of 200 MB."""
+
+
+def start_chief(
+    here: Computer, servers: Servers, *arguments: str, attempt: int = 0, **variables: str
+) -> Process:
+    # Each at an address of its own, as the pods of two attempts have.
+    addresses = {**servers.cluster.addresses, "chief": [f"localhost:{free_port()}"]}
+    env = LoopbackCluster(addresses).env(
+        "chief",
+        TFTRAINING_CHECKPOINT_DIR=str(here.folder / "ckpt"),
+        TFTRAINING_JOB_UID="uid-1",
+        TFTRAINING_ATTEMPT=str(attempt),
+        **variables,
+    )
     return here.start("chief", *LONG, *arguments, env=env)
 
 
@@ -21,9 +51,18 @@ def saved_step(chief: Process) -> int:
     return int(document["lastCheckpoint"]["step"])
 
 
-def cpu_seconds(process: Process) -> float:
-    fields = Path(f"/proc/{process.popen.pid}/stat").read_text().rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / 100
+def memory(process: Process) -> float:
+    """Bytes that the process has for itself; the least of 2 s, for a step needs more at times."""
+
+    def now() -> int:
+        status = Path(f"/proc/{process.popen.pid}/status").read_text()
+        return int(status.partition("RssAnon:")[2].split()[0]) * 1024
+
+    looks = [now()]
+    for _ in range(20):
+        time.sleep(0.1)
+        looks.append(now())
+    return min(looks)
 
 
 def test_a_killed_chief_resumes_and_sigterm_saves(here: Computer, servers: Servers) -> None:
@@ -34,6 +73,7 @@ def test_a_killed_chief_resumes_and_sigterm_saves(here: Computer, servers: Serve
     second = start_chief(here, servers)
     second.says("resumed from checkpoint")
     assert second.step_beyond(saved) > saved
+    assert second.progress()["resumedStep"] >= saved
 
     second.signal(signal.SIGTERM)
     assert second.ends(patience=20) == 143
@@ -50,8 +90,8 @@ def test_a_killed_worker_is_tolerated_and_rejoins(here: Computer, servers: Serve
 
     again = servers.start("worker", 1)
     again.says("worker-1 serves")
-    idle = cpu_seconds(again)
-    until(lambda: cpu_seconds(again) > idle + 0.5, "the new worker takes part")
+    idle = again.cpu_seconds()
+    until(lambda: again.cpu_seconds() > idle + 0.5, "the new worker takes part", patience=20)
     chief.step_beyond(chief.progress()["step"] + 100)
     assert chief.popen.poll() is None
 
@@ -70,6 +110,86 @@ def test_a_lost_ps_ends_the_chief_with_75_and_the_next_resumes(
     second = start_chief(here, servers)
     second.says("resumed from checkpoint")
     assert second.step_beyond(saved) > saved
+
+
+def test_a_hung_worker_is_named_and_left_aside_until_it_is_back(
+    here: Computer, servers: Servers
+) -> None:
+    # gRPC would give it up after 5 to 15 s; here the others have to do without that.
+    patient = {"TF_GRPC_DEFAULT_OPTIONS": "grpc.keepalive_time_ms=600000"}
+    chief = start_chief(here, servers, **patient)
+    chief.step_beyond(100)
+    saved_step(chief)
+    worker = servers.running["worker-1"]
+    worker.signal(signal.SIGSTOP)
+    stopped_at = time.monotonic()
+    try:
+        named = chief.progress_until(lambda d: d["unreachable"] != [], "worker-1 is named")
+        assert time.monotonic() - stopped_at < 15
+        assert [each["task"] for each in named["unreachable"]] == ["worker-1"]
+        assert "does not serve" in named["unreachable"][0]["reason"]
+        # Neither an epoch's end nor a checkpoint waits for it.
+        before = chief.progress()["lastCheckpoint"]["step"]
+        chief.progress_until(lambda d: d["lastCheckpoint"]["step"] > before + 200, "checkpoints")
+        assert "failed with" not in chief.log
+    finally:
+        worker.signal(signal.SIGCONT)
+    idle = worker.cpu_seconds()
+    until(lambda: worker.cpu_seconds() > idle + 0.5, "it takes part again", patience=20)
+    chief.progress_until(lambda d: d["unreachable"] == [], "it is not missed any more")
+
+
+def test_a_hung_ps_ends_the_chief_with_75(here: Computer, servers: Servers) -> None:
+    chief = start_chief(here, servers)
+    chief.step_beyond(100)
+    ps = servers.running["ps-0"]
+    ps.signal(signal.SIGSTOP)
+    try:
+        assert chief.ends(patience=20) == 75
+    finally:
+        ps.signal(signal.SIGCONT)
+
+
+def test_the_chief_of_an_older_attempt_makes_way(here: Computer, servers: Servers) -> None:
+    older = start_chief(here, servers)
+    saved = saved_step(older)
+    newer = start_chief(here, servers, attempt=1)
+
+    # It finds its variables gone, or the newer attempt in the way of its next checkpoint.
+    assert older.ends(patience=60) in (75, 143)
+    assert newer.step_beyond(saved) > saved
+    assert newer.progress()["resumedStep"] >= saved
+
+    again = start_chief(here, servers)
+    assert again.ends() == 143
+    assert "attempt 1 of story has taken over" in again.last_words
+    newer.step_beyond(newer.progress()["step"])
+
+
+def test_lost_chiefs_leave_no_memory_behind(here: Computer, servers: Servers) -> None:
+    (here.folder / "big.py").write_text(BIG)
+    big = ("--task=big.py", "--checkpoint-seconds=600")
+    ps = servers.running["ps-0"]
+    used = []
+    for attempt in range(3):
+        chief = start_chief(here, servers, *big, attempt=attempt)
+        chief.step_beyond(5)
+        used.append(memory(ps))
+        chief.kill()
+
+    # Each of the two lost ones leaves at least a whole copy behind, if nobody frees it: 400 MB.
+    assert used[-1] < used[0] + 300e6, used
+
+
+def test_a_chief_that_paused_for_too_long_ends_with_75(here: Computer, servers: Servers) -> None:
+    # Long enough for a slow start, in which TensorFlow keeps nothing alive.
+    chief = start_chief(here, servers, "--keep-alive-seconds=20")
+    chief.step_beyond(5)
+    chief.signal(signal.SIGSTOP)
+    time.sleep(30)
+    chief.signal(signal.SIGCONT)
+    assert chief.ends(patience=30) == 75
+    assert "Unable to find a context_id" in chief.last_words
 
 
 def test_hung_workers_end_the_chief_with_76(here: Computer, servers: Servers) -> None:

@@ -1,16 +1,21 @@
-"""What is left in the checkpoint directory: markers, scalars, and checkpoints that vanish."""
+"""What is left in the checkpoint directory: markers, and checkpoints that vanish."""
 
 import os
 from datetime import UTC, datetime
 from pathlib import Path
 
-from tftrainer import process
+import pytest
+from tftrainer import arguments, environment, process
+from tftrainer.errors import CheckpointUnavailableError, TerminatedError
+from tftrainer.job import Job
 from tftrainer.progress import SavedCheckpoint
 
 process.prepare(os.environ)
 
 import tensorflow as tf  # noqa: E402 -- after what it reads is set
-from tftrainer import checkpoints, marker, tensorboard  # noqa: E402
+from tftrainer import checkpoints, marker  # noqa: E402
+from tftrainer.fence import claim  # noqa: E402
+from tftrainer.resume import resume  # noqa: E402
 
 
 def test_a_marker_counts_only_for_its_own_job(tmp_path: Path) -> None:
@@ -25,19 +30,104 @@ def test_a_marker_counts_only_for_its_own_job(tmp_path: Path) -> None:
     assert marker.read(str(tmp_path), "uid-1") is None
 
 
-def test_scalars_are_written_as_tensorboard_reads_them(tmp_path: Path) -> None:
-    scalars = tensorboard.Scalars(tensorboard.directory(str(tmp_path), "chief"))
-    scalars.write(5, {"loss": 0.25})
+def job(folder: Path | None, **variables: str) -> Job:
+    told = {f"TFTRAINING_{name.upper()}": value for name, value in variables.items()}
+    if folder is not None:
+        told["TFTRAINING_CHECKPOINT_DIR"] = str(folder)
+    return Job(arguments.parse(["--task=mine"]), environment.read(told))
 
-    (events,) = (tmp_path / "logs" / "chief").glob("events.out.tfevents.*")
-    records = [
-        tf.compat.v1.Event.FromString(record.numpy())
-        for record in tf.data.TFRecordDataset(str(events))
-    ]
-    (value,) = [value for record in records for value in record.summary.value]
-    assert records[-1].step == 5
-    assert (value.tag, value.metadata.plugin_data.plugin_name) == ("loss", "scalars")
-    assert float(tf.make_ndarray(value.tensor)) == 0.25
+
+def resumed_step(of: Job) -> int:
+    """Where a model of one variable goes on from."""
+    step = tf.Variable(0, dtype=tf.int64)
+    resume(of, tf.Module(), step, io_device=None)
+    return int(step.numpy())
+
+
+def save(folder: Path, *steps: int) -> None:
+    step = tf.Variable(0, dtype=tf.int64)
+    kept = checkpoints.Checkpoints(
+        str(folder), keep=3, io_device=None, model=tf.Module(), step=step
+    )
+    for each in steps:
+        step.assign(each)
+        kept.save(each)
+
+
+def test_a_promised_checkpoint_that_is_not_there_ends_it(tmp_path: Path) -> None:
+    with pytest.raises(CheckpointUnavailableError, match=f"step 7, but {tmp_path} holds none"):
+        resumed_step(job(tmp_path, checkpoint_step="7"))
+    with pytest.raises(CheckpointUnavailableError, match="step 7, but it has no checkpoint dir"):
+        resumed_step(job(None, checkpoint_step="7"))
+
+    assert resumed_step(job(tmp_path)) == 0
+
+
+def test_an_older_checkpoint_than_promised_is_used_and_said(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    save(tmp_path, 5, 7)
+    assert resumed_step(job(tmp_path, checkpoint_step="7")) == 7
+    assert "made again" not in caplog.text
+
+    next(tmp_path.glob("ckpt-7.data-*")).write_bytes(b"")
+    assert resumed_step(job(tmp_path, checkpoint_step="7")) == 5
+    assert "has saved step 7, but the newest checkpoint" in caplog.text
+
+
+def test_an_older_attempt_is_fenced_off(tmp_path: Path) -> None:
+    first = claim(job(tmp_path, job="mine", job_uid="uid-1", attempt="1"), context=42)
+    assert first is not None
+    first.check()
+    second = claim(job(tmp_path, job="mine", job_uid="uid-1", attempt="2"))
+    assert second is not None
+    assert second.context_before == 42
+
+    with pytest.raises(TerminatedError, match="attempt 2 of mine has taken over"):
+        first.check()
+    with pytest.raises(TerminatedError, match="leaves without saving"):
+        claim(job(tmp_path, job="mine", job_uid="uid-1", attempt="1"))
+    second.check()
+
+
+def test_a_job_of_another_uid_is_no_newer_attempt(tmp_path: Path) -> None:
+    claim(job(tmp_path, job="mine", job_uid="uid-1", attempt="5"), context=42)
+    other = claim(job(tmp_path, job="mine", job_uid="uid-2", attempt="0"))
+
+    assert other is not None
+    other.check()
+    assert other.context_before is None
+
+
+def test_where_nothing_is_saved_nothing_is_claimed() -> None:
+    assert claim(job(None)) is None
+
+
+def test_the_state_file_is_as_tensorflow_reads_it(tmp_path: Path) -> None:
+    save(tmp_path, 1, 2, 3, 4)
+
+    state = tf.train.get_checkpoint_state(str(tmp_path))
+    assert state.model_checkpoint_path == f"{tmp_path}/ckpt-4"
+    assert list(state.all_model_checkpoint_paths) == [f"{tmp_path}/ckpt-{i}" for i in (2, 3, 4)]
+    assert tf.train.latest_checkpoint(str(tmp_path)) == f"{tmp_path}/ckpt-4"
+    assert sorted(path.name for path in tmp_path.iterdir()) == sorted(
+        ["checkpoint"]
+        + [f"ckpt-{i}{end}" for i in (2, 3, 4) for end in (".data-00000-of-00001", ".index")]
+    )
+
+
+def test_what_was_written_last_counts_though_its_step_is_lower(tmp_path: Path) -> None:
+    save(tmp_path, 7, 5)
+
+    assert resumed_step(job(tmp_path)) == 5
+
+
+def test_checkpoints_of_the_manager_are_still_read(tmp_path: Path) -> None:
+    step = tf.Variable(9, dtype=tf.int64)
+    checkpoint = tf.train.Checkpoint(model=tf.Module(), step=step)
+    tf.train.CheckpointManager(checkpoint, str(tmp_path), 3).save(9)
+
+    assert resumed_step(job(tmp_path)) == 9
 
 
 def test_checkpoints_are_found_without_the_state_file(tmp_path: Path) -> None:

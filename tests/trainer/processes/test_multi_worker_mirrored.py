@@ -1,16 +1,18 @@
 """Two members that make every step together."""
 
 import json
+import re
 import signal
+import textwrap
 
 from harness import DIGITS, Computer, LoopbackCluster, Process
 
 
-def start(here: Computer, *arguments: str) -> tuple[Process, Process]:
+def start(here: Computer, *arguments: str, task: str = DIGITS) -> tuple[Process, Process]:
     cluster = LoopbackCluster.of("MultiWorkerMirrored", worker=1)
     shared = {"TFTRAINING_CHECKPOINT_DIR": str(here.folder / "ckpt"), "TFTRAINING_JOB_UID": "u"}
     chief, worker = (
-        here.start(role, DIGITS, "--batch-size=32", *arguments, env=cluster.env(role, **shared))
+        here.start(role, task, "--batch-size=32", *arguments, env=cluster.env(role, **shared))
         for role in ("chief", "worker")
     )
     return chief, worker
@@ -18,7 +20,12 @@ def start(here: Computer, *arguments: str) -> tuple[Process, Process]:
 
 def test_a_gang_stops_together_on_sigterm_and_resumes(here: Computer) -> None:
     chief, worker = start(here, "--epochs=1000")
-    chief.step_beyond(20)
+    document = chief.progress_until(
+        lambda d: len(d["workers"]) == 2 and all(w["examplesPerSecond"] > 0 for w in d["workers"]),
+        "examples per second of both",
+    )
+    assert [each["task"] for each in document["workers"]] == ["chief-0", "worker-0"]
+    assert document["workers"][0]["inputWait"] is not None
     # Either may be told to end; both have to save at the same step.
     worker.signal(signal.SIGTERM)
     assert (worker.ends(patience=30), chief.ends(patience=30)) == (143, 143)
@@ -31,10 +38,59 @@ def test_a_gang_stops_together_on_sigterm_and_resumes(here: Computer) -> None:
     assert done["metrics"]["accuracy"] >= 0.95
 
 
-def test_a_lost_member_ends_the_other_with_69(here: Computer) -> None:
-    chief, worker = start(here, "--epochs=1000")
-    chief.step_beyond(20)
+def test_a_lost_member_ends_the_other_with_69_and_all_resume(here: Computer) -> None:
+    chief, worker = start(here, "--epochs=1000", "--checkpoint-seconds=1", "--closure-seconds=0.2")
+    saved = chief.progress_until(
+        lambda d: d["lastCheckpoint"] is not None and d["lastCheckpoint"]["step"] > 0,
+        "a checkpoint",
+    )
     worker.kill()
 
     assert chief.ends(patience=60) == 69
     assert "another member of the cluster was lost" in chief.last_words
+
+    again, _ = start(here, "--epochs=1000")
+    resumed = again.progress_until(lambda d: d["resumedStep"] is not None, "the same training")
+    assert resumed["resumedStep"] >= saved["lastCheckpoint"]["step"]
+    assert again.step_beyond(resumed["resumedStep"])
+
+
+SLOWER_AND_SHORTER = """
+    import tensorflow as tf
+    from tftrainer.examples.mnist import dataset, model
+
+    class Slower(tf.keras.callbacks.Callback):
+        def on_epoch_end(self, epoch, logs):
+            self.model.optimizer.learning_rate = 1e-3 / (epoch + 2)
+            print(f"after epoch {epoch}: loss {logs['loss']!r}", flush=True)
+
+        def on_train_end(self, logs):
+            rate = tf.keras.backend.get_value(self.model.optimizer.learning_rate)
+            print(f"rate {rate:.6f}", flush=True)
+
+    def callbacks(context):
+        # Each member asks for the end of its own epoch: the first one counts for all.
+        return [Slower(), Ends(after=2 if context.input_pipeline == 1 else 5)]
+
+    class Ends(tf.keras.callbacks.Callback):
+        def __init__(self, after):
+            self.after = after
+
+        def on_epoch_end(self, epoch, logs):
+            self.model.stop_training = epoch + 1 == self.after
+"""
+
+
+def test_callbacks_change_all_members_alike_and_one_ends_all(here: Computer) -> None:
+    (here.folder / "mine.py").write_text(textwrap.dedent(SLOWER_AND_SHORTER))
+    chief, worker = start(here, "--epochs=9", task="--task=mine.py")
+
+    assert (chief.ends(), worker.ends()) == (0, 0), chief.log + worker.log
+    told = [re.findall(r"^after epoch .*$", p.log, re.MULTILINE) for p in (chief, worker)]
+    assert len(told[0]) == 2
+    assert told[0] == told[1]
+    assert f"rate {1e-3 / 3:.6f}" in chief.log
+    assert f"rate {1e-3 / 3:.6f}" in worker.log
+    done = json.loads(chief.last_words)
+    assert (done["phase"], done["step"]) == ("done", done["totalSteps"])
+    assert done["lastCheckpoint"]["step"] == done["step"]

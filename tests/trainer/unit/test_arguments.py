@@ -1,6 +1,13 @@
 import pytest
-from tftrainer import arguments
+from tftrainer import arguments, environment
+from tftrainer.arguments import FitInput, Mode
 from tftrainer.errors import BadConfigurationError
+from tftrainer.job import Job
+
+SERVERS = (
+    '{"cluster": {"chief": ["a:1"], "worker": ["b:1"], "ps": ["c:1"]}, '
+    '"task": {"type": "chief", "index": 0}}'
+)
 
 
 def test_a_task_alone_is_enough() -> None:
@@ -23,12 +30,50 @@ def test_options_are_pairs_and_may_hold_an_equals_sign() -> None:
         pytest.param(["--task=m", "--epochs=many"], "many", id="epochs that are no number"),
         pytest.param(["--task=m", "--option=a"], "NAME=VALUE", id="an option without a value"),
         pytest.param(["--task=m", "--epoch=1"], "--epoch", id="a misspelt argument"),
+        pytest.param(
+            ["--task=m", "--mode=sync"], "asynchronous, synchronous, local, fit", id="no such mode"
+        ),
+        pytest.param(["--task=m", "--local-steps=0"], "less than 1", id="no local steps"),
+        pytest.param(["--task=m", "--partition-bytes=-1"], "less than 0", id="negative bytes"),
         pytest.param(["--task=m", "--stall-seconds=-1"], "not more than 0", id="negative time"),
     ],
 )
 def test_bad_arguments_are_refused_with_what_is_wrong(argv: list[str], said: str) -> None:
     with pytest.raises(BadConfigurationError, match=said):
         arguments.parse(argv)
+
+
+def test_the_mode_is_asynchronous_unless_another_is_named() -> None:
+    plain = arguments.parse(["--task=m"])
+    fit = arguments.parse(["--task=m", "--mode=fit", "--fit-input=dataset"])
+
+    assert (plain.mode, plain.local_steps, plain.partition_bytes) == (Mode.ASYNCHRONOUS, 50, 0)
+    assert (fit.mode, fit.fit_input) == (Mode.FIT, FitInput.DATASET)
+
+
+@pytest.mark.parametrize(
+    ("argv", "variables", "said"),
+    [
+        pytest.param(["--mode=local"], {}, "ParameterServer", id="a mode without servers"),
+        pytest.param(
+            ["--history"], {"TF_CONFIG": SERVERS}, "--mode=synchronous", id="losses of async steps"
+        ),
+        pytest.param(["--history"], {}, "--checkpoint-dir", id="a history without a place"),
+    ],
+)
+def test_arguments_that_would_have_no_effect_are_refused(
+    argv: list[str], variables: dict[str, str], said: str
+) -> None:
+    with pytest.raises(BadConfigurationError, match=said):
+        Job(arguments.parse(["--task=m", *argv]), environment.read(variables))
+
+
+def test_an_evaluator_takes_the_command_line_of_all() -> None:
+    alone = '{"cluster": {"evaluator": ["a:1"]}, "task": {"type": "evaluator", "index": 0}}'
+    asked = arguments.parse(["--task=m", "--mode=synchronous", "--checkpoint-dir=d", "--history"])
+
+    for variables in ({"TF_CONFIG": SERVERS}, {"TF_CONFIG": alone}):
+        assert Job(asked, environment.read(variables)).arguments.history
 
 
 def test_help_names_every_argument_and_the_contract(capsys: pytest.CaptureFixture[str]) -> None:
@@ -40,3 +85,4 @@ def test_help_names_every_argument_and_the_contract(capsys: pytest.CaptureFixtur
     assert "dataset(split, context)" in text
     assert "--checkpoint-seconds" in text
     assert "exit codes" in text
+    assert "another algorithm" in text

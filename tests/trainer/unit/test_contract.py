@@ -10,7 +10,11 @@ from tftrainer.cluster import Role, Task
 from tftrainer.environment import Strategy
 from tftrainer.errors import BadConfigurationError
 from tftrainer.exit_codes import ExitCode
-from tftrainer.progress import Phase, SavedCheckpoint, Snapshot
+from tftrainer.progress import Phase, SavedCheckpoint, Snapshot, Unreachable
+from tftrainer.throughput import WorkerRate
+
+NOW = 5000.0
+"""When the documents are made, on the monotonic clock."""
 
 CONTRACT = Path(__file__).resolve().parents[2] / "contract"
 CASES = [
@@ -51,10 +55,14 @@ def test_the_chief_waits_for_every_worker_and_ps(case: dict, pod: str) -> None:
     given = case["given"]
 
     assert told.cluster is not None
-    assert [(m.task, m.address) for m in told.cluster.peers] == [
-        (Task(role, index), _address(case, Task(role, index)))
+    left_out = [Task(Role.WORKER, index) for index in given.get("left_out", [])]
+    wanted = [
+        Task(role, index)
         for role, count in ((Role.WORKER, given["worker"]), (Role.PS, given["ps"]))
         for index in range(count)
+    ]
+    assert [(m.name, m.address) for m in told.cluster.peers] == [
+        (str(task), _address(case, task)) for task in wanted if task not in left_out
     ]
 
 
@@ -66,6 +74,21 @@ def test_the_strategy_follows_from_the_cluster_where_none_is_named(case: dict, p
 
     if told.task.role is not Role.EVALUATOR:  # which knows nobody, and needs no strategy
         assert told.strategy == case["given"]["strategy"]
+
+
+def test_peers_are_named_after_their_pods_though_a_list_may_leave_some_out() -> None:
+    def names(*addresses: str) -> list[str]:
+        config = {
+            "cluster": {"chief": ["j-chief-0.j.ns.svc:1"], "worker": addresses},
+            "task": {"type": "chief", "index": 0},
+        }
+        return [member.name for member in cluster.parse(json.dumps(config)).peers]
+
+    assert names("j-worker-0.j.ns.svc:1", "j-worker-2.j.ns.svc:1") == ["worker-0", "worker-2"]
+    assert names("my-ps-3-worker-12.my-ps-3.ns.svc:1") == ["worker-12"]
+    assert names("localhost:1", "10.0.0.7:2", "j-ps-3.j:1", "[fd00::1]:1") == [
+        f"worker-{position}" for position in range(4)
+    ]
 
 
 def test_the_evaluator_is_never_among_those_that_the_chief_connects_to() -> None:
@@ -92,6 +115,7 @@ def test_every_variable_of_the_contract_is_read() -> None:
             "TFTRAINING_ATTEMPT": "2",
             "TFTRAINING_WORKERS": "3",
             "TFTRAINING_CHECKPOINT_DIR": "/checkpoints",
+            "TFTRAINING_CHECKPOINT_STEP": "1000",
             "TFTRAINING_PROGRESS_PORT": "8080",
         }
     )
@@ -104,10 +128,12 @@ def test_every_variable_of_the_contract_is_read() -> None:
         "TFTRAINING_ATTEMPT",
         "TFTRAINING_WORKERS",
         "TFTRAINING_CHECKPOINT_DIR",
+        "TFTRAINING_CHECKPOINT_STEP",
         "TFTRAINING_PROGRESS_PORT",
     }
     assert (told.job, told.job_uid, told.attempt, told.workers) == ("mnist", "uid", 2, 3)
-    assert (told.checkpoint_dir, told.progress_port) == ("/checkpoints", 8080)
+    assert (told.checkpoint_dir, told.checkpoint_step) == ("/checkpoints", 1000)
+    assert told.progress_port == 8080
     assert told.strategy is Strategy.MIRRORED
 
 
@@ -118,15 +144,26 @@ def test_exit_codes_are_those_of_the_contract() -> None:
 
 
 def _snapshot(document: dict) -> Snapshot:
-    saved = document["lastCheckpoint"]
+    saved, age = document["lastCheckpoint"], document["secondsSinceStep"]
     return Snapshot(
         role=Role(document["role"]),
         attempt=document["attempt"],
         phase=Phase(document["phase"]),
-        waiting_for=tuple(document["waitingFor"]),
+        unreachable=tuple(
+            Unreachable(each["task"], NOW - each["seconds"], each["reason"])
+            for each in document["unreachable"]
+        ),
         step=document["step"],
         total_steps=document["totalSteps"],
         steps_per_second=document["stepsPerSecond"],
+        examples_per_second=document["examplesPerSecond"],
+        workers=tuple(
+            WorkerRate(each["task"], each["examplesPerSecond"], each["inputWait"])
+            for each in document["workers"]
+        ),
+        queue_depth=document["queueDepth"],
+        stepped_at=None if age is None else NOW - age,
+        resumed_step=document["resumedStep"],
         metrics=document["metrics"],
         last_checkpoint=saved
         and SavedCheckpoint(saved["step"], saved["path"], _time(saved["time"])),
@@ -138,7 +175,7 @@ def _snapshot(document: dict) -> Snapshot:
 def test_progress_is_written_as_the_contract_has_it(name: str) -> None:
     document = load("progress.json")[name]
 
-    assert list(_snapshot(document).document().items()) == list(document.items())
+    assert list(_snapshot(document).document(NOW).items()) == list(document.items())
 
 
 def _time(text: str) -> datetime:

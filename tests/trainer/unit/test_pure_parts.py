@@ -4,14 +4,15 @@ import math
 
 import pytest
 from tftrainer.cluster import Role
-from tftrainer.pacing import steps_per_call
-from tftrainer.progress import Snapshot, describe
-from tftrainer.rates import StepRate
-from tftrainer.watchdog import Watchdog
+from tftrainer.exit_codes import ExitCode
+from tftrainer.pacing import Pace, steps_per_call
+from tftrainer.progress import Phase, Progress, Snapshot, Unreachable, describe
+from tftrainer.rates import Rate
+from tftrainer.watchdog import Verdict, Watchdog
 
 
 def test_the_rate_counts_from_the_end_of_tracing() -> None:
-    rate = StepRate(0.0, 0)
+    rate = Rate(0.0, 0)
     for now in (1.0, 20.0):
         rate.add(now, 0)
     rate.add(21.0, 50)
@@ -22,7 +23,7 @@ def test_the_rate_counts_from_the_end_of_tracing() -> None:
 
 
 def test_the_recent_rate_forgets_what_is_long_ago() -> None:
-    rate = StepRate(0.0, 0, window_seconds=10)
+    rate = Rate(0.0, 0, window_seconds=10)
     step = 0
     for now in range(1, 41):
         step += 10 if now <= 20 else 100
@@ -32,8 +33,29 @@ def test_the_recent_rate_forgets_what_is_long_ago() -> None:
     assert rate.overall == pytest.approx((20 * 10 + 20 * 100) / 40)
 
 
+def test_the_rate_of_a_training_that_stands_still_is_that_of_its_last_steps() -> None:
+    rate = Rate(0.0, 0)
+    for now, step in ((1.0, 0), (2.0, 50), (3.0, 100), (60.0, 100), (90.0, 100)):
+        rate.add(now, step)
+    assert rate.recent == pytest.approx(50)
+
+    rate.add(103.0, 101)
+    assert rate.recent == pytest.approx(1 / 100)
+
+
+def test_a_rate_is_stale_when_nothing_comes_for_longer_than_a_slow_step_takes() -> None:
+    quick, slow = Rate(0.0, 0), Rate(0.0, 0)
+    quick.add(1.0, 50)
+    slow.add(40.0, 1)
+
+    assert not quick.is_stale(11.0)
+    assert quick.is_stale(11.1)
+    assert not slow.is_stale(120.0)
+    assert slow.is_stale(120.1)
+
+
 def test_there_is_no_rate_before_a_step() -> None:
-    assert StepRate(0.0, 7).recent is None
+    assert Rate(0.0, 7).recent is None
 
 
 @pytest.mark.parametrize(
@@ -50,18 +72,27 @@ def test_steps_follow_the_speed(current: int, speed: float | None, wanted: int) 
     assert steps_per_call(current, speed, 1.0) == wanted
 
 
+def test_the_pace_follows_the_speed_unless_it_is_fixed() -> None:
+    free, fixed = Pace(seconds=1.0), Pace(seconds=1.0, fixed=7)
+    for pace in (free, fixed):
+        pace.follow(None)
+        pace.follow(100.0)
+
+    assert (free.steps, fixed.steps) == (4, 7)
+
+
 def test_the_watchdog_gives_the_first_step_more_time() -> None:
     watchdog = Watchdog(stall_seconds=10, first_step_seconds=60)
     assert watchdog.verdict(1000.0) is None
     watchdog.start(1000.0, step=500)
 
     assert watchdog.verdict(1059.0) is None
-    assert "step 500" in (watchdog.verdict(1060.0) or "")
+    assert "step 500" in cause(watchdog.verdict(1060.0))
 
     watchdog.note(1059.0, step=501)
     assert watchdog.verdict(1068.0) is None
     watchdog.note(1068.0, step=501)
-    assert "no step for 10 s" in (watchdog.verdict(1069.0) or "")
+    assert "no step for 10 s" in cause(watchdog.verdict(1069.0))
 
     watchdog.allow_more(1068.0)
     assert watchdog.verdict(1127.0) is None
@@ -72,19 +103,100 @@ def test_the_watchdog_gives_the_first_step_more_time() -> None:
     assert watchdog.verdict(9999.0) is None
 
 
+@pytest.mark.parametrize(
+    ("task", "silent_since", "now", "lost"),
+    [
+        pytest.param("ps-0", 1000.0, 1016.0, True, id="a ps is silent, and no step is made"),
+        pytest.param("ps-0", 1000.0, 1014.0, False, id="not for long enough"),
+        pytest.param("ps-0", 1010.0, 1016.0, False, id="it has answered since the last step"),
+        pytest.param("ps-0", 980.0, 1005.0, False, id="steps are made in spite of it"),
+        pytest.param("worker-0", 1000.0, 1016.0, False, id="a worker, which can be replaced"),
+    ],
+)
+def test_a_ps_is_lost_that_is_silent_while_training_stands_still(
+    task: str, silent_since: float, now: float, *, lost: bool
+) -> None:
+    watchdog = Watchdog(stall_seconds=120, first_step_seconds=600)
+    watchdog.start(900.0, step=0)
+    watchdog.note(1000.0, step=1)
+    verdict = watchdog.verdict(now, [Unreachable(task, silent_since, "no answer")])
+
+    assert (verdict is not None) is lost
+    if verdict is not None:
+        assert verdict.code is ExitCode.PARAMETER_SERVER_LOST
+        assert "ps-0 has not answered for 16 s (no answer)" in verdict.cause
+
+
+def test_a_silent_ps_may_be_busy_with_what_is_slow() -> None:
+    watchdog = Watchdog(stall_seconds=120, first_step_seconds=600)
+    silent = [Unreachable("ps-0", 0.0, "no answer")]
+    watchdog.start(100.0, step=0)
+    assert watchdog.verdict(200.0, silent) is None
+    watchdog.note(201.0, step=1)
+    watchdog.allow_more(202.0)
+    assert watchdog.verdict(300.0, silent) is None
+
+
+def cause(verdict: Verdict | None) -> str:
+    return verdict.cause if verdict else "none"
+
+
 def test_a_line_says_how_far_it_is() -> None:
     snapshot = Snapshot(
         role=Role.CHIEF,
         step=1200,
         total_steps=3000,
         steps_per_second=41.2,
+        examples_per_second=2637.0,
         metrics={"accuracy": 0.95, "loss": 0.17},
     )
 
-    assert describe(snapshot) == "step 1200/3000 (40%), 41.2 steps/s, loss 0.17, accuracy 0.95"
+    said = "step 1200/3000 (40%), 41.2 steps/s, 2.64e+03 examples/s, loss 0.17, accuracy 0.95"
+    assert describe(snapshot) == said
 
 
 def test_a_loss_that_is_not_finite_is_left_out_of_the_document() -> None:
     snapshot = Snapshot(role=Role.CHIEF, metrics={"loss": math.nan, "accuracy": 0.5})
 
-    assert snapshot.document()["metrics"] == {"accuracy": 0.5}
+    assert snapshot.document(0.0)["metrics"] == {"accuracy": 0.5}
+
+
+def test_nothing_but_ages_changes_while_training_stands_still() -> None:
+    progress = Progress(Snapshot(role=Role.CHIEF))
+    silent = Unreachable("worker-1", 5.0, "no answer")
+    standing = {"phase": Phase.TRAINING, "step": 7, "stepped_at": 2.0, "unreachable": (silent,)}
+    progress.update(**standing)
+    first = progress.snapshot.document(10.0)
+    progress.update(**standing, metrics={"loss": math.nan})
+    second = progress.snapshot.document(12.5)
+
+    changed = {name for name in first if first[name] != second[name]}
+    assert changed == {"secondsSinceStep", "unreachable"}
+    assert (first["secondsSinceStep"], second["secondsSinceStep"]) == (8.0, 10.5)
+    assert [each["seconds"] for each in (*first["unreachable"], *second["unreachable"])] == [
+        5.0,
+        7.5,
+    ]
+
+
+def test_the_time_changes_with_what_shows() -> None:
+    progress = Progress(Snapshot(role=Role.CHIEF))
+    before = progress.snapshot.updated_at
+
+    assert progress.update(step=0).updated_at == before
+    assert progress.update(step=1).updated_at > before
+
+
+def test_those_who_are_silent_longest_are_named_and_not_all() -> None:
+    silent = tuple(Unreachable(f"worker-{i}", 100.0 - i, "no answer") for i in range(40))
+    document = Snapshot(role=Role.CHIEF, phase=Phase.TRAINING, unreachable=silent).document(100.0)
+
+    named = [each["task"] for each in document["unreachable"]]
+    assert named == [f"worker-{i}" for i in range(39, 7, -1)]
+
+
+def test_at_the_end_nobody_has_to_answer() -> None:
+    silent = (Unreachable("worker-1", 0.0, "no answer"),)
+    document = Snapshot(role=Role.CHIEF, phase=Phase.DONE, unreachable=silent).document(9.0)
+
+    assert (document["unreachable"], document["waitingFor"]) == ([], [])

@@ -1,7 +1,8 @@
 """Handwritten digits: MNIST's images where MNIST_DIR names their folder, else scikit-learn's.
 
-scikit-learn's wheel holds 1,797 digits of 8x8 pixels, so nothing is ever downloaded. MNIST_DIR is
-a folder with t10k-images-idx3-ubyte.gz and t10k-labels-idx1-ubyte.gz; the first 8,000 of these
+The latter, 1,797 digits of 8x8 pixels, lie beside this module in digits.npz: nothing is ever
+downloaded, and the image need not hold scikit-learn and SciPy, which are 150 MB. MNIST_DIR is a
+folder with t10k-images-idx3-ubyte.gz and t10k-labels-idx1-ubyte.gz; the first 8,000 of these
 10,000 images are for training and the last 2,000 for evaluation.
 
 `--epochs=3` is enough: an epoch shows each of the few small digits twelve times, each large one
@@ -69,11 +70,9 @@ def _digits(split: str) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _small_digits() -> tuple[np.ndarray, np.ndarray]:
-    # Imported here, where it is needed: scikit-learn takes a while to import.
-    from sklearn.datasets import load_digits  # noqa: PLC0415
-
-    images, labels = load_digits(return_X_y=True)
-    return (images.reshape(-1, 8, 8, 1) / 16).astype(np.float32), labels.astype(np.int32)
+    with np.load(Path(__file__).with_name("digits.npz")) as archive:
+        images, labels = archive["images"], archive["labels"]
+    return (images[..., np.newaxis] / 16).astype(np.float32), labels.astype(np.int32)
 
 
 def _mnist(folder: Path) -> tuple[np.ndarray, np.ndarray]:

@@ -1,0 +1,66 @@
+"""A task's Keras callbacks, in every mode of the ParameterServer strategy and alone."""
+
+import json
+import re
+import textwrap
+
+import pytest
+from harness import Computer, Servers
+
+STOPPING = """
+    import tensorflow as tf
+    from tftrainer.examples.mnist import dataset, model
+
+    class Told(tf.keras.callbacks.Callback):
+        def on_train_begin(self, logs):
+            print("told: begin", flush=True)
+
+        def on_epoch_begin(self, epoch, logs):
+            print(f"told: epoch {epoch} begins", flush=True)
+
+        def on_epoch_end(self, epoch, logs):
+            print(f"told: epoch {epoch} ends, {sorted(logs)}", flush=True)
+
+        def on_train_end(self, logs):
+            print("told: end", flush=True)
+
+    def callbacks(context):
+        # No epoch is better than the one before by so much: it stops at the end of the second.
+        return [Told(), tf.keras.callbacks.EarlyStopping("loss", patience=1, min_delta=1e9)]
+"""
+WANTED = [
+    "begin",
+    "epoch 0 begins",
+    "epoch 0 ends, ['accuracy', 'loss']",
+    "epoch 1 begins",
+    "epoch 1 ends, ['accuracy', 'loss']",
+    "end",
+]
+
+
+@pytest.mark.parametrize("mode", ["alone", "asynchronous", "synchronous", "local", "fit"])
+def test_they_are_told_of_epochs_and_may_end_training(
+    here: Computer, servers: Servers, mode: str
+) -> None:
+    (here.folder / "mine.py").write_text(textwrap.dedent(STOPPING))
+    env = {"TFTRAINING_CHECKPOINT_DIR": str(here.folder / "ckpt"), "TFTRAINING_JOB_UID": "u"}
+    task = ["--task=mine.py", "--epochs=5"]
+    if mode != "alone":
+        env = servers.cluster.env("chief", **env)
+        task.append(f"--mode={mode}")
+
+    chief = here.start("chief", *task, env=env)
+    assert chief.ends() == 0, chief.log
+    assert re.findall(r"^told: (.*)$", chief.log, re.MULTILINE) == WANTED
+    done = json.loads(chief.last_words)
+    # Two epochs of five; asynchronous workers may have made a few steps more.
+    assert (done["phase"], done["step"]) == ("done", done["totalSteps"])
+    assert done["lastCheckpoint"]["step"] == done["step"]
+    per_epoch = {"synchronous": 135}.get(mode, 270)
+    assert 2 * per_epoch <= done["step"] < 3 * per_epoch
+
+    # What has ended early is not begun again by a restart.
+    again = here.start("again", *task, env=env)
+    assert again.ends() == 0, again.log
+    assert json.loads(again.last_words)["step"] == done["step"]
+    assert "begins" not in again.log

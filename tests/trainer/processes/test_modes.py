@@ -1,0 +1,298 @@
+"""The modes of the ParameterServer strategy: what each learns, counts and saves."""
+
+import csv
+import json
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from harness import DIGITS, Computer, LoopbackCluster, Process, Servers, free_port, until
+from tftrainer.task import load
+
+OWN_STEP = """
+import tensorflow as tf
+from tftrainer.examples.mnist import dataset, model
+
+def train_step(model, batch):
+    images, labels = batch
+    with tf.GradientTape() as tape:
+        outputs = model(images, training=True)
+        loss = model.compiled_loss(labels, outputs)
+    variables = model.trainable_variables
+    model.optimizer.apply_gradients(zip(tape.gradient(loss, variables), variables))
+    model.compiled_metrics.update_state(labels, outputs)
+    return {metric.name: metric.result() for metric in model.metrics}
+"""
+
+CURVE = """
+import tensorflow as tf
+
+def model():
+    layer = tf.keras.layers.Dense
+    made = tf.keras.Sequential([
+        tf.keras.layers.Input([1]),
+        layer(32, "tanh", kernel_initializer=tf.keras.initializers.GlorotUniform(seed=1)),
+        layer(1, kernel_initializer=tf.keras.initializers.GlorotUniform(seed=2)),
+    ])
+    made.compile(tf.keras.optimizers.Adam(0.01), "mse")
+    return made
+
+def points():
+    x = tf.reshape(tf.linspace(-1.0, 1.0, 64), [64, 1])
+    # Each half spans the whole range.
+    x = tf.concat([x[0::2], x[1::2]], axis=0)
+    return x, tf.exp(x)
+
+def dataset(split, context):
+    return tf.data.Dataset.from_tensor_slices(points()).batch(context.batch_size)
+"""
+"""e^x on 64 points, of which two batches of 32 are the halves."""
+
+WORDS = """
+import tensorflow as tf
+
+def model():
+    made = tf.keras.Sequential([
+        tf.keras.layers.Input([4], dtype=tf.int32),
+        tf.keras.layers.Embedding(1000, 8),
+        tf.keras.layers.Flatten(),
+        tf.keras.layers.Dense(1),
+    ])
+    made.compile(tf.keras.optimizers.Adam(0.01), "mse", metrics=["mae"])
+    return made
+
+def dataset(split, context):
+    words = tf.random.stateless_uniform([1024, 4], [1, 2], maxval=1000, dtype=tf.int32)
+    sums = tf.reduce_sum(tf.cast(words, tf.float32), axis=1, keepdims=True) / 2000.0
+    return tf.data.Dataset.from_tensor_slices((words, sums)).batch(context.batch_size)
+"""
+"""A table of 32 kB whose gradients are sparse."""
+
+
+@pytest.fixture(scope="module")
+def two_ps(servers: Servers) -> Iterator[LoopbackCluster]:
+    """The servers of all tests, and one more ps."""
+    addresses = {**servers.cluster.addresses}
+    addresses["ps"] = [*addresses["ps"], f"localhost:{free_port()}"]
+    cluster = LoopbackCluster(addresses)
+    more = servers.computer.start("ps-1", DIGITS, env=cluster.env("ps", 1), serve=False)
+    yield cluster
+    more.kill()
+
+
+def start_chief(
+    here: Computer, cluster: LoopbackCluster, *arguments: str, uid: str = "uid-1", **variables: str
+) -> Process:
+    addresses = {**cluster.addresses, "chief": [f"localhost:{free_port()}"]}
+    env = LoopbackCluster(addresses).env(
+        "chief",
+        TFTRAINING_CHECKPOINT_DIR=str(here.folder / "ckpt"),
+        TFTRAINING_JOB_UID=uid,
+        **variables,
+    )
+    return here.start("chief", "--log-seconds=1", *arguments, env=env)
+
+
+def completed(chief: Process) -> dict:
+    assert chief.ends() == 0, chief.log
+    done: dict = json.loads(chief.last_words)
+    assert done["phase"] == "done"
+    assert done["step"] == done["totalSteps"]
+    return done
+
+
+def every_worker_works(document: dict) -> bool:
+    speeds = [worker["examplesPerSecond"] for worker in document["workers"]]
+    return bool(speeds) and min(speeds) > 0
+
+
+def input_waits(chief: Process) -> list[float | None]:
+    """Of both workers, once both have a speed."""
+    document = chief.progress_until(every_worker_works, "both workers work")
+    assert [worker["task"] for worker in document["workers"]] == ["worker-0", "worker-1"]
+    speeds = sum(worker["examplesPerSecond"] for worker in document["workers"])
+    assert 0.5 < document["examplesPerSecond"] / speeds < 2
+    return [worker["inputWait"] for worker in document["workers"]]
+
+
+def counted_by_keras(done: dict) -> int:
+    """How many times the optimizer was applied, by the newest checkpoint."""
+    reader = tf.train.load_checkpoint(done["lastCheckpoint"]["path"])
+    name = "model/optimizer/_iterations/.ATTRIBUTES/VARIABLE_VALUE"
+    return int(reader.get_tensor(name))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "steps"),
+    [
+        pytest.param(["--mode=asynchronous"], 3 * 270, id="asynchronous"),
+        pytest.param(["--mode=synchronous"], 3 * 135, id="synchronous"),
+        pytest.param(["--mode=local", "--local-steps=7"], 3 * 270, id="local"),
+        pytest.param(["--mode=fit"], 3 * 270, id="fit, by a DatasetCreator"),
+        pytest.param(["--mode=fit", "--fit-input=dataset"], 3 * 270, id="fit, by a Dataset"),
+    ],
+)
+def test_every_mode_learns_with_a_step_of_the_users_own_and_counts_exactly(
+    here: Computer, servers: Servers, arguments: list[str], steps: int
+) -> None:
+    (here.folder / "own.py").write_text(OWN_STEP)
+    chief = start_chief(here, servers.cluster, "--task=own.py", "--epochs=3", *arguments)
+    done = completed(chief)
+
+    assert done["step"] == counted_by_keras(done) == steps
+    assert done["metrics"]["accuracy"] >= 0.9
+    assert done["examplesPerSecond"] > 0
+
+
+def losses(file: Path) -> list[float]:
+    with file.open() as rows:
+        return [float(row["loss"]) for row in csv.DictReader(rows)]
+
+
+def test_synchronous_is_one_process_that_averages_the_same_halves(
+    here: Computer, servers: Servers
+) -> None:
+    (here.folder / "curve.py").write_text(CURVE)
+    steps = 200
+    arguments = ("--task=curve.py", "--batch-size=32", f"--epochs={steps}", "--history")
+    chief = start_chief(here, servers.cluster, "--mode=synchronous", *arguments)
+    completed(chief)
+    distributed = losses(here.folder / "ckpt" / "history.csv")
+    task = load(str(here.folder / "curve.py")).module
+    halves, whole = curve(task, steps, parts=2), curve(task, steps, parts=1)
+
+    assert len(distributed) == steps
+    assert distributed == halves
+    assert np.max(np.abs(np.array(distributed) - whole) / whole) <= 1e-5
+    assert distributed[-1] < 0.05 < distributed[0]
+
+
+def curve(task: ModuleType, steps: int, *, parts: int) -> list[float]:
+    """The losses of a plain loop that averages so many equal parts of the points."""
+    model = task.model()
+    variables = model.trainable_variables
+    batches = list(zip(*(tf.split(values, parts) for values in task.points()), strict=True))
+
+    @tf.function
+    def gradients(x: tf.Tensor, y: tf.Tensor) -> tuple[tf.Tensor, list[tf.Tensor]]:
+        with tf.GradientTape() as tape:
+            loss = model.compiled_loss(y, model(x, training=True))
+        return loss, tape.gradient(loss, variables)
+
+    losses = []
+    for _ in range(steps):
+        made = [gradients(x, y) for x, y in batches]
+        by_variable = zip(*(of_part for _, of_part in made), strict=True)
+        means = [sum(gradient * (1 / parts) for gradient in each) for each in by_variable]
+        model.optimizer.apply_gradients(zip(means, variables, strict=True))
+        losses.append(float(sum(loss * (1 / parts) for loss, _ in made)))
+    return losses
+
+
+def test_a_killed_worker_is_left_out_of_synchronous_steps_until_it_is_back(
+    here: Computer, servers: Servers
+) -> None:
+    chief = start_chief(here, servers.cluster, DIGITS, "--epochs=1000", "--mode=synchronous")
+    assert all(0 <= wait <= 1 for wait in input_waits(chief))
+    assert chief.progress()["queueDepth"] is None
+    servers.running["worker-1"].kill()
+    chief.says("worker-1 is lost, or hangs; steps are made without it")
+    chief.step_beyond(chief.progress()["step"] + 20)
+
+    servers.start("worker", 1).says("worker-1 serves")
+    chief.says("worker-1 takes part again", patience=20)
+    chief.step_beyond(chief.progress()["step"] + 20)
+
+    chief.signal(signal.SIGTERM)
+    assert chief.ends(patience=20) == 143
+
+
+def test_synchronous_steps_wait_for_a_hung_worker_only_until_it_is_missed(
+    here: Computer, servers: Servers
+) -> None:
+    # gRPC would give it up after 5 to 15 s; here the chief has to do without that.
+    patient = {"TF_GRPC_DEFAULT_OPTIONS": "grpc.keepalive_time_ms=600000"}
+    arguments = (DIGITS, "--epochs=1000", "--mode=synchronous")
+    chief = start_chief(here, servers.cluster, *arguments, **patient)
+    chief.step_beyond(10)
+    worker = servers.running["worker-1"]
+    worker.signal(signal.SIGSTOP)
+    try:
+        chief.says("worker-1 is lost, or hangs; steps are made without it", patience=40)
+        chief.step_beyond(chief.progress()["step"] + 20)
+    finally:
+        worker.signal(signal.SIGCONT)
+    chief.says("worker-1 takes part again", patience=20)
+    chief.step_beyond(chief.progress()["step"] + 20)
+
+
+def test_a_killed_worker_is_tolerated_with_local_steps(here: Computer, servers: Servers) -> None:
+    arguments = (DIGITS, "--epochs=1000", "--mode=local")
+    chief = start_chief(here, servers.cluster, *arguments)
+    assert all(0 <= wait <= 1 for wait in input_waits(chief))
+    assert chief.progress()["queueDepth"] >= 0
+    servers.running["worker-1"].kill()
+    chief.step_beyond(chief.progress()["step"] + 200)
+
+    again = servers.start("worker", 1)
+    again.says("worker-1 serves")
+    before = again.cpu_seconds()
+    until(lambda: again.cpu_seconds() > before + 0.5, "it takes part again", patience=30)
+    assert chief.popen.poll() is None
+
+
+@pytest.mark.parametrize("mode", ["synchronous", "fit"])
+def test_a_lost_ps_ends_the_chief_with_75(here: Computer, servers: Servers, mode: str) -> None:
+    chief = start_chief(here, servers.cluster, DIGITS, "--epochs=1000", f"--mode={mode}")
+    chief.step_beyond(10)
+    servers.running["ps-0"].kill()
+    try:
+        assert chief.ends(patience=30) == 75
+        assert "a parameter server was lost" in chief.last_words
+    finally:
+        servers.start("ps", 0).says("ps-0 serves")
+
+
+def test_fit_saves_on_sigterm_and_goes_on_in_the_middle_of_an_epoch(
+    here: Computer, servers: Servers
+) -> None:
+    arguments = (DIGITS, "--mode=fit", "--closure-seconds=0.2")
+    first = start_chief(here, servers.cluster, *arguments, "--epochs=1000")
+    first.step_beyond(300)
+    assert first.progress()["queueDepth"] >= 0
+    first.signal(signal.SIGTERM)
+    assert first.ends(patience=30) == 143
+    saved = int((here.folder / "ckpt" / "checkpoint").read_text().split('"')[1].split("-")[1])
+    epochs = saved // 270 + 2
+    done = completed(start_chief(here, servers.cluster, *arguments, f"--epochs={epochs}"))
+
+    assert done["resumedStep"] == saved
+    assert counted_by_keras(done) == done["step"] == epochs * 270
+
+
+def test_a_partitioned_variable_is_saved_whole_and_read_with_any_number_of_ps(
+    here: Computer, servers: Servers, two_ps: LoopbackCluster
+) -> None:
+    (here.folder / "words.py").write_text(WORDS)
+    task = ("--task=words.py", "--batch-size=32")
+    parted = (*task, "--partition-bytes=1000")
+    # Three jobs with one directory: a job that is complete has nothing left to do.
+    first = completed(start_chief(here, two_ps, *parted, "--mode=synchronous", "--epochs=20"))
+    shared = {"TFTRAINING_CHECKPOINT_DIR": str(here.folder / "ckpt"), "TFTRAINING_JOB_UID": "uid-1"}
+    evaluator = here.start("evaluator", *task, env=two_ps.env("evaluator", **shared))
+    assert evaluator.ends() == 0
+    second = completed(start_chief(here, servers.cluster, *task, "--epochs=15", uid="uid-2"))
+    third = completed(
+        start_chief(here, two_ps, *parted, "--mode=local", "--epochs=20", uid="uid-3")
+    )
+
+    steps = [20 * 16, 15 * 32, 20 * 32]
+    assert [done["step"] for done in (first, second, third)] == steps
+    assert [done["resumedStep"] for done in (first, second, third)] == [None, *steps[:2]]
+    # Of a table that was not read it would be about 1.
+    assert json.loads(evaluator.last_words)["metrics"]["mae"] < 0.01
+    assert max(done["metrics"]["mae"] for done in (first, second, third)) < 0.2

@@ -1,0 +1,59 @@
+"""Which errors mean that a peer was lost, whoever they befall."""
+
+import os
+
+import pytest
+from tftrainer import process
+from tftrainer.errors import BadConfigurationError
+
+process.prepare(os.environ)
+
+import tensorflow as tf  # noqa: E402 -- after what it reads is set
+from tftrainer.peer_errors import loss_behind  # noqa: E402
+
+REMOTE = "\nAdditional GRPC error information from remote target /job:ps/replica:0/task:0"
+
+
+def raised_from(cause: Exception) -> Exception:
+    error = BadConfigurationError("model() of mine raised")
+    error.__cause__ = cause
+    return error
+
+
+def wrapped(original: Exception) -> Exception:
+    error = Exception("Input has an error")
+    error.original_exception = original  # type: ignore[attr-defined] -- as the coordinator does
+    return error
+
+
+LOST = tf.errors.UnavailableError(None, None, "ping timeout")
+BAD_SHAPE = tf.errors.InvalidArgumentError(None, None, f"bad shape{REMOTE}")
+
+
+@pytest.mark.parametrize(
+    ("error", "lost"),
+    [
+        pytest.param(LOST, True, id="it does not answer"),
+        pytest.param(raised_from(LOST), True, id="it was lost while the user's code ran"),
+        pytest.param(wrapped(LOST), True, id="it was lost while an input was made"),
+        pytest.param(
+            tf.errors.InvalidArgumentError(None, None, f"/job:ps is an unknown device{REMOTE}"),
+            True,
+            id="it was restarted unnoticed",
+        ),
+        pytest.param(
+            tf.errors.AbortedError(None, None, "Unable to find a context_id matching"),
+            True,
+            id="it dropped what this chief had",
+        ),
+        pytest.param(BAD_SHAPE, False, id="an error of the model on a ps"),
+        pytest.param(raised_from(BAD_SHAPE), False, id="an error of the user's code"),
+        pytest.param(
+            tf.errors.InvalidArgumentError(None, None, "unknown device"),
+            False,
+            id="one of this host",
+        ),
+    ],
+)
+def test_a_loss_is_told_from_other_errors(error: Exception, *, lost: bool) -> None:
+    assert (loss_behind(error) is not None) is lost

@@ -1,0 +1,116 @@
+"""Steps work on copies of variables, and what they change is pushed to the variables themselves."""
+
+from contextlib import nullcontext
+from pathlib import Path
+
+import pytest
+import tensorflow as tf
+from tftrainer.parameter_server.local_copies import (
+    LocalCopies,
+    metrics_of,
+    variables_of,
+)
+
+CPU = "/device:CPU:0"
+
+
+def test_what_can_be_shared_is_shared_and_what_counts_is_pushed_whole() -> None:
+    weight, seen = tf.Variable([1.0, 2.0]), tf.Variable(10.0)
+    steps, done = tf.Variable(5, dtype=tf.int64), tf.Variable([False])
+
+    @tf.function
+    def learn() -> tf.Tensor:
+        copies = LocalCopies([weight, seen, steps, done], device=CPU)
+        pulled = copies.pull()
+        for _ in tf.range(3):
+            with copies.instead():
+                weight.assign_add([1.0, -2.0])
+                seen.assign_add(1.0)
+                steps.assign_add(1)
+                done.assign([True])
+        with copies.instead():
+            local = weight.read_value()
+        untouched = weight.read_value()
+        copies.push(pulled, share=0.5, whole=[seen])
+        return tf.stack([local, untouched])
+
+    local, untouched = learn().numpy().tolist()
+
+    assert (local, untouched) == ([4.0, -4.0], [1.0, 2.0])
+    assert weight.numpy().tolist() == [2.5, -1.0]
+    assert (float(seen), int(steps), done.numpy().tolist()) == (13.0, 8, [True])
+
+
+def compiled() -> tf.keras.Model:
+    made = tf.keras.Sequential(
+        [tf.keras.layers.Input((2,)), tf.keras.layers.Dense(1, kernel_initializer="ones")]
+    )
+    rate = tf.keras.optimizers.schedules.ExponentialDecay(0.1, 3, 0.5)
+    made.compile(tf.keras.optimizers.Adam(rate), "mse")
+    made.optimizer.build(made.trainable_variables)
+    made.compiled_loss.build(tf.zeros([4, 1]))
+    return made
+
+
+def test_a_keras_step_trains_the_copy_alone() -> None:
+    trained, plain = compiled(), compiled()
+    batch = tf.ones([4, 2]), tf.zeros([4, 1])
+    metrics, variables = metrics_of(trained), variables_of(trained)
+
+    @tf.function
+    def learn(share: tf.Tensor) -> None:
+        copies = LocalCopies(variables, device=CPU)
+        pulled = copies.pull()
+        for _ in tf.range(5):
+            with copies.instead():
+                trained.train_step(batch)
+        copies.push(pulled, share=share, whole=metrics)
+
+    graph = learn.get_concrete_function(tf.TensorSpec([])).graph
+    (loop,) = (op for op in graph.get_operations() if op.type == "While")
+    own = {inside.name for outside, inside in graph.captures if outside.dtype == tf.resource}
+    reached = own & {tensor.name for tensor in loop.inputs}
+    assert own
+    assert not reached, "a step works on a variable itself"
+
+    learn(tf.constant(0.0))
+    assert [v.numpy().tolist() for v in trained.variables] == [[[1.0], [1.0]], [0.0]]
+    assert int(trained.optimizer.iterations) == 5
+    assert [float(each) for each in metrics][1] == 5 * 4
+
+    trained.optimizer.iterations.assign(0)
+    learn(tf.constant(1.0))
+    for _ in range(5):
+        plain.train_step(batch)
+    for variable, wanted in zip(trained.variables, plain.variables, strict=True):
+        assert variable.numpy() == pytest.approx(wanted.numpy(), abs=1e-6)
+
+
+@pytest.mark.parametrize(
+    "fails", [pytest.param(False, id="to its end"), pytest.param(True, id="into an error")]
+)
+def test_the_memory_of_copies_is_freed_when_a_function_has_run(*, fails: bool) -> None:
+    large = tf.Variable(tf.zeros([10_000_000]))
+
+    @tf.function
+    def learn() -> None:
+        copies = LocalCopies([large], device=CPU)
+        pulled = copies.pull()
+        with copies.instead():
+            large.assign_add(tf.ones([10_000_000]))
+        if fails:
+            tf.debugging.Assert(large.read_value()[0] > 1e6, [0])
+        copies.push(pulled, share=1.0, whole=[])
+
+    used = []
+    for _ in range(6):
+        with pytest.raises(tf.errors.InvalidArgumentError) if fails else nullcontext():
+            learn()
+        used.append(memory())
+    assert used[-1] < used[0] + 100e6
+
+
+def memory() -> float:
+    """Bytes that this process has for itself."""
+    status = Path("/proc/self/status").read_text()
+    return int(status.partition("RssAnon:")[2].split()[0]) * 1024

@@ -1,0 +1,64 @@
+"""Examples per second and input wait, from what each worker says that it has done."""
+
+import pytest
+from tftrainer.throughput import Throughput, Work, WorkerRate
+
+
+def test_rates_are_those_of_each_worker_and_of_all() -> None:
+    throughput = Throughput(["worker-0", "worker-1"])
+    for second in range(1, 6):
+        works = [Work(100 * second, 0.25 * second, 1.0 * second), Work(50 * second, 0.0, second)]
+        throughput.add(float(second), works)
+
+    assert throughput.examples == 750
+    assert throughput.recent == throughput.overall == pytest.approx(150)
+    assert throughput.workers(5.0) == (
+        WorkerRate("worker-0", pytest.approx(100), pytest.approx(0.25)),
+        WorkerRate("worker-1", pytest.approx(50), 0.0),
+    )
+
+
+def test_what_came_before_the_first_report_is_no_part_of_a_rate() -> None:
+    throughput = Throughput(["worker-0"])
+    throughput.add(0.0, [Work()])
+    throughput.add(60.0, [Work(64, 0.0, 30.0)])
+    assert throughput.recent is None
+    assert throughput.workers(60.0) == (WorkerRate("worker-0", 0.0, None),)
+
+    throughput.add(61.0, [Work(1064, 0.5, 31.0)])
+    assert throughput.overall == pytest.approx(1000)
+    assert throughput.workers(61.0) == (
+        WorkerRate("worker-0", pytest.approx(1000), pytest.approx(0.5)),
+    )
+
+
+def test_a_worker_that_does_nothing_any_more_has_no_speed() -> None:
+    throughput = Throughput(["worker-0", "worker-1"])
+    for second in range(1, 31):
+        throughput.add(
+            float(second), [Work(10 * second, 0.0, second), Work(10 * min(second, 5), 0.0, 5.0)]
+        )
+
+    speeds = [worker.examples_per_second for worker in throughput.workers(30.0)]
+    assert speeds == [pytest.approx(10), 0.0]
+
+
+def test_an_input_wait_that_cannot_be_measured_is_left_out() -> None:
+    throughput = Throughput(["worker-0"])
+    for second in (1, 2, 3):
+        throughput.add(float(second), [Work(10 * second, None, float(second))])
+
+    assert throughput.workers(3.0)[0].input_wait is None
+
+
+def test_only_the_newest_seconds_count() -> None:
+    throughput = Throughput(["worker-0"])
+    examples, waiting = 0, 0.0
+    for second in range(1, 41):
+        examples += 10 if second <= 20 else 100
+        waiting += 0.9 if second <= 20 else 0.1
+        throughput.add(float(second), [Work(examples, waiting, float(second))])
+
+    assert throughput.workers(40.0) == (
+        WorkerRate("worker-0", pytest.approx(100), pytest.approx(0.1)),
+    )

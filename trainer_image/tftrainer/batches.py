@@ -1,0 +1,38 @@
+"""Batches inside a tf.function: how long the next one is waited for, and what it holds.
+
+TensorFlow reads a clock whenever it likes, unless it is told what the reading comes after.
+"""
+
+import tensorflow as tf
+
+from tftrainer import tf_types
+
+
+def timed_next(
+    iterator: tf_types.Iterator, after: tf_types.Tensor
+) -> tuple[tf_types.Tensor, tf_types.Tensor]:
+    """Return the next batch, and the seconds that it was waited for (float64, no axes).
+
+    `after` is of what comes before: waiting counts from when that is done.
+    """
+    began = time_after(after)
+    with tf.control_dependencies([began]):
+        batch = iterator.get_next()
+    with tf.control_dependencies(tf.nest.flatten(batch, expand_composites=True)):
+        return batch, tf.timestamp() - began
+
+
+def time_after(tensor: tf_types.Tensor) -> tf_types.Tensor:
+    """Return the time (seconds, float64, no axes) when a tensor is known, and not before."""
+    with tf.control_dependencies([tensor]):
+        return tf.timestamp()
+
+
+def examples_in(batch: tf_types.Tensor) -> tf_types.Tensor:
+    """Return how many examples a batch has (int64, no axes): the first axis of its first part."""
+    first = tf.nest.flatten(batch)[0]
+    if isinstance(first, tf.RaggedTensor):
+        return tf.cast(first.nrows(), tf.int64)
+    if isinstance(first, tf.SparseTensor):
+        return tf.cast(first.dense_shape[0], tf.int64)
+    return tf.shape(first, tf.int64)[0]

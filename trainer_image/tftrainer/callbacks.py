@@ -1,0 +1,132 @@
+"""The user's Keras callbacks: called where training and its epochs begin and end.
+
+Keras fit calls them itself; every other loop does it through this. Hooks of single batches are not
+called there: a step is one of many in a call that runs elsewhere.
+
+Under MultiWorkerMirrored every member calls them, as with Keras fit: what they change, such as the
+learning rate, has to change everywhere, and all members see the same logs.
+"""
+
+import logging
+from collections.abc import Mapping, Sequence
+from typing import Self
+
+import tensorflow as tf
+
+from tftrainer import tf_types
+from tftrainer.context import Context
+from tftrainer.errors import BadConfigurationError
+from tftrainer.task import UserTask
+
+_LOG = logging.getLogger(__name__)
+_OF_EVALUATION = "val_"
+
+
+class Callbacks:
+    """Calls the hooks of one training; one without callbacks may be called all the same."""
+
+    def __init__(
+        self,
+        callbacks: Sequence[tf_types.Callback],
+        model: tf_types.Model,
+        *,
+        epochs: int,
+        steps_per_epoch: int,
+    ) -> None:
+        self.any = bool(callbacks)
+        """Whether an end of an epoch is of interest to anyone."""
+        self._model = model
+        # fit sets it; without fit, a callback that reads it would find nothing.
+        model.stop_training = False
+        self._list = tf.keras.callbacks.CallbackList(
+            list(callbacks), model=model, epochs=epochs, steps=steps_per_epoch, verbose=0
+        )
+
+    @classmethod
+    def of(
+        cls,
+        task: UserTask,
+        context: Context,
+        model: tf_types.Model,
+        *,
+        epochs: int,
+        steps_per_epoch: int,
+    ) -> Self:
+        """Ask the task for its callbacks; not in a strategy's scope.
+
+        Raises BadConfigurationError for what is no callback, or cannot work here.
+        """
+        made = wanted(task, context)
+        for each in filter(_has_batch_hooks, made):
+            _LOG.warning(
+                "callback %s has hooks for single batches: they are not called here, those of "
+                "epochs and of training are",
+                _name(each),
+            )
+        return cls(made, model, epochs=epochs, steps_per_epoch=steps_per_epoch)
+
+    def begin_training(self) -> None:
+        """Before the first step of this process, which need not be the first of the job."""
+        self._list.on_train_begin()
+
+    def begin_epoch(self, epoch: int) -> None:
+        """Before the first step of an epoch; epochs count from 0, as with fit."""
+        self._list.on_epoch_begin(epoch)
+
+    def end_epoch(self, epoch: int, logs: Mapping[str, float]) -> None:
+        """After the last step of an epoch; the logs are the metrics of that epoch."""
+        self._list.on_epoch_end(epoch, dict(logs))
+
+    def end_training(self, logs: Mapping[str, float]) -> None:
+        """After the last step, or where a callback ended training."""
+        self._list.on_train_end(dict(logs))
+
+    @property
+    def stop_asked(self) -> bool:
+        """Whether one of them wants training to end here."""
+        return bool(self._model.stop_training)
+
+
+def wanted(task: UserTask, context: Context) -> list[tf_types.Callback]:
+    """Return the task's callbacks; raises BadConfigurationError for one that cannot work here."""
+    made = task.callbacks(context)
+    for each in made:
+        if isinstance(each, tf.keras.callbacks.BackupAndRestore):
+            raise BadConfigurationError(
+                f"callbacks(context) of {task.name} has {_name(each)}: the trainer saves and "
+                "resumes already, and the two would overwrite each other. Leave it out."
+            )
+        monitor = getattr(each, "monitor", None)
+        if isinstance(monitor, str) and monitor.startswith(_OF_EVALUATION):
+            _LOG.warning(
+                "callback %s monitors %s, which it will never see: evaluation runs in a process "
+                "of its own. Name a metric of training: monitor=%r",
+                _name(each),
+                monitor,
+                monitor.removeprefix(_OF_EVALUATION),
+            )
+    return made
+
+
+def wanted_by_fit(task: UserTask, context: Context) -> list[tf_types.Callback]:
+    """Return the task's callbacks for Keras fit under ParameterServer.
+
+    Keras takes batch hooks there only of callbacks that can do without the values of the batch.
+    """
+    made = wanted(task, context)
+    for each in filter(_has_batch_hooks, made):
+        if not getattr(each, "_supports_tf_logs", False):
+            raise BadConfigurationError(
+                f"callbacks(context) of {task.name} has {_name(each)}, which has hooks for single "
+                "batches: Keras fit cannot call them under ParameterServer. Use hooks of epochs."
+            )
+    return made
+
+
+def _has_batch_hooks(callback: tf_types.Callback) -> bool:
+    # Keras has no public word for it: some of its own callbacks need their hooks now and then.
+    return bool(callback._implements_train_batch_hooks())  # noqa: SLF001
+
+
+def _name(callback: tf_types.Callback) -> str:
+    return type(callback).__name__

@@ -1,0 +1,97 @@
+"""Lets only the newest attempt of a job write checkpoints, and use its servers.
+
+The chief of an older attempt may live on where nobody can end it, on a node that is cut off. So
+each chief leaves its attempt in the checkpoint directory when it starts, and looks before each save
+whether a newer one has. That is no lock: a save that is under way is not called back.
+
+It also leaves the id of its context, so that the next chief can free the memory that a dead one
+holds in its servers.
+"""
+
+import json
+from dataclasses import dataclass
+
+import tensorflow as tf
+
+from tftrainer import files
+from tftrainer.checkpoints import unavailable
+from tftrainer.errors import TerminatedError
+from tftrainer.job import Job
+
+_NAME = "attempt.json"
+
+
+@dataclass(frozen=True, slots=True)
+class _Claim:
+    job_uid: str
+    attempt: int
+    context: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Fence:
+    """The right of this process to write into a directory."""
+
+    directory: str
+    job: str
+    job_uid: str
+    attempt: int
+    context_before: int | None
+    """Context of the chief that had it before, of the same job."""
+
+    def check(self) -> None:
+        """Raise TerminatedError if a newer attempt of this job has claimed the directory."""
+        found = _read(self.directory, self.job_uid)
+        if found is not None and found.attempt > self.attempt:
+            raise TerminatedError(
+                f"attempt {found.attempt} of {self.job} has taken over {self.directory}; this "
+                f"chief is of attempt {self.attempt}, and leaves without saving. If no other chief "
+                f"of this job runs, delete {self.directory}/{_NAME}."
+            )
+
+
+def claim(job: Job, *, context: int | None = None) -> Fence | None:
+    """Leave this attempt in the checkpoint directory, if there is one.
+
+    Raises TerminatedError if a newer attempt of the same job is there.
+    """
+    told, directory = job.environment, job.checkpoint_dir
+    if directory is None:
+        return None
+    before = _read(directory, told.job_uid)
+    fence = Fence(
+        directory=directory,
+        job=told.job,
+        job_uid=told.job_uid,
+        attempt=told.attempt,
+        context_before=before.context if before else None,
+    )
+    fence.check()
+    document = {
+        "version": 1,
+        "job": told.job,
+        "uid": told.job_uid,
+        "attempt": told.attempt,
+        "context": context,
+    }
+    try:
+        tf.io.gfile.makedirs(directory)
+        files.replace(f"{directory}/{_NAME}", json.dumps(document))
+    except (tf.errors.OpError, OSError) as error:
+        raise unavailable(directory, "written", error) from error
+    return fence
+
+
+def _read(directory: str, job_uid: str) -> _Claim | None:
+    """Return the newest claim; None if there is none, or another job's."""
+    try:
+        document = json.loads(files.read(f"{directory}/{_NAME}"))
+        context = document["context"]
+        found = _Claim(
+            job_uid=str(document["uid"]),
+            attempt=int(document["attempt"]),
+            context=None if context is None else int(context),
+        )
+    except (tf.errors.OpError, ValueError, KeyError, TypeError):
+        return None
+    return found if found.job_uid == job_uid else None

@@ -1,0 +1,150 @@
+"""Gradients on their way: taken from a step on a worker, averaged, and applied once by the chief.
+
+Dense gradients of a type travel as one vector, since each tensor that is fetched is a round trip.
+"""
+
+import functools
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+from numpy.typing import NDArray
+
+from tftrainer import tf_types
+from tftrainer.errors import BadConfigurationError
+
+
+@dataclass(slots=True)
+class Taken:
+    """What a step would have applied; filled while it is traced."""
+
+    gradients: list[tuple[tf_types.Tensor, tf_types.Variable]] = field(default_factory=list)
+
+    def take(self, grads_and_vars: Sequence[tuple[tf_types.Tensor, tf_types.Variable]]) -> None:
+        """Keep them. Raises BadConfigurationError if there already are some."""
+        if self.gradients:
+            raise BadConfigurationError(
+                "train_step calls model.optimizer.apply_gradients (or minimize) more than once; "
+                "--mode=synchronous can average the gradients of one call only. Put them into one "
+                "call, or use another mode."
+            )
+        self.gradients = [(g, v) for g, v in grads_and_vars if g is not None]
+
+    def check(self) -> None:
+        """Raise BadConfigurationError if there is nothing to apply."""
+        if not self.gradients:
+            raise BadConfigurationError(
+                "train_step hands no gradient to model.optimizer.apply_gradients (or minimize); "
+                "--mode=synchronous averages what it hands there. Use that optimizer, or another "
+                "mode."
+            )
+
+
+@contextmanager
+def taken(model: tf_types.Model) -> Iterator[Taken]:
+    """Have the steps that are traced in this block give their gradients away instead of applying.
+
+    Keras's own step, an overridden one and a user's all end in the optimizer's apply_gradients.
+    """
+    result = Taken()
+
+    def apply_gradients(
+        grads_and_vars: Sequence[tuple[tf_types.Tensor, tf_types.Variable]],
+        *_: object,
+        **__: object,
+    ) -> tf_types.Variable:
+        result.take(list(grads_and_vars))
+        return model.optimizer.iterations
+
+    # Not by setattr, which Keras takes for the adding of a part.
+    object.__setattr__(model.optimizer, "apply_gradients", apply_gradients)
+    try:
+        yield result
+        result.check()
+    finally:
+        object.__delattr__(model.optimizer, "apply_gradients")
+
+
+Packed = Mapping[str, tf_types.Tensor]
+"""Gradients as few tensors: `dense <type>` a vector, `<number> values` and `<number> indices`."""
+
+
+Values = Mapping[str, NDArray[Any]]
+"""The same in the chief."""
+
+
+class Packing:
+    """How the gradients of certain variables are packed."""
+
+    def __init__(self, gradients: Sequence[tuple[tf_types.Tensor, tf_types.Variable]]) -> None:
+        self._variables = [variable for _, variable in gradients]
+        self._sparse = [isinstance(gradient, tf.IndexedSlices) for gradient, _ in gradients]
+        self._types = [gradient.dtype for gradient, _ in gradients]
+
+    def pack(self, gradients: Sequence[tf_types.Tensor]) -> Packed:
+        """Pack them; in a tf.function."""
+        packed: dict[str, tf_types.Tensor] = {}
+        for number, gradient in enumerate(gradients):
+            if self._sparse[number]:
+                packed[f"{number} values"] = gradient.values
+                packed[f"{number} indices"] = tf.cast(gradient.indices, tf.int64)
+        for dtype, numbers in self._dense.items():
+            flat = [tf.reshape(gradients[number], [-1]) for number in numbers]
+            packed[f"dense {dtype.name}"] = tf.concat(flat, axis=0)
+        return packed
+
+    def unpack(self, packed: Packed) -> list[tuple[tf_types.Tensor, tf_types.Variable]]:
+        """Return the gradients, each with its variable; in a tf.function."""
+        gradients: dict[int, tf_types.Tensor] = {}
+        for number, variable in enumerate(self._variables):
+            if self._sparse[number]:
+                gradients[number] = tf.IndexedSlices(
+                    packed[f"{number} values"],
+                    packed[f"{number} indices"],
+                    dense_shape=tf.constant(variable.shape.as_list(), tf.int64),
+                )
+        for dtype, numbers in self._dense.items():
+            sizes = [self._variables[number].shape.num_elements() for number in numbers]
+            parts = tf.split(packed[f"dense {dtype.name}"], sizes)
+            for number, part in zip(numbers, parts, strict=True):
+                gradients[number] = tf.reshape(part, self._variables[number].shape)
+        return [(gradients[number], v) for number, v in enumerate(self._variables)]
+
+    def signature(self) -> dict[str, tf_types.TensorSpec]:
+        """Return the types and shapes of what is packed."""
+        specs = {}
+        for number, variable in enumerate(self._variables):
+            if self._sparse[number]:
+                shape = [None, *variable.shape[1:]]
+                specs[f"{number} values"] = tf.TensorSpec(shape, self._types[number])
+                specs[f"{number} indices"] = tf.TensorSpec([None], tf.int64)
+        for dtype, numbers in self._dense.items():
+            size = sum(self._variables[number].shape.num_elements() for number in numbers)
+            specs[f"dense {dtype.name}"] = tf.TensorSpec([size], dtype)
+        return specs
+
+    @property
+    def _dense(self) -> dict[tf.DType, list[int]]:
+        """Which gradients go into the vector of each type."""
+        grouped: dict[tf.DType, list[int]] = {}
+        for number, dtype in enumerate(self._types):
+            if not self._sparse[number]:
+                grouped.setdefault(dtype, []).append(number)
+        return grouped
+
+
+def mean(parts: Sequence[Values], weights: Sequence[float]) -> dict[str, NDArray[Any]]:
+    """Return the weighted sum of packed gradients, in this order; the weights add up to 1."""
+    return {name: _mean(name, [part[name] for part in parts], weights) for name in parts[0]}
+
+
+def _mean(name: str, values: Sequence[NDArray[Any]], weights: Sequence[float]) -> NDArray[Any]:
+    if name.endswith(" indices"):
+        return np.concatenate(values)
+    weighted = [value * value.dtype.type(w) for value, w in zip(values, weights, strict=True)]
+    return (
+        np.concatenate(weighted) if name.endswith(" values") else functools.reduce(np.add, weighted)
+    )

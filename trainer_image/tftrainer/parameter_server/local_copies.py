@@ -1,0 +1,111 @@
+"""Copies of the ps's variables on the worker that a function runs on, for as long as it runs.
+
+A step reaches each variable through its handle. While steps are traced here, the handles are those
+of copies, which the function itself makes; so the same step, Keras's or a user's, works on either.
+TensorFlow has no public way to lay one variable in place of another, and all that is private about
+it stands here.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+
+import tensorflow as tf
+
+from tftrainer import tf_types
+
+# The name that makes TensorFlow give every run of the function variables of its own, even if one
+# that the chief has given up still runs on the same worker, and free them when the run ends.
+_ANONYMOUS = "cd2c89b7-88b7-44c8-ad83-06c2a9158347"
+
+
+class LocalCopies:
+    """A copy of each of some variables. Make it, and use it, in one tf.function."""
+
+    def __init__(self, variables: Iterable[tf_types.Variable], *, device: str) -> None:
+        """`device` is the worker's own that the steps run on, such as "/device:CPU:0"."""
+        self._variables = _single(variables)
+        with tf.device(device):
+            self._handles = [
+                tf.raw_ops.VarHandleOp(dtype=each.dtype, shape=each.shape, shared_name=_ANONYMOUS)
+                for each in self._variables
+            ]
+
+    @contextmanager
+    def instead(self) -> Iterator[None]:
+        """Have what is traced in this block work on the copies."""
+        own = [each._handle for each in self._variables]  # noqa: SLF001 -- see above
+        self._lay(self._handles)
+        try:
+            yield
+        finally:
+            self._lay(own)
+
+    def pull(self) -> list[tf_types.Tensor]:
+        """Copy the variables; return their values."""
+        values = [each.read_value() for each in self._variables]
+        for handle, value in zip(self._handles, values, strict=True):
+            tf.raw_ops.AssignVariableOp(resource=handle, value=value)
+        return values
+
+    def push(
+        self,
+        pulled: Sequence[tf_types.Tensor],
+        *,
+        share: float,
+        whole: Iterable[tf_types.Variable],
+    ) -> None:
+        """Add to each variable how much its copy has changed since it was pulled.
+
+        Of a real number that is a share; of those in `whole`, and of integers, which count, it is
+        all. What cannot be added is replaced.
+        """
+        whole_ids = {id(each) for each in _single(whole)}
+        for variable, handle, before in zip(self._variables, self._handles, pulled, strict=True):
+            after = tf.raw_ops.ReadVariableOp(resource=handle, dtype=variable.dtype)
+            if not (variable.dtype.is_floating or variable.dtype.is_integer):
+                variable.assign(after)
+            elif variable.dtype.is_integer or id(variable) in whole_ids:
+                variable.assign_add(after - before)
+            else:
+                variable.assign_add((after - before) * tf.cast(share, variable.dtype))
+
+    def _lay(self, handles: Sequence[tf_types.Tensor]) -> None:
+        for variable, handle in zip(self._variables, handles, strict=True):
+            variable._handle = handle  # noqa: SLF001 -- see above
+
+
+def metrics_of(model: tf_types.Model) -> list[tf_types.Variable]:
+    """Return the variables of its metrics, which count over all workers."""
+    return [variable for metric in model.metrics for variable in metric.variables]
+
+
+def variables_of(model: tf_types.Model) -> list[tf_types.Variable]:
+    """Return all that a step can reach through the model: weights, optimizer, metrics.
+
+    One that were left out, as the learning rate is from the optimizer's own list, would be reached
+    over the network in every step.
+    """
+    parts = tf.train.TrackableView(model).descendants()
+    held = [each for each in parts if isinstance(each, tf.Variable) or _is_partitioned(each)]
+    return [*held, *metrics_of(model)]
+
+
+def _is_partitioned(variable: tf_types.Variable) -> bool:
+    return bool(getattr(variable, "is_sharded_variable", False))
+
+
+def _single(variables: Iterable[tf_types.Variable]) -> list[tf_types.Variable]:
+    """Return the plain variables behind them, each once: parts of one that is partitioned."""
+    found: dict[int, tf_types.Variable] = {}
+    for variable in variables:
+        for part in variable.variables if _is_partitioned(variable) else [variable]:
+            plain = _plain(part)
+            found[id(plain)] = plain
+    return list(found.values())
+
+
+def _plain(variable: tf_types.Variable) -> tf_types.Variable:
+    # Strategies wrap what they make, and hand every use on to what they wrap.
+    while "_v" in vars(variable):
+        variable = variable._v  # noqa: SLF001
+    return variable

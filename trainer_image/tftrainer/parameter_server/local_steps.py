@@ -1,0 +1,64 @@
+"""Local steps: a worker trains on a copy of the variables, then pushes what it has learned.
+
+In a round a worker reads all variables once, makes some steps on its own copy, and adds its share
+of the change to the variables. So the network is crossed once a round and not in every step, which
+makes small models many times faster. It is another algorithm than gradient descent on shared
+variables: workers learn from older values the more steps a round has.
+"""
+
+import tensorflow as tf
+
+from tftrainer import tf_types
+from tftrainer.batches import examples_in, time_after, timed_next
+from tftrainer.errors import BadConfigurationError
+from tftrainer.parameter_server.local_copies import LocalCopies, metrics_of, variables_of
+from tftrainer.parameter_server.scheduled_loop import LONGEST_CALL, ScheduledLoop
+from tftrainer.parameter_server.session import Session
+
+# A round of slow steps is cut short here: gRPC ends calls of more than about a minute.
+_LONGEST_ROUND = 20.0
+
+
+def training(session: Session) -> ScheduledLoop:
+    """Make the training; `run` it."""
+    if session.strategy.num_replicas_in_sync > 1:
+        raise BadConfigurationError(
+            "--mode=local takes workers with one GPU at most: give each worker one, and use more "
+            "workers."
+        )
+    return ScheduledLoop(session, _call(session), granularity=session.job.arguments.local_steps)
+
+
+def _call(session: Session) -> tf_types.Function:
+    strategy, make_step, step, work = (
+        session.strategy,
+        session.make_step,
+        session.step,
+        session.work,
+    )
+    round_steps = session.job.arguments.local_steps
+    share = 1 / len(session.workers)
+    metrics, variables = metrics_of(session.model), variables_of(session.model)
+
+    @tf.function
+    def call(iterator: tf_types.Iterator, steps: tf_types.Tensor) -> None:
+        began = tf.timestamp()
+        copies = LocalCopies(variables, device=strategy.extended.worker_devices[0])
+        made = examples = tf.constant(0, tf.int64)
+        waiting = tf.constant(0.0, tf.float64)
+        while made < steps and time_after(made) < began + LONGEST_CALL:
+            pulled = copies.pull()
+            first, until = made, time_after(made) + _LONGEST_ROUND
+            end = tf.minimum(made + round_steps, steps)
+            while made < end and time_after(made) < until:
+                batch, waited = timed_next(iterator, after=made)
+                with copies.instead():
+                    strategy.run(make_step, args=(batch,))
+                made += 1
+                examples += examples_in(batch)
+                waiting += waited
+            copies.push(pulled, share=share, whole=metrics)
+            step.assign_add(made - first)
+        work.add(examples=examples, waiting=waiting, busy=time_after(made) - began)
+
+    return call
