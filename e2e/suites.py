@@ -26,17 +26,19 @@ ROOT = Path(__file__).parents[1]
 LOGS = ROOT / ".test-logs"
 """What each suite printed, for a CI that keeps files."""
 _PYTEST = [sys.executable, "-m", "pytest"]
+# What the cluster takes to come up is no test's fault: only the tests themselves are timed.
+_STORY_TIMES = ["--timeout=420", "-o", "timeout_func_only=true"]
 
 SUITES: dict[str, list[str]] = {
     "unit": [*_PYTEST, "tests/unit"],
     "stateful": [*_PYTEST, "tests/stateful"],
+    "protocol": [*_PYTEST, "tests/protocol"],
     "integration": [*_PYTEST, "tests/contract", "tests/integration"],
     "trainer": [
         *(str(ROOT / ".venv-trainer/bin/python"), "-m", "pytest"),
         *("-c", "tests/trainer/pytest.ini", "tests/trainer"),
     ],
-    # What the cluster takes to come up is no test's fault: only the tests themselves are timed.
-    "e2e": [*_PYTEST, "e2e/stories", "--timeout=420", "-o", "timeout_func_only=true"],
+    "e2e": [*_PYTEST, "e2e/stories", "--ignore=e2e/stories/slow", *_STORY_TIMES],
 }
 """Each suite's command, in the order of their cost."""
 

@@ -1,7 +1,9 @@
 """Waiting for what must come true, by looking at it; never by a fixed pause."""
 
+import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import TypeVar
 
 _T = TypeVar("_T")
@@ -19,3 +21,16 @@ def eventually(look: Callable[[], _T | None], what: str, seconds: float = 30.0) 
         if time.monotonic() > deadline:
             raise AssertionError(f"not within {seconds} s: {what} (last: {found!r})")
         time.sleep(_PAUSE_SECONDS)
+
+
+@contextmanager
+def meanwhile(work: Callable[[threading.Event], None]) -> Iterator[None]:
+    """Do `work` in a thread; it is told by the event that the block has ended, and waited for."""
+    end = threading.Event()
+    thread = threading.Thread(target=work, args=(end,))
+    thread.start()
+    try:
+        yield
+    finally:
+        end.set()
+        thread.join()

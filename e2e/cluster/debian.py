@@ -20,6 +20,8 @@ _FOLDERS = ("usr/local/bin", "usr/sbin", "usr/bin", "sbin", "bin")
 _SOURCE_FILES = ("sources.list", "sources.list.d/debian.sources")
 _INSTALLED = Path("/var/lib/dpkg/status")
 _APT = ("apt-get", "-o", "APT::Sandbox::User=root")
+# Instead of usrmerge, which needs 50 MB of Perl; for this the folders are merged from the first.
+_MERGED = "usr-is-merged"
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,10 +89,13 @@ def root_filesystem(name: str, packages: tuple[str, ...], say: Say) -> Path:
     def fill(place: Path) -> None:
         say(f"making a Debian root filesystem for {name} (half a minute)")
         tools = toolbox(say)
+        program = tools.tool("mmdebstrap")
+        hooks = program.parents[1] / "share/mmdebstrap/hooks"
         run(
             [
-                tools.tool("mmdebstrap"),
+                program,
                 "--variant=minbase",
+                *([f"--hook-dir={hooks}/merged-usr"] if _MERGED in packages else []),
                 *(f"--dpkgopt=path-exclude={path}" for path in _SKIPPED),
                 f"--include={','.join(packages)}",
                 RELEASE,

@@ -21,7 +21,7 @@ from e2e.cluster.wheels import PYTHON, wheelhouse
 ROOT = Path(__file__).parents[2]
 PUBLIC_PYTHON = f"python:{PYTHON}-slim-{RELEASE}"
 
-_PYTHON_PACKAGES = ("python3", "python3-venv", "ca-certificates")
+_PYTHON_PACKAGES = ("usr-is-merged", "python3", "python3-venv", "ca-certificates")
 _INPUTS = "tftraining.inputs"
 _PULL_SECONDS = 180
 
@@ -40,10 +40,19 @@ RECIPES = {
 }
 
 
+TRAINER_LIMIT = 1_100_000_000
+"""What the trainer's image may have, in bytes, unpacked."""
+
+
 def image_name(name: str) -> str:
     """Name an image with the project's version."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     return f"tftraining/{name}:{project['version']}"
+
+
+def image_bytes(engine: Engine, image: str) -> int:
+    """Return how large an image is, unpacked. Raises ClusterError if there is none."""
+    return int(engine.docker("image", "inspect", "--format", "{{.Size}}", image))
 
 
 def build_images(*names: str, say: Say = print) -> list[str]:

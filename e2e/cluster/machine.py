@@ -34,7 +34,8 @@ class Machine:
             return ""
         return (
             f"no Docker engine answers, and starting one needs {' and '.join(lacking)}: "
-            "install Docker and start it, or give the cluster to use in KUBECONFIG"
+            "install Docker and start it, or give the cluster to use in KUBECONFIG; "
+            "`tftj run --local FILE` runs a job without a cluster"
         )
 
 

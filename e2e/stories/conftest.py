@@ -1,13 +1,16 @@
 """One cluster and one operator for all stories; a namespace for each."""
 
 import secrets
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 
 import pytest
 
 from e2e.cluster import Cluster, ClusterError, obtain
 from e2e.demo import say
+from e2e.faults import NoNodeError
 from e2e.install import installed, make_namespace
+from e2e.recording import recording
+from e2e.stories.drill import Drill
 from e2e.stories.space import Space
 
 
@@ -38,3 +41,19 @@ def space(cluster: Cluster) -> Iterator[Space]:
     make_namespace(cluster, name)
     yield Space(cluster, name)
     cluster.kubectl("delete", "namespace", name, "--wait=false")
+
+
+@pytest.fixture
+def drill(space: Space) -> Iterator[Drill]:
+    """A job to hit, in a namespace of the test's own, and the record of what became of it."""
+    with recording(space.cluster, space.name) as record:
+        yield Drill(space, record)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call() -> Generator[None]:
+    """Skip by its name what needs a node that is not ours to enter."""
+    try:
+        yield
+    except NoNodeError as error:
+        pytest.skip(str(error))

@@ -16,13 +16,16 @@ _DEPLOYMENT = f"deployment/{RELEASE}-operator"
 @pytest.fixture
 def without_operator(cluster: Cluster) -> Iterator[Callable[[], None]]:
     """Yield a function that stops the operator; it is started again afterwards."""
+    replicas = cluster.kubectl(
+        "-n", NAMESPACE, "get", _DEPLOYMENT, "-o", "jsonpath={.spec.replicas}"
+    )
 
-    def scale(replicas: int) -> None:
+    def scale(replicas: str) -> None:
         cluster.kubectl("-n", NAMESPACE, "scale", _DEPLOYMENT, f"--replicas={replicas}")
         cluster.kubectl("-n", NAMESPACE, "rollout", "status", _DEPLOYMENT, "--timeout=120s")
 
-    yield lambda: scale(0)
-    scale(1)
+    yield lambda: scale("0")
+    scale(replicas)
 
 
 def nothing_is_left(space: Space) -> bool:

@@ -11,6 +11,7 @@ from e2e.stories.space import Space, example
         ("minimal", ["Succeeded", "1/1", "1/1", "100%"]),
         ("mirrored", ["Succeeded", "100%"]),
         ("multi-worker-mirrored", ["Succeeded", "2/2", "100%"]),
+        ("user-code", ["Succeeded", "2/2", "1/1", "100%"]),
     ],
 )
 def test_it_succeeds(space: Space, name: str, columns: list[str]) -> None:

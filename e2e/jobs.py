@@ -1,0 +1,73 @@
+"""Jobs that live long enough for faults: the digits at a pace, with checkpoints every second."""
+
+from typing import Any
+
+import yaml
+
+from e2e.install import ROOT
+
+_Object = dict[str, Any]
+
+STEPS_AN_EPOCH = 270
+"""Of the small digits: 1437 examples, 12 times, in batches of 64."""
+
+_MOUNT = "/tasks"
+
+
+def tasks() -> _Object:
+    """Return the ConfigMap with the tasks."""
+    found: _Object = yaml.safe_load((ROOT / "e2e/tasks.yaml").read_text())
+    return found
+
+
+def claim(name: str) -> _Object:
+    """Return a claim for a job's checkpoints."""
+    return {
+        "apiVersion": "v1",
+        "kind": "PersistentVolumeClaim",
+        "metadata": {"name": name},
+        "spec": {
+            "accessModes": ["ReadWriteOnce"],
+            "resources": {"requests": {"storage": "1Gi"}},
+        },
+    }
+
+
+def task_job(name: str, task: str, *arguments: str, memory: str, **spec: Any) -> _Object:  # noqa: ANN401
+    """Return a job for one of the tasks, with checkpoints in the claim of its name."""
+    container = {
+        "name": "tensorflow",
+        "args": [
+            f"--task={_MOUNT}/{task}.py",
+            *("--checkpoint-seconds=1", "--log-seconds=2"),
+            *arguments,
+        ],
+        "resources": {"requests": {"cpu": "50m", "memory": "300Mi"}, "limits": {"memory": memory}},
+        "volumeMounts": [{"name": "tasks", "mountPath": _MOUNT}],
+    }
+    volumes = [{"name": "tasks", "configMap": {"name": "tasks"}}]
+    return {
+        "apiVersion": "tftraining.dev/v1alpha1",
+        "kind": "TFTrainingJob",
+        "metadata": {"name": name},
+        "spec": {
+            "template": {"spec": {"containers": [container], "volumes": volumes}},
+            "worker": {"replicas": 2},
+            "ps": {},
+            "checkpoint": {"persistentVolumeClaim": {"claimName": name}},
+            "runPolicy": {"backoffLimit": 20},
+            **spec,
+        },
+    }
+
+
+def paced(
+    name: str = "mnist",
+    *,
+    epochs: int = 16,
+    milliseconds: int = 100,
+    **spec: Any,  # noqa: ANN401 - YAML
+) -> _Object:
+    """Return a job of which each worker makes few steps a second until it is told to hurry."""
+    arguments = (f"--epochs={epochs}", f"--option=milliseconds={milliseconds}")
+    return task_job(name, "paced", *arguments, memory="1000Mi", **spec)

@@ -1,0 +1,1 @@
+"""Stories that take minutes: `make chaos` tells them, `make test` does not."""

@@ -1,0 +1,118 @@
+"""Two operator pods: whatever becomes of the one that leads, jobs train on and nothing restarts."""
+
+import json
+import time
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from e2e.cluster import Cluster
+from e2e.faults import Pod
+from e2e.install import NAMESPACE, RELEASE
+from e2e.stories.space import Space, job
+from e2e.waiting import eventually
+
+LEASE_SECONDS = 15
+LOST = 75
+"""Exit code of an operator that has lost its lease."""
+
+
+def holder(cluster: Cluster) -> str:
+    """Read the pod that leads, '' for none."""
+    lease = f"lease/{RELEASE}-operator"
+    path = "jsonpath={.spec.holderIdentity}"
+    return cluster.kubectl("-n", NAMESPACE, "get", lease, "-o", path).partition("_")[0]
+
+
+@pytest.fixture
+def leader(cluster: Cluster) -> Pod:
+    """The pod that leads; the other stands by."""
+    cluster.kubectl(
+        *("-n", NAMESPACE, "rollout", "status", f"deployment/{RELEASE}-operator"),
+        "--timeout=120s",
+    )
+    name = eventually(lambda: holder(cluster), "a leader", 60)
+    return Pod(cluster, NAMESPACE, name, container="operator")
+
+
+def trains(space: Space) -> dict[str, str]:
+    """Have a job that trains; return its pods' uids."""
+    space.apply(job("mnist", "--epochs=1000"))
+    space.wait_for("Running")
+    eventually(lambda: space.status().get("progress"), "a first report", 60)
+    return space.pods()
+
+
+def trains_on(space: Space, before: dict[str, str]) -> None:
+    step = space.status()["progress"]["step"]
+    eventually(lambda: space.status()["progress"]["step"] > step, "progress is told again", 60)
+    assert space.pods() == before
+    assert space.status()["restarts"] == 0
+    assert space.condition("Running")["status"] == "True"
+
+
+def kill(pod: Pod) -> None:
+    pod.kill()
+    # Else its kubelet would start it again in its place, and it would take its own lease back.
+    pod.delete(forced=True)
+
+
+@pytest.mark.parametrize(
+    ("end", "seconds"),
+    [
+        pytest.param(Pod.delete, 10, id="asked to end, it is followed at once"),
+        pytest.param(kill, LEASE_SECONDS + 10, id="killed, it is followed after its lease"),
+    ],
+)
+def test_when_the_leader_goes_the_other_follows(
+    space: Space, cluster: Cluster, leader: Pod, end: Callable[[Pod], None], seconds: float
+) -> None:
+    before = trains(space)
+    end(leader)
+    began = time.monotonic()
+    eventually(
+        lambda: holder(cluster) not in ("", leader.name), "the other leads", LEASE_SECONDS + 60
+    )
+    assert time.monotonic() - began < seconds
+    trains_on(space, before)
+
+
+def test_a_leader_that_hangs_is_followed_and_ends_when_it_goes_on(
+    space: Space, cluster: Cluster, leader: Pod
+) -> None:
+    before = trains(space)
+    leader.freeze()
+    try:
+        eventually(
+            lambda: holder(cluster) not in ("", leader.name), "the other leads", LEASE_SECONDS + 10
+        )
+    finally:
+        leader.thaw()
+    ended = eventually(lambda: last_end(leader), "it has ended", 20)
+    assert ended["exitCode"] == LOST
+    trains_on(space, before)
+    assert holder(cluster) != leader.name
+
+
+def last_end(pod: Pod) -> dict[str, Any]:
+    """Read how the pod's container ended before its present life, {} if it did not."""
+    status: dict[str, Any] = pod.read()["status"]["containerStatuses"][0]
+    found: dict[str, Any] = status["lastState"].get("terminated") or status["state"].get(
+        "terminated", {}
+    )
+    return found
+
+
+def test_the_pods_tell_by_themselves_that_all_is_well(cluster: Cluster, leader: Pod) -> None:
+    """The leader and the other are both ready: an upgrade can wait for either."""
+    selector = "app.kubernetes.io/name=tftraining-operator"
+    listed = cluster.kubectl("-n", NAMESPACE, "get", "pods", "-l", selector, "-o", "json")
+    pods = {
+        pod["metadata"]["name"]: {c["type"]: c["status"] for c in pod["status"]["conditions"]}
+        for pod in json.loads(listed)["items"]
+        if "deletionTimestamp" not in pod["metadata"]
+    }
+    assert len(pods) == 2
+    assert leader.name in pods
+    assert {conditions["Ready"] for conditions in pods.values()} == {"True"}

@@ -1,0 +1,32 @@
+"""Workers and the evaluator come and go; the training goes on with the others."""
+
+from e2e.jobs import paced
+from e2e.stories.drill import Drill, now
+
+_HUNG_SECONDS = 150
+"""A hung peer is noticed within 20 s, its pod replaced, and TensorFlow imported again."""
+
+
+def test_the_job_runs_throughout_and_loses_nothing(drill: Drill) -> None:
+    drill.start(paced(worker={"replicas": 3}, evaluator={}))
+    drill.space.wait_for("Running")
+    began = now()
+    chief = drill.incarnation(drill.pod("chief"))
+
+    drill.hit(drill.pod("worker", 0), drill.pod("worker", 0).kill)
+    drill.hit(drill.pod("worker", 1), drill.pod("worker", 1).exhaust_memory)
+    drill.hit(drill.pod("worker", 2), drill.pod("worker", 2).delete)
+    drill.hit(drill.pod("worker", 0), drill.pod("worker", 0).evict)
+    drill.hit(drill.pod("evaluator"), drill.pod("evaluator").kill)
+
+    frozen, cut_off = drill.pod("worker", 0), drill.pod("worker", 1)
+    before = drill.incarnation(frozen), drill.incarnation(cut_off)
+    frozen.freeze()
+    cut_off.cut_off()
+    drill.goes_on(seconds=60)
+    drill.is_back(frozen, before[0], _HUNG_SECONDS)
+    drill.is_back(cut_off, before[1], _HUNG_SECONDS)
+
+    drill.ran_throughout(began)
+    assert drill.incarnation(drill.pod("chief")) == chief
+    drill.ends_well(restarts=0)

@@ -1,0 +1,95 @@
+"""A job's TensorBoard logs, shown by `tftj tensorboard` while it trains and after its end."""
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import yaml
+
+from e2e.install import ROOT
+from e2e.ports import free_port
+from e2e.stories.space import CLAIM, Space, job
+from e2e.waiting import eventually
+
+_CHECKPOINT = {"persistentVolumeClaim": {"claimName": "mnist"}}
+
+
+@contextmanager
+def _board(space: Space) -> Iterator[str]:
+    """Run `tftj tensorboard mnist` and yield its address; end it by Ctrl-C."""
+    port = free_port()
+    kubectl = space.cluster.tool("kubectl")
+    env = {
+        **os.environ,
+        "PATH": f"{kubectl.parent}:{os.environ['PATH']}",
+        "KUBECONFIG": str(space.cluster.kubeconfig),
+        "PYTHONPATH": str(ROOT / "operator"),
+    }
+    command = [sys.executable, "-m", "tftraining_operator.cli", "tensorboard", "mnist"]
+    command += ["--namespace", space.name, "--port", str(port)]
+    with subprocess.Popen(
+        command, env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
+    ) as board:
+        try:
+            yield f"http://127.0.0.1:{port}"
+            board.send_signal(signal.SIGINT)
+            said, _ = board.communicate(timeout=60)
+            assert board.returncode == 0, said.decode()
+        except AssertionError as error:
+            board.terminate()
+            error.add_note(board.communicate(timeout=60)[0].decode())
+            raise
+        finally:
+            board.kill()
+
+
+def _get(address: str) -> object:
+    try:
+        with urllib.request.urlopen(address, timeout=10) as answer:  # noqa: S310 - our own
+            return json.loads(answer.read())
+    except (urllib.error.URLError, OSError):
+        return None
+
+
+def _runs(address: str, *wanted: str) -> None:
+    """Wait until TensorBoard shows these roles, with a loss of each."""
+
+    def found() -> bool:
+        tags = _get(f"{address}/data/plugin/scalars/tags")
+        return isinstance(tags, dict) and all(
+            any(re.search("loss", tag) for tag in tags.get(role, {})) for role in wanted
+        )
+
+    eventually(found, f"TensorBoard shows {', '.join(wanted)}", 180)
+
+
+def _is_gone(space: Space) -> bool:
+    return not [name for name in space.pods() if "tensorboard" in name]
+
+
+def test_logs_are_shown_while_the_job_trains_and_afterwards(space: Space) -> None:
+    arguments = ("--epochs=1000", "--checkpoint-seconds=2")
+    space.apply(
+        yaml.safe_load(CLAIM), job("mnist", *arguments, evaluator={}, checkpoint=_CHECKPOINT)
+    )
+    space.wait_for("Running")
+    with _board(space) as address:
+        _runs(address, "chief", "evaluator")
+        (pod,) = (p for p in space.read("pods")["items"] if "tensorboard" in p["metadata"]["name"])
+        chief = space.read("pod/mnist-chief-0")
+        assert pod["spec"]["nodeName"] == chief["spec"]["nodeName"]
+    eventually(lambda: _is_gone(space), "its pod is deleted", 30)
+
+    ended = json.dumps({"spec": {"runPolicy": {"activeDeadlineSeconds": 1}}})
+    space.kubectl("patch", "tftj/mnist", "--type=merge", "-p", ended)
+    space.wait_for("Finished")
+    with _board(space) as address:
+        _runs(address, "chief", "evaluator")
+    eventually(lambda: _is_gone(space), "its pod is deleted", 30)
