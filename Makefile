@@ -52,12 +52,15 @@ test: .venv/ready .venv-trainer/ready ## Run every test that this machine can ru
 	@$(PY) -m e2e.suites
 
 # ---- single suites ----------------------------------------------------------------------------
-.PHONY: test-unit test-stateful test-integration test-trainer test-e2e
+.PHONY: test-unit test-stateful test-protocol test-integration test-trainer test-e2e
 test-unit: .venv/ready ## Pure tests, in seconds
 	@$(PY) -m e2e.suites unit
 
 test-stateful: .venv/ready ## The operator killed at every write, and any order of events, on a fake API
 	@$(PY) -m e2e.suites stateful
+
+test-protocol: .venv/ready ## The same questions to the fake API and to a real kube-apiserver
+	@$(PY) -m e2e.suites protocol
 
 test-integration: .venv/ready ## The operator's process against a real kube-apiserver and etcd
 	@$(PY) -m e2e.suites integration
@@ -96,6 +99,21 @@ images: .venv/ready ## Build both images and load them into the cluster
 .PHONY: bench
 bench: .venv/ready ## Measure how fast the operator creates a job's pods
 	@$(PY) -m bench.creation
+
+.PHONY: bench-train
+bench-train: .venv/ready .venv-trainer/ready ## Measure whether distribution makes training faster: 15 minutes on a quiet machine
+	@$(PY) -m bench.training
+
+.PHONY: classics
+classics: .venv/ready .venv-trainer/ready ## Run the classic programs; put their plot and tables into docs/guide/classics
+	@$(TRAINER_PY) -m bench.classics
+
+.PHONY: chaos
+MINUTES ?= 30
+SEED ?= 1
+chaos: .venv/ready ## Hit training jobs with random faults for MINUTES, chosen by SEED; tell the long stories
+	@$(PY) -m pytest e2e/stories/slow --timeout=900 -o timeout_func_only=true
+	@$(PY) -m e2e.chaos --minutes $(MINUTES) --seed $(SEED)
 
 .PHONY: clean
 clean: ## Delete what was installed in this folder (the cache stays)

@@ -1,0 +1,1 @@
+"""Whether distribution makes training faster: `make bench-train`."""

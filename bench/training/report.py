@@ -1,0 +1,198 @@
+"""Puts what was measured into tables, for a terminal and for a page of the docs."""
+
+import os
+import statistics
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from rich.console import Console
+from rich.table import Table
+
+from bench.training import quality
+from bench.training.quality import Quality
+from bench.training.setups import CNN_PLAIN, RATIOS, Ratio, Setup
+from bench.training.speed import Speed
+from e2e.cluster.images import TRAINER_LIMIT
+from e2e.pages import fill, table
+
+
+@dataclass
+class Results:
+    """All that was measured; what was not asked for is empty."""
+
+    rounds: int
+    speeds: dict[Setup, list[Speed]] = field(default_factory=dict)
+    qualities: list[Quality] = field(default_factory=list)
+    starts: dict[str, list[float]] = field(default_factory=dict)
+    image_bytes: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Sheet:
+    """One table; a row ends with whether a promise was kept, "" if there is none."""
+
+    title: str
+    columns: tuple[str, ...]
+    rows: Sequence[tuple[str, ...]]
+
+
+def sheets(results: Results) -> list[Sheet]:
+    """Put the results into tables."""
+    found = [
+        _ratios(results),
+        _accuracies(results.qualities),
+        _processors(results),
+        _memory(results),
+        _starts(results),
+        _image(results.image_bytes),
+    ]
+    return [sheet for sheet in found if sheet.rows]
+
+
+def kept(results: Results) -> bool:
+    """Whether no promise was missed."""
+    return not any(row[-1] == "missed" for sheet in sheets(results) for row in sheet.rows)
+
+
+def show(console: Console, results: Results) -> None:
+    """Print the tables."""
+    for sheet in sheets(results):
+        table = Table(title=sheet.title, title_justify="left")
+        for number, column in enumerate(sheet.columns):
+            table.add_column(column, justify="right" if number else "left")
+        for row in sheet.rows:
+            style = {"kept": "green", "missed": "red"}.get(row[-1])
+            table.add_row(*row, style=style)
+        console.print(table)
+
+
+def write(page: Path, results: Results) -> None:
+    """Put the tables between the marks of a page."""
+    fill(page, "measured", _markdown(results))
+
+
+def _markdown(results: Results) -> str:
+    machine = f"{os.cpu_count()} cores of {_processor()}; rounds: {results.rounds}"
+    step = _step_milliseconds(results)
+    parts = [f"Machine: {machine}.{f' A step of the CNN takes {step:.0f} ms.' if step else ''}"]
+    parts += [f"### {s.title}\n\n{table(s.columns, s.rows)}" for s in sheets(results)]
+    return "\n\n".join(parts)
+
+
+def _ratios(results: Results) -> Sheet:
+    rows = [_ratio(ratio, results.speeds) for ratio in RATIOS if ratio.setup in results.speeds]
+    columns = ("what", "examples/s", "against", "ratio", "of the rounds", "promised", "")
+    return Sheet("Examples per second, medians", columns, rows)
+
+
+def _ratio(ratio: Ratio, speeds: Mapping[Setup, Sequence[Speed]]) -> tuple[str, ...]:
+    ours = [speed.examples_per_second for speed in speeds[ratio.setup]]
+    theirs = [speed.examples_per_second for speed in speeds[ratio.base]]
+    # Of one round: the two were measured within a minute.
+    values = [a / b for a, b in zip(ours, theirs, strict=True)]
+    median = statistics.median(values)
+    verdict = "" if ratio.least is None else _verdict(good=median >= ratio.least)
+    return (
+        ratio.what,
+        f"{statistics.median(ours):,.0f}",
+        f"{statistics.median(theirs):,.0f}",
+        f"{median:.2f}",
+        f"{min(values):.2f} to {max(values):.2f}",
+        "-" if ratio.least is None else f"≥ {ratio.least:.2f}",
+        verdict,
+    )
+
+
+def _accuracies(qualities: Sequence[Quality]) -> Sheet:
+    rows = []
+    for each in qualities:
+        difference = each.mean - qualities[0].mean
+        is_base = each is qualities[0]
+        rows.append(
+            (
+                each.name,
+                f"{100 * each.mean:.2f} %",
+                f"{100 * min(each.accuracies):.2f} to {100 * max(each.accuracies):.2f}",
+                "-" if is_base else f"{100 * difference:+.2f}",
+                "-" if is_base else f"≥ {-100 * quality.LIMIT:.1f}",
+                "" if is_base else _verdict(good=difference >= -quality.LIMIT),
+            )
+        )
+    seeds = len(qualities[0].accuracies) if qualities else 0
+    columns = ("trained by", "mean", "of the seeds", "points", "promised", "")
+    return Sheet(f"Accuracy after the same number of examples; seeds: {seeds}", columns, rows)
+
+
+def _processors(results: Results) -> Sheet:
+    rows = []
+    for setup, speeds in results.speeds.items():
+        if setup.kind == "plain":
+            continue
+        roles = sorted(speeds[0].cpu)
+        shares = {role: statistics.median(s.cpu[role] for s in speeds) for role in roles}
+        used = ", ".join(f"{role} {share:.2f}" for role, share in shares.items())
+        name = " ".join([setup.model, setup.kind, *setup.arguments])
+        rows.append((name, str(setup.size), used))
+    return Sheet("Who uses the processors, in cores", ("setup", "cores", "used"), rows)
+
+
+def _memory(results: Results) -> Sheet:
+    most = max(
+        (s for s in results.speeds if s.kind == "ParameterServer"),
+        key=lambda setup: (setup.task == "cnn", setup.size),
+        default=None,
+    )
+    if most is None:
+        return Sheet("", (), [])
+    found = [speed.memory for speed in results.speeds[most]]
+    rows = [
+        (
+            role,
+            *(
+                f"{statistics.median(getattr(memory[role], name) for memory in found):.0f}"
+                for name in ("steady", "private", "peak")
+            ),
+        )
+        for role in sorted(found[0])
+    ]
+    columns = ("role", "resident", "of that private", "peak")
+    return Sheet(f"Memory in MB, {most.model} with {most.size} workers", columns, rows)
+
+
+def _starts(results: Results) -> Sheet:
+    rows = [(what, _spread(values)) for what, values in results.starts.items()]
+    return Sheet("Seconds to start on one core, medians", ("what", "seconds"), rows)
+
+
+def _image(size: int | None) -> Sheet:
+    rows = []
+    if size is not None:
+        verdict = _verdict(good=size <= TRAINER_LIMIT)
+        rows = [
+            ("trainer, for CPUs", f"{size / 1e6:,.0f}", f"≤ {TRAINER_LIMIT / 1e6:,.0f}", verdict)
+        ]
+    return Sheet("Image, MB unpacked", ("image", "MB", "promised", ""), rows)
+
+
+def _step_milliseconds(results: Results) -> float | None:
+    speeds = results.speeds.get(CNN_PLAIN)
+    if not speeds:
+        return None
+    median = statistics.median(speed.examples_per_second for speed in speeds)
+    return 1000 * CNN_PLAIN.batch / median
+
+
+def _verdict(*, good: bool) -> str:
+    return "kept" if good else "missed"
+
+
+def _spread(values: Iterable[float]) -> str:
+    known = sorted(values)
+    return f"{statistics.median(known):.1f} ({known[0]:.1f} to {known[-1]:.1f})"
+
+
+def _processor() -> str:
+    lines = Path("/proc/cpuinfo").read_text().splitlines()
+    found = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+    return found[0] if found else "an unnamed processor"

@@ -1,0 +1,106 @@
+"""What is measured: setups of processes, and the ratios between them that the project promises.
+
+Who runs on which core. A worker has a core for itself but for chief and ps, which get none of
+their own: with one worker everything is on core 0, with two the ps is on core 0 and the chief on
+core 1. So two workers have exactly twice the compute of one, and a job with one worker exactly
+that of one process.
+"""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+TASKS = Path(__file__).parent / "tasks"
+BATCH = {"cnn": 256, "mlp": 64}
+
+
+@dataclass(frozen=True, slots=True)
+class Setup:
+    """A way to train one of the tasks."""
+
+    task: str
+    kind: str
+    """plain (no trainer), ParameterServer, Mirrored or MultiWorkerMirrored."""
+    size: int = 1
+    """Cores; under ParameterServer also workers, under MultiWorkerMirrored also members."""
+    arguments: tuple[str, ...] = ()
+
+    @property
+    def model(self) -> str:
+        """What the task is called in tables."""
+        return self.task.upper()
+
+    @property
+    def batch(self) -> int:
+        """Examples of one step of one replica."""
+        return BATCH[self.task]
+
+
+CNN_PLAIN = Setup("cnn", "plain")
+CNN_PS_1 = Setup("cnn", "ParameterServer")
+CNN_PS_2 = Setup("cnn", "ParameterServer", 2)
+CNN_MIRRORED_1 = Setup("cnn", "Mirrored")
+CNN_MIRRORED_2 = Setup("cnn", "Mirrored", 2)
+CNN_MWMS_1 = Setup("cnn", "MultiWorkerMirrored")
+CNN_MWMS_2 = Setup("cnn", "MultiWorkerMirrored", 2)
+MLP_PLAIN_2 = Setup("mlp", "plain", 2)
+MLP_ONE_STEP = Setup("mlp", "ParameterServer", 2, ("--steps-per-closure=1",))
+MLP_MANY_STEPS = Setup("mlp", "ParameterServer", 2)
+MLP_LOCAL = Setup("mlp", "ParameterServer", 2, ("--mode=local",))
+
+
+@dataclass(frozen=True, slots=True)
+class Ratio:
+    """Two setups compared: examples per second of the one over those of the other."""
+
+    name: str
+    what: str
+    setup: Setup
+    base: Setup
+    least: float | None
+    """What is promised; None where the figure is only reported."""
+
+
+RATIOS = (
+    Ratio(
+        "scaling",
+        "CNN, ParameterServer asynchronous: 2 workers against 1",
+        CNN_PS_2,
+        CNN_PS_1,
+        1.7,
+    ),
+    Ratio(
+        "overhead",
+        "CNN, ParameterServer with 1 worker against the plain process on one core",
+        CNN_PS_1,
+        CNN_PLAIN,
+        0.85,
+    ),
+    Ratio(
+        "mirrored",
+        "CNN, Mirrored: 2 logical devices on 2 cores against 1 on 1",
+        CNN_MIRRORED_2,
+        CNN_MIRRORED_1,
+        1.5,
+    ),
+    Ratio(
+        "multiworker",
+        "CNN, MultiWorkerMirrored: 2 members against 1",
+        CNN_MWMS_2,
+        CNN_MWMS_1,
+        None,
+    ),
+    Ratio(
+        "closure",
+        "MLP, ParameterServer asynchronous with 2 workers: steps by time against 1 a closure",
+        MLP_MANY_STEPS,
+        MLP_ONE_STEP,
+        None,
+    ),
+    Ratio(
+        "local",
+        "MLP, ParameterServer local steps with 2 workers against one process on the same 2 cores",
+        MLP_LOCAL,
+        MLP_PLAIN_2,
+        1.0,
+    ),
+)
