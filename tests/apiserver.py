@@ -1,9 +1,9 @@
 """A real kube-apiserver and etcd as processes on loopback, for tests of whatever talks to them.
 
-No scheduler, controllers or kubelet: pods stay Pending until a test writes their status, owned
-objects are not collected, deleted namespaces stay Terminating. ServiceAccount admission is off, as
-nobody would create the account that pods need; all other default admission, RBAC and
-PodSecurity included, is on.
+No scheduler, controllers or kubelet: pods stay Pending until a test writes their status, deleted
+namespaces stay Terminating, owned objects are not collected unless `collecting` is used.
+ServiceAccount admission is off, as nobody would create the account that pods need; all other
+default admission, RBAC and PodSecurity included, is on.
 """
 
 from __future__ import annotations
@@ -112,6 +112,28 @@ class ApiServer:
         is_json = answer.headers.get("Content-Type", "").startswith("application/json")
         return Response(answer.status, answer.json() if is_json else {"message": str(answer.data)})
 
+    def watch(
+        self, path: str, resource_version: str, seconds: int, *, selector: str = ""
+    ) -> Iterator[dict[str, Any]]:
+        """Yield the watch events since a resource version; end after so many seconds."""
+        query = {
+            "watch": "true",
+            "resourceVersion": resource_version,
+            "timeoutSeconds": str(seconds),
+            "labelSelector": selector,
+        }
+        answer = self._pool.request(
+            "GET",
+            f"{self.url}{path}?{urlencode(query)}",
+            headers={"Authorization": f"Bearer {self.token}"},
+            preload_content=False,
+        )
+        try:
+            for line in answer:
+                yield json.loads(line)
+        finally:
+            answer.close()
+
     def apply(self, *objects: Mapping[str, Any]) -> None:
         """Apply objects with kubectl, as a user does."""
         listed = {"apiVersion": "v1", "kind": "List", "items": list(objects)}
@@ -133,6 +155,9 @@ class ApiServer:
                 raise StartError(f"{name} is not established within {_START_SECONDS} s")
             time.sleep(0.05)
         self.kubectl("wait", "--for=condition=Established", f"crd/{name}", "--timeout=20s")
+        # Its storage comes a moment later: until then calls are answered with 429, which kubectl
+        # repeats and others may not.
+        self.kubectl("get", name, "--all-namespaces")
 
 
 @contextmanager
@@ -152,6 +177,28 @@ def running(programs: Mapping[str, Path]) -> Iterator[ApiServer]:
                 return
             finally:
                 _end(processes)
+
+
+@contextmanager
+def collecting(program: Path, server: ApiServer) -> Iterator[None]:
+    """Run the garbage collector, which is a part of kube-controller-manager.
+
+    It learns of a resource that comes later only after half a minute: serve CRDs first.
+    """
+    folder = server.kubeconfig.parent
+    flags = [
+        f"--kubeconfig={server.kubeconfig}",
+        "--controllers=garbage-collector-controller",
+        "--leader-elect=false",
+        "--secure-port=0",
+    ]
+    process = _spawn(program, flags, folder / "kube-controller-manager.log")
+    try:
+        yield
+        if process.poll() is not None:
+            raise EndedError(f"the garbage collector has ended\n{_logs(folder)}")
+    finally:
+        _end([process])
 
 
 def _start(

@@ -10,7 +10,7 @@ import pytest
 
 from e2e.cluster.binaries import binary
 from e2e.cluster.shell import ClusterError
-from tests.apiserver import PROGRAMS, ApiServer, running
+from tests.apiserver import PROGRAMS, ApiServer, collecting, running
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -20,6 +20,7 @@ ROOT = Path(__file__).parents[1]
 _NEEDED: Mapping[str, tuple[str, ...]] = {
     "apiserver": PROGRAMS,
     "own_apiserver": PROGRAMS,
+    "garbage_collector": ("kube-controller-manager",),
     "helm": ("helm",),
 }
 
@@ -77,6 +78,14 @@ def namespace(apiserver: ApiServer) -> str:
 def crd(apiserver: ApiServer) -> str:
     """The name of our CustomResourceDefinition, applied as a user does and served."""
     return apiserver.serve_crd(ROOT / "crds")
+
+
+@pytest.fixture(scope="session")
+def garbage_collector(apiserver: ApiServer, crd: str) -> Iterator[None]:
+    """The controller that collects what owners leave behind, for the session's API server."""
+    assert crd, "it must know the resource from the beginning"
+    with collecting(program_or_skip("kube-controller-manager"), apiserver):
+        yield
 
 
 @pytest.fixture(scope="session")
