@@ -113,12 +113,12 @@ class Drill:
             except ClusterError as error:
                 raise AssertionError(str(error)) from error
             status = self.space.status(self.job)
-            assert status["state"] == "Succeeded"
+            assert status["state"] == "Succeeded", status["state"]
             conditions = {c["type"]: c["status"] for c in status["conditions"]}
             assert (conditions["Succeeded"], conditions["Failed"]) == ("True", "False")
             assert status["progress"]["step"] == status["progress"]["totalSteps"]
             if restarts is not None:
-                assert status["restarts"] == restarts
+                assert status["restarts"] == restarts, f"{status['restarts']} restarts are counted"
             if "evaluation" in status:
                 assert accuracy(status) >= WANTED_ACCURACY
                 assert status["evaluation"]["step"] == status["progress"]["step"]

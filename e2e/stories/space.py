@@ -1,13 +1,15 @@
 """What a user does in a namespace of a real cluster."""
 
 import json
+import re
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import yaml
 
-from e2e.cluster import Cluster
+from e2e.cluster import Cluster, ClusterError
 from e2e.install import ROOT
 from e2e.waiting import eventually
 
@@ -19,6 +21,10 @@ kind: PersistentVolumeClaim
 metadata: {name: mnist}
 spec: {accessModes: [ReadWriteOnce], resources: {requests: {storage: 1Gi}}}
 """
+
+_TELLING = ("state", "message", "attempt", "restarts", "lastFailure", "lastDisruption", "progress")
+_DULL = re.compile("Scheduled|Pulled|Created|Started|Provisioning|ProvisioningSucceeded")
+_EVENTS = 40
 
 
 def example(name: str) -> list[_Object]:
@@ -96,12 +102,23 @@ class Space:
         }
 
     def story(self, name: str = "mnist") -> str:
-        """Tell all that is known of a job, for a failure's message."""
-        parts = [self.kubectl("describe", f"tftj/{name}")]
+        """Tell all that is known of a job, for a failure's message: what says most comes first."""
+        status = self.status(name)
+        told = {field: status.get(field) for field in _TELLING}
+        columns = (
+            "custom-columns=TIME:.lastTimestamp,WHO:.involvedObject.name,REASON:.reason,"
+            "MESSAGE:.message"
+        )
+        events = self.kubectl("get", "events", "--sort-by=.lastTimestamp", "-o", columns)
+        telling = [line for line in events.splitlines() if not _DULL.search(line)]
+        parts = [yaml.safe_dump(told), "\n".join(telling[-_EVENTS:])]
         parts.append(self.kubectl("get", "pods", "-o", "wide"))
         for pod in self.pods():
-            log = self.kubectl("logs", pod, "--tail=15", "--ignore-errors")
-            parts.append(f"--- {pod}\n{log}")
+            for when in ("", "--previous"):
+                with suppress(ClusterError):
+                    log = self.kubectl("logs", pod, "--tail=15", *filter(None, [when]))
+                    parts.append(f"--- {pod} {when}\n{log}")
+        parts.append(self.kubectl("describe", f"tftj/{name}"))
         return "\n".join(parts)
 
     def logs(self, pod: str) -> str:
