@@ -49,7 +49,9 @@ class Drill:
             self.record.goes_on(self.job, seconds, since)
 
     def hit(self, pod: Pod, fault: Callable[[], None], seconds: float = _BACK_SECONDS) -> None:
-        """Make a fault, and wait until the pod is back and steps are made."""
+        """Make a fault once the pod is ready; wait until it is back and steps are made."""
+        with self._told():
+            eventually(lambda: self._ready(pod), f"{pod.name} is ready", _START_SECONDS)
         before = self.incarnation(pod)
         fault()
         self.is_back(pod, before, seconds)
@@ -59,8 +61,7 @@ class Drill:
         """Wait until the pod is ready in another incarnation than before."""
 
         def is_other() -> bool:
-            found = self.record.pod(pod.name)
-            return found is not None and found.ready and incarnation(found) != before
+            return self._ready(pod) and self.incarnation(pod) != before
 
         with self._told():
             eventually(is_other, f"{pod.name} is back", seconds)
@@ -131,6 +132,10 @@ class Drill:
         """The job was Running at every moment since."""
         seen = self.record.conditions(self.job, "Running", since)
         assert set(seen) <= {"True"}, seen
+
+    def _ready(self, pod: Pod) -> bool:
+        found = self.record.pod(pod.name)
+        return found is not None and found.ready
 
     def _checkpoints(self) -> set[int]:
         samples = [*self.record.samples.get(self.job, [])]

@@ -22,6 +22,17 @@ def test_passed_failed_and_skipped_are_told_apart(tmp_path: Path) -> None:
     assert found.skipped == ["a::absent: no cluster"]
 
 
+def test_a_test_that_is_told_again_counts_once_by_its_last_time(tmp_path: Path) -> None:
+    again = '<testcase classname="a" name="good"/><testcase classname="a" name="bad"/>'
+    report = tmp_path / "report.xml"
+    report.write_text(REPORT.replace("<testsuite>", f"<testsuite>{again}"))
+    found = tally("e2e", report, 1)
+
+    assert found.passed == 1
+    assert found.told_twice == ["a::good"]
+    assert found.failed == ["a::bad", "a::broken"]
+
+
 def test_a_runner_that_ended_badly_is_a_failure_though_no_test_failed(tmp_path: Path) -> None:
     report = tmp_path / "report.xml"
     report.write_text(REPORT.replace("failure", "x").replace("error", "x"))
