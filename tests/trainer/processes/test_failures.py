@@ -3,9 +3,11 @@
 import json
 import signal
 import time
+from dataclasses import replace
 from pathlib import Path
 
 from harness import DIGITS, Computer, LoopbackCluster, Process, Servers, free_port, until
+from relay import relay
 
 # Long enough that no story sees its end, and a checkpoint every second.
 LONG = (DIGITS, "--epochs=1000", "--checkpoint-seconds=1", "--log-seconds=1")
@@ -44,6 +46,10 @@ def start_chief(
         **variables,
     )
     return here.start("chief", *LONG, *arguments, env=env)
+
+
+def _transient(chief: Process) -> int:
+    return chief.log.count("treated as a transient connectivity failure")
 
 
 def saved_step(chief: Process) -> int:
@@ -137,6 +143,20 @@ def test_a_hung_worker_is_named_and_left_aside_until_it_is_back(
     idle = worker.cpu_seconds()
     until(lambda: worker.cpu_seconds() > idle + 0.5, "it takes part again", patience=20)
     chief.progress_until(lambda d: d["unreachable"] == [], "it is not missed any more")
+
+
+def test_a_worker_that_loses_its_way_to_the_ps_now_and_then_ends_nothing(
+    here: Computer, servers: Servers
+) -> None:
+    with relay(int(servers.cluster.addresses["ps"][0].rpartition(":")[2])) as way:
+        addresses = {**servers.cluster.addresses, "ps": [f"127.0.0.1:{way.port}"]}
+        chief = start_chief(here, replace(servers, cluster=LoopbackCluster(addresses)))
+        chief.step_beyond(100)
+        for lost in range(1, 6):
+            assert way.cut(servers.running["worker-1"].popen.pid)
+            until(lambda n=lost: _transient(chief) >= n, f"the {lost}. loss", patience=20)
+            chief.step_beyond(chief.progress()["step"] + 100)
+        assert chief.popen.poll() is None
 
 
 def test_a_hung_ps_ends_the_chief_with_75(here: Computer, servers: Servers) -> None:
