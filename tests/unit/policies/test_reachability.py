@@ -15,10 +15,16 @@ READY_AT = 100.0
 TOLD_AT = 200.0
 
 
-def told(seconds: float, task: str = "worker-1", *, at_second: float | None = TOLD_AT) -> Report:
+def told(
+    seconds: float,
+    task: str = "worker-1",
+    *,
+    at_second: float | None = TOLD_AT,
+    since_step: float | None = None,
+) -> Report:
     peer = UnreachablePeer(task=task, seconds=seconds, reason="connects, but does not serve")
     received = at(at_second) if at_second is not None else None
-    return Report(step=5, unreachable=[peer], received=received)
+    return Report(step=5, unreachable=[peer], received=received, seconds_since_step=since_step)
 
 
 def silent(
@@ -47,6 +53,12 @@ def test_it_is_replaced_after_ten_seconds() -> None:
 
 def test_a_ps_as_well() -> None:
     assert list(silent(told(10, "ps-0"))) == ["mnist-ps-0"]
+    assert list(silent(told(12, "ps-0", since_step=10))) == ["mnist-ps-0"]
+
+
+def test_no_ps_on_which_steps_are_made() -> None:
+    assert silent(told(30, "ps-0", since_step=9.9)) == {}
+    assert silent(told(30, "worker-1", since_step=0))
 
 
 @pytest.mark.parametrize(

@@ -31,6 +31,9 @@ def unreachable(
         return {}
     if report.received is None or now - report.received > _FRESH:
         return {}
+    # Steps are made on the variables of the ps: while there are some, only the asking is slow.
+    since_step = report.seconds_since_step
+    steps = since_step is not None and since_step < UNREACHABLE_SECONDS
     said = {
         pod_of_task(job.name, peer.task): f"the chief cannot reach it for {peer.seconds:.0f} s"
         + (f" ({peer.reason})" if peer.reason else "")
@@ -40,7 +43,7 @@ def unreachable(
     settled = now - timedelta(seconds=UNREACHABLE_SECONDS)
     return {
         pod: said[pod.name]
-        for role in (Role.PS, Role.WORKER)
+        for role in ((Role.WORKER,) if steps else (Role.PS, Role.WORKER))
         for pod in observed.of(role)
         if pod.name in said
         and pod.ready
