@@ -11,9 +11,6 @@ _ALWAYS = {
 _UNLESS_SET = {
     "TF_CPP_MIN_LOG_LEVEL": "1",
     "GRPC_FAIL_FAST": "use_caller",
-    # What TensorFlow forgives a chief in all its life is three calls of workers that did not reach
-    # a ps. The chief calls the ps itself five times a second, and ends if it is gone.
-    "TF_COORDINATOR_IGNORE_TRANSIENT_PS_FAILURES": "1000",
     # The operator sets the same: without it a lost node is never noticed, a process that hangs
     # only after 60 s, and a new address late.
     "TF_GRPC_DEFAULT_OPTIONS": "grpc.keepalive_time_ms=10000,grpc.keepalive_timeout_ms=5000,"

@@ -12,7 +12,7 @@ from typing import Protocol
 
 from tftrainer.arguments import Mode
 from tftrainer.cluster import Cluster
-from tftrainer.errors import ParameterServerLostError, gist
+from tftrainer.errors import ParameterServerLostError, TrainerError, gist
 from tftrainer.job import Job
 from tftrainer.parameter_server import asynchronous, keras_fit, local_steps, session, synchronous
 from tftrainer.peer_errors import loss_behind
@@ -36,15 +36,32 @@ _MODES: Mapping[Mode, Callable[[session.Session], Training]] = {
 
 def train(job: Job, run: Run, cluster: Cluster) -> None:
     """Train to the end; the peers are known to answer."""
+    begun: session.Session | None = None
     try:
-        training = _MODES[job.arguments.mode](session.begin(job, run, cluster))
+        begun = session.begin(job, run, cluster)
+        training = _MODES[job.arguments.mode](begun)
         run.held.append(training)
         training.run()
+    except TrainerError:
+        raise
     except Exception as error:
-        loss = loss_behind(error)
+        # What is cut off in the middle may fail with anything, such as the end of a dataset that
+        # has none.
+        loss = loss_behind(error) or _loss_of(begun)
         if loss is None:
             raise
         raise ParameterServerLostError(
             f"a parameter server was lost, and the variables with it ({gist(loss)}). "
             "Training resumes from the newest checkpoint when the chief starts again."
         ) from error
+
+
+def _loss_of(begun: session.Session | None) -> BaseException | None:
+    """Return why a ps does not tell the step any more; None if it does, or never did."""
+    if begun is None:
+        return None
+    try:
+        begun.step.numpy()
+    except Exception as error:  # noqa: BLE001 -- told by the type
+        return loss_behind(error)
+    return None

@@ -163,7 +163,7 @@ class _Reporter(tf.keras.callbacks.Callback):  # type: ignore[misc]
         session.coordinator.done()
         step = int(session.step.numpy())
         self._look_due = time.monotonic() + _LOOK_SECONDS
-        session.note_progress(step, queue_depth(session.coordinator))
+        session.note_progress(step)
         if self._recorder.wants_metrics and step:
             self._recorder.publish(step, model.metrics(session.model))
         return step

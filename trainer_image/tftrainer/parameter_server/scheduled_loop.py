@@ -55,9 +55,8 @@ class ScheduledLoop:
         self._epochs = session.epochs()
         self._call = call
         self._granularity = granularity
-        self._iterator = iter(
-            session.coordinator.create_per_worker_dataset(session.dataset_function())
-        )
+        self._iterator = self._begin_input()
+        self._input_began_at = -1
         self._pace = Pace(seconds=arguments.closure_seconds, fixed=arguments.steps_per_closure)
         # The step that is reached when all that was scheduled is done.
         self._scheduled = 0
@@ -72,7 +71,17 @@ class ScheduledLoop:
             if done >= epoch_end:
                 self._model.reset_metrics()
             epoch_end = self._target(max(done, self._scheduled))
-            done = self._advance(done, epoch_end)
+            try:
+                done = self._advance(done, epoch_end)
+            except tf.errors.OutOfRangeError:
+                # The datasets are endless, but one that is cut off while it waits for data says
+                # that it ended. The coordinator has dropped what was scheduled, and goes on.
+                done = self._scheduled = int(self._step.numpy())
+                if done == self._input_began_at:
+                    raise
+                _LOG.warning("a worker's input was cut off at step %d; all begin theirs anew", done)
+                self._iterator, self._input_began_at = self._begin_input(), done
+                continue
             metrics = model.metrics(self._model)
             self._recorder.publish(done, metrics)
             if not self._epochs.reached(done, metrics):
@@ -85,6 +94,10 @@ class ScheduledLoop:
         self._epochs.end(metrics)
         self._recorder.note_work(self._session.work.read())
         self._recorder.finish(min(done, self._total), metrics)
+
+    def _begin_input(self) -> tf_types.Iterator:
+        session = self._session
+        return iter(session.coordinator.create_per_worker_dataset(session.dataset_function()))
 
     def _target(self, done: int) -> int:
         """Return the end of an epoch, not so near that running dry costs much."""
@@ -110,7 +123,7 @@ class ScheduledLoop:
             if dry or now >= look_due:
                 look_due = now + _LOOK_SECONDS
                 now_at = int(self._step.numpy())
-                self._session.note_progress(now_at, queue_depth(self._coordinator))
+                self._session.note_progress(now_at)
                 self._pace.follow(self._speed)
                 if self._recorder.wants_metrics and now_at > start:
                     self._recorder.publish(now_at, model.metrics(self._model))

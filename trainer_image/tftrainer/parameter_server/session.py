@@ -16,6 +16,7 @@ from tftrainer.context import Context
 from tftrainer.epochs import Epochs
 from tftrainer.fence import claim
 from tftrainer.job import Job
+from tftrainer.parameter_server.coordinator_internals import forgive, queue_depth
 from tftrainer.parameter_server.work import WorkTable
 from tftrainer.recorder import Recorder
 from tftrainer.resume import resume
@@ -91,11 +92,12 @@ class Session:
         """Whether the workers read one dataset together, each a part of its batches."""
         return self.job.arguments.mode is Mode.SYNCHRONOUS
 
-    def note_progress(self, step: int, queue_depth: int | None) -> None:
-        """Tell the recorder the step and, when it is time to publish, the rest."""
+    def note_progress(self, step: int) -> None:
+        """Tell the recorder the step that a ps has just told, and the rest when it publishes."""
+        forgive(self.coordinator)
         self.recorder.note(step)
         if self.recorder.wants_metrics:
-            self.recorder.note_work(self.work.read(), queue_depth)
+            self.recorder.note_work(self.work.read(), queue_depth(self.coordinator))
 
 
 def begin(job: Job, run: Run, cluster: Cluster) -> Session:
