@@ -4,6 +4,7 @@ The same images as tftrainer.examples.mnist has, flat.
 """
 
 import tensorflow as tf
+from images import compiled
 from tftrainer.examples import mnist
 
 
@@ -18,12 +19,7 @@ def model() -> tf.keras.Model:
             layers.Dense(10),
         ]
     )
-    network.compile(
-        optimizer=tf.keras.optimizers.Adam(1e-3),
-        loss=tf.keras.losses.SparseCategoricalCrossentropy(from_logits=True),
-        metrics=["accuracy"],
-    )
-    return network
+    return compiled(network)
 
 
 dataset = mnist.dataset

@@ -1,6 +1,7 @@
 """A tiny network, 784-128-10, whose step on 64 images takes less than a millisecond."""
 
 import tensorflow as tf
+from images import compiled, made_up
 from tftrainer import Context
 
 _BATCHES = 64
@@ -13,19 +14,9 @@ def model() -> tf.keras.Model:
     network = tf.keras.Sequential(
         [layers.Input((784,)), layers.Dense(128, activation="relu"), layers.Dense(10)]
     )
-    network.compile(
-        optimizer=tf.keras.optimizers.Adam(1e-3),
-        loss=tf.keras.losses.SparseCategoricalCrossentropy(from_logits=True),
-        metrics=["accuracy"],
-    )
-    return network
+    return compiled(network)
 
 
 def dataset(split: str, context: Context) -> tf.data.Dataset:
     """Make an epoch of the size of MNIST's, out of a few batches that stay in memory."""
-    seed = (2, 0) if split == "evaluation" else (1, 0)
-    examples = _BATCHES * context.batch_size
-    images = tf.random.stateless_uniform([examples, 784], seed)
-    labels = tf.random.stateless_uniform([examples], seed, maxval=10, dtype=tf.int32)
-    batches = tf.data.Dataset.from_tensor_slices((images, labels)).batch(context.batch_size)
-    return batches.cache().repeat(_EPOCH // _BATCHES)
+    return made_up(split, (784,), batch_size=context.batch_size, batches=_BATCHES, epoch=_EPOCH)
