@@ -92,31 +92,37 @@ def test_steps_of_another_chief_are_no_steps() -> None:
     assert first_steps_after([*samples, sample(4, 10, chief="b")], 0) == 4
 
 
+def see(record: Recording, clock: Any, *changes: tuple[float, str, Any]) -> None:
+    for at, kind, thing in changes:
+        clock(at)
+        record.see_pod(kind, thing)
+
+
 def test_the_shares_of_a_recovery(record: Recording, clock: Any) -> None:
-    for at, kind, thing in (
+    see(
+        record,
+        clock,
         (0, "ADDED", pod("a", ready=True)),
         (11, "MODIFIED", pod("a", leaving=True)),
         (12, "DELETED", pod("a", leaving=True)),
         (12.5, "ADDED", pod("b", state="waiting")),
         (14, "MODIFIED", pod("b")),
         (18, "MODIFIED", pod("b", ready=True)),
-    ):
-        clock(at)
-        record.see_pod(kind, thing)
+    )
 
     found = recovery("mnist-worker-0", record.pods, [], steps_stop=False, at=10, end=20)
     assert found == Recovery(8, operator=0.5, removal=0, pod_start=1.5, tensorflow=4, standstill=0)
 
 
 def test_what_the_kubelet_takes_is_not_the_operators(record: Recording, clock: Any) -> None:
-    for at, kind, thing in (
+    see(
+        record,
+        clock,
         (11, "MODIFIED", pod("a", state="terminated")),
         (11.5, "MODIFIED", pod("a", state="terminated", leaving=True)),
         (13, "DELETED", pod("a", state="terminated", leaving=True)),
         (13.25, "ADDED", pod("b", state="waiting")),
-    ):
-        clock(at)
-        record.see_pod(kind, thing)
+    )
 
     found = recovery("mnist-worker-0", record.pods, [], steps_stop=True, at=10, end=20)
     assert (found.operator, found.removal) == (0.75, 1.5)
@@ -129,15 +135,15 @@ def test_a_process_is_the_kubelets_to_start_until_it_says_otherwise(
     status = held_back["status"]["containerStatuses"][0]
     status["state"]["waiting"] = {"reason": "CrashLoopBackOff"}
     status["lastState"] = {"terminated": {"exitCode": 137}}
-    for at, kind, thing in (
+    see(
+        record,
+        clock,
         (11, "MODIFIED", pod("a", state="terminated")),
         (12, "MODIFIED", held_back),
         (12.25, "MODIFIED", pod("a", state="terminated", leaving=True)),
         (13, "DELETED", pod("a", state="terminated", leaving=True)),
         (13.25, "ADDED", pod("b", state="waiting")),
-    ):
-        clock(at)
-        record.see_pod(kind, thing)
+    )
 
     found = recovery("mnist-worker-0", record.pods, [], steps_stop=True, at=10, end=20)
     assert (found.operator, found.removal) == (0.5, 0.75)
@@ -146,13 +152,13 @@ def test_a_process_is_the_kubelets_to_start_until_it_says_otherwise(
 def test_a_process_that_comes_back_in_its_pod_needs_no_operator(
     record: Recording, clock: Any
 ) -> None:
-    for at, thing in (
-        (11, pod("a", state="terminated")),
-        (12, pod("a")),
-        (15, pod("a", ready=True)),
-    ):
-        clock(at)
-        record.see_pod("MODIFIED", thing)
+    see(
+        record,
+        clock,
+        (11, "MODIFIED", pod("a", state="terminated")),
+        (12, "MODIFIED", pod("a")),
+        (15, "MODIFIED", pod("a", ready=True)),
+    )
 
     found = recovery("mnist-worker-0", record.pods, [], steps_stop=False, at=10, end=20)
     assert found == Recovery(5, operator=None, pod_start=1, tensorflow=3, standstill=0)
