@@ -23,7 +23,7 @@ spec: {accessModes: [ReadWriteOnce], resources: {requests: {storage: 1Gi}}}
 """
 
 _TELLING = ("state", "message", "attempt", "restarts", "lastFailure", "lastDisruption", "progress")
-_DULL = re.compile("Scheduled|Pulled|Created|Started|Provisioning|ProvisioningSucceeded")
+_DULL = re.compile("Scheduled|Pulled|Created|Started|Provisioning")
 _EVENTS = 40
 
 

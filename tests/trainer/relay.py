@@ -2,8 +2,8 @@
 
 import socket
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 _CHUNK = 1 << 16
@@ -58,16 +58,6 @@ class Relay:
         thread = threading.Thread(target=work, args=arguments, daemon=True)
         thread.start()
         self._threads.append(thread)
-
-
-@contextmanager
-def relay(target: int) -> Iterator[Relay]:
-    """A relay to a port of this computer."""
-    found = Relay(target)
-    try:
-        yield found
-    finally:
-        found.close()
 
 
 def _pump(source: socket.socket, sink: socket.socket) -> None:

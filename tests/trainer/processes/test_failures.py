@@ -3,12 +3,13 @@
 import json
 import signal
 import time
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from harness import DIGITS, Computer, LoopbackCluster, Process, Servers, free_port, until
-from relay import Relay, relay
+from relay import Relay
 
 # Long enough that no story sees its end, and a checkpoint every second.
 LONG = (DIGITS, "--epochs=1000", "--checkpoint-seconds=1", "--log-seconds=1")
@@ -170,7 +171,7 @@ def test_a_worker_that_loses_its_way_to_the_ps_now_and_then_ends_nothing(
     if task:
         (here.folder / "slow.py").write_text(task)
         given = ["--task=slow.py"]
-    with relay(int(servers.cluster.addresses["ps"][0].rpartition(":")[2])) as way:
+    with closing(Relay(int(servers.cluster.addresses["ps"][0].rpartition(":")[2]))) as way:
         addresses = {**servers.cluster.addresses, "ps": [f"127.0.0.1:{way.port}"]}
         chief = start_chief(here, replace(servers, cluster=LoopbackCluster(addresses)), *given)
         chief.step_beyond(10)

@@ -9,7 +9,7 @@ def queue_depth(coordinator: tf_types.Coordinator) -> int:
 
 
 def forgive(coordinator: tf_types.Coordinator) -> None:
-    """Forget which calls of workers did not reach a ps; call it when every ps answers.
+    """Forget which calls of workers did not reach a ps; call it when a ps has answered.
 
     In all its life a coordinator forgives each ps two of them: enough for one that is gone, where
     they come together, and too few for a long training.
