@@ -112,7 +112,7 @@ classics: .venv/ready .venv-trainer/ready ## Run the classic programs; put their
 MINUTES ?= 30
 SEED ?= 1
 chaos: .venv/ready ## Hit training jobs with random faults for MINUTES, chosen by SEED; tell the long stories
-	@$(PY) -m pytest e2e/stories/slow --timeout=900 -o timeout_func_only=true
+	@$(PY) -m pytest e2e/scenarios/slow --timeout=900 -o timeout_func_only=true
 	@$(PY) -m e2e.chaos --minutes $(MINUTES) --seed $(SEED)
 
 .PHONY: clean

@@ -20,11 +20,11 @@ import aiohttp
 from rich.console import Console
 from rich.table import Table
 from tftraining_operator.api.keys import API_VERSION, KIND, PLURAL
-from tftraining_operator.controller.cluster import Cluster
-from tftraining_operator.controller.store import Kind
+from tftraining_operator.controller.kubernetes_api import KubernetesApi
 from tftraining_operator.core import desired
 from tftraining_operator.core.job import parse_job
 from tftraining_operator.core.observed import slots
+from tftraining_operator.reconcile.store import Kind
 
 from e2e.cluster.binaries import binary
 from tests.apiserver import PROGRAMS, ApiServer, running
@@ -61,7 +61,7 @@ def main() -> int:
 
 
 async def _measure(server: ApiServer) -> tuple[list[float], list[float]]:
-    cluster = await Cluster.connect(str(server.kubeconfig))
+    cluster = await KubernetesApi.connect(str(server.kubeconfig))
     with_operator, direct = [], []
     try:
         for number in range(ROUNDS + WARM_UP):

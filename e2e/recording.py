@@ -77,7 +77,7 @@ class Change:
         return self.kind == "DELETED" or (not self.leaving and not self.started and self._ran)
 
     @property
-    def held_back(self) -> bool:
+    def in_restart_backoff(self) -> bool:
         """Whether the kubelet says that it puts off starting the process again."""
         states = (status.get("state", {}).get("waiting", {}) for status in self._containers)
         return any(waiting.get("reason") == "CrashLoopBackOff" for waiting in states)

@@ -41,7 +41,7 @@ SUITES: dict[str, list[str]] = {
         *(str(ROOT / ".venv-trainer/bin/python"), "-m", "pytest"),
         *("-c", "tests/trainer/pytest.ini", "tests/trainer", *_TOLD_TWICE),
     ],
-    "e2e": [*_PYTEST, "e2e/stories", "--ignore=e2e/stories/slow", *_STORY_TIMES, *_TOLD_TWICE],
+    "e2e": [*_PYTEST, "e2e/scenarios", "--ignore=e2e/scenarios/slow", *_STORY_TIMES, *_TOLD_TWICE],
 }
 """Each suite's command, in the order of their cost."""
 

@@ -16,8 +16,8 @@ from e2e.faults import NoNodeError
 from e2e.install import installed, make_namespace
 from e2e.pages import fill
 from e2e.recording import recording
-from e2e.stories.drill import now
-from e2e.stories.space import Space
+from e2e.scenarios.drill import now
+from e2e.scenarios.space import Space
 
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
 console = Console(highlight=False)

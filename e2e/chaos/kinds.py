@@ -7,7 +7,7 @@ from random import Random
 from e2e import faults
 from e2e.faults import Pod
 from e2e.install import NAMESPACE
-from e2e.stories.drill import Drill
+from e2e.scenarios.drill import Drill
 
 _API_AWAY_SECONDS = 20.0
 

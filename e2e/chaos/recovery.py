@@ -41,7 +41,7 @@ def recovery(
     gone = next((c.at for c in seen if c.ended), None)
     after = [c for c in seen if gone is not None and c.at >= gone]
     # Until the kubelet says otherwise, it starts the process again itself.
-    failed = next((c.at for c in after if c.held_back and not c.leaving), gone)
+    failed = next((c.at for c in after if c.in_restart_backoff and not c.leaving), gone)
     deleted = next((c.at for c in after if c.leaving), None)
     removed = next((c.at for c in after if c.kind == "DELETED"), None)
     requested = next((c.at for c in after if c.kind == "ADDED"), None)

@@ -17,8 +17,8 @@ from e2e.cluster.shell import Say
 from e2e.install import NAMESPACE
 from e2e.jobs import STEPS_AN_EPOCH, paced, tasks
 from e2e.recording import Recording, Resume
-from e2e.stories.drill import Drill, now
-from e2e.stories.space import Space
+from e2e.scenarios.drill import Drill, now
+from e2e.scenarios.space import Space
 from e2e.waiting import eventually, meanwhile
 
 _Object = dict[str, Any]

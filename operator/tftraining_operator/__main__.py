@@ -6,7 +6,7 @@ import sys
 
 import kopf
 
-from tftraining_operator.controller.process import operate
+from tftraining_operator.controller.main import operate
 from tftraining_operator.controller.settings import Settings, SettingsError
 
 

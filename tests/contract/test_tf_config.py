@@ -28,7 +28,7 @@ def job_of(given: dict[str, Any]) -> Job:
             job.with_role(role, replicas=given[role])
     if given["evaluator"]:
         job.with_evaluator()
-    return job.with_status(left_out_workers=given.get("left_out", [])).build()
+    return job.with_status(excluded_workers=given.get("excluded", [])).build()
 
 
 def test_there_are_cases() -> None:

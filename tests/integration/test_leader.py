@@ -10,10 +10,10 @@ from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from tftraining_operator.controller import errors
-from tftraining_operator.controller.cluster import Cluster
-from tftraining_operator.controller.process import LOST
-from tftraining_operator.controller.store import Kind
+from tftraining_operator.controller.kubernetes_api import KubernetesApi
+from tftraining_operator.controller.main import LOST
+from tftraining_operator.reconcile import errors
+from tftraining_operator.reconcile.store import Kind
 
 from e2e.waiting import eventually
 from tests.integration.jobs import Namespace, manifest
@@ -303,7 +303,9 @@ def test_leaders_killed_one_after_the_other_make_nothing_twice(
 def test_a_cluster_whose_lease_is_over_writes_nothing(alone: Namespace) -> None:
     async def scene() -> None:
         left = 60.0
-        cluster = await Cluster.connect(str(alone.server.kubeconfig), seconds_left=lambda: left)
+        cluster = await KubernetesApi.connect(
+            str(alone.server.kubeconfig), seconds_left=lambda: left
+        )
         try:
             service = _service(alone.name, "before")
             before = await cluster.create(Kind.SERVICE, service)
@@ -331,7 +333,7 @@ def test_a_cluster_whose_lease_is_over_writes_nothing(alone: Namespace) -> None:
 def test_a_write_that_is_held_up_ends_with_the_lease(alone: Namespace, tmp_path: Path) -> None:
     async def scene(wire: Wire) -> None:
         ends = asyncio.get_running_loop().time() + 1
-        cluster = await Cluster.connect(
+        cluster = await KubernetesApi.connect(
             str(tmp_path / "kubeconfig"),
             seconds_left=lambda: ends - asyncio.get_running_loop().time(),
         )

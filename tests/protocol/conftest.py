@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 import pytest_asyncio
-from tftraining_operator.controller.cluster import Cluster
-from tftraining_operator.controller.store import Kind
+from tftraining_operator.controller.kubernetes_api import KubernetesApi
 from tftraining_operator.core.job import parse_job
+from tftraining_operator.reconcile.store import Kind
 
 from tests.protocol.servers import FakeServer, RealServer
 from tests.unit.builders import a_job
@@ -44,7 +44,7 @@ async def real_server(request: pytest.FixtureRequest) -> AsyncIterator[RealServe
     apiserver = request.getfixturevalue("apiserver")
     request.getfixturevalue("crd")
     namespace = request.getfixturevalue("namespace")
-    cluster = await Cluster.connect(str(apiserver.kubeconfig))
+    cluster = await KubernetesApi.connect(str(apiserver.kubeconfig))
     try:
         versions = {
             kind: int((await cluster.list(kind, namespace)).resource_version) for kind in Kind

@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
 from tftraining_operator.api import keys
-from tftraining_operator.controller import errors
-from tftraining_operator.controller.store import JobKey, Kind
+from tftraining_operator.reconcile import errors
+from tftraining_operator.reconcile.store import JobKey, Kind
 
 from e2e.waiting import eventually
 from tests.unit.fakes import FakeCluster
@@ -20,7 +20,7 @@ from tests.unit.fakes import FakeCluster
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
-    from tftraining_operator.controller.cluster import Cluster
+    from tftraining_operator.controller.kubernetes_api import KubernetesApi
 
     from tests.apiserver import ApiServer
     from tests.unit.builders import Raw
@@ -153,7 +153,7 @@ class FakeServer:
 class RealServer:
     """A kube-apiserver, called as the operator calls it and, beside that, as its administrator."""
 
-    api: Cluster
+    api: KubernetesApi
     namespace: str
     server: ApiServer
     beginning: Mapping[Kind, int]

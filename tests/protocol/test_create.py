@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 from tftraining_operator.api.keys import Role
-from tftraining_operator.controller import errors
-from tftraining_operator.controller.store import Kind
 from tftraining_operator.core import desired
 from tftraining_operator.core.times import parse
+from tftraining_operator.reconcile import errors
+from tftraining_operator.reconcile.store import Kind
 
 from tests.unit.builders import IMAGE, Raw, a_job
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-from tftraining_operator.controller import errors
-from tftraining_operator.controller.store import Kind
 from tftraining_operator.core import desired
+from tftraining_operator.reconcile import errors
+from tftraining_operator.reconcile.store import Kind
 
 from tests.protocol.test_create import a_worker, bodies, names
 

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 from tftraining_operator.api import keys
-from tftraining_operator.controller import errors
 from tftraining_operator.controller.recorder import Recorder
-from tftraining_operator.core.story import Event
+from tftraining_operator.core.events import Event
+from tftraining_operator.reconcile import errors
 
 from tests.unit.builders import NOW
 

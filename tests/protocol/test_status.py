@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from tftraining_operator.api.status import Condition, ConditionStatus
-from tftraining_operator.controller import errors
-from tftraining_operator.controller.store import Kind
+from tftraining_operator.reconcile import errors
+from tftraining_operator.reconcile.store import Kind
 
 from tests.unit.builders import Raw, a_job
 

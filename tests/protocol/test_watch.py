@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tftraining_operator.api import keys
-from tftraining_operator.controller.store import Kind
 from tftraining_operator.core import desired
+from tftraining_operator.reconcile.store import Kind
 
 from tests.protocol.test_create import a_worker, bodies
 from tests.protocol.test_delete import delete, is_deleting

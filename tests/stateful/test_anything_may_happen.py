@@ -23,14 +23,14 @@ import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 from tftraining_operator.api.keys import ConditionType, Role
-from tftraining_operator.controller import errors
-from tftraining_operator.controller.store import Kind
 from tftraining_operator.core.conditions import is_finished, is_true
 from tftraining_operator.core.job import parse_job
 from tftraining_operator.core.observed import owned_by, slots
 from tftraining_operator.core.progress import Report, UnreachablePeer
+from tftraining_operator.reconcile import errors
+from tftraining_operator.reconcile.store import Kind
 
-from tests.stateful.stories import STATUS_BYTES
+from tests.stateful.scenarios import STATUS_BYTES
 from tests.unit.builders import PodBuilder, a_job
 from tests.unit.fakes import FakeCluster, Fault, KilledError, Operator
 
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from tftraining_operator.api.status import Status
-    from tftraining_operator.controller.store import JobKey
+    from tftraining_operator.reconcile.store import JobKey
 
     from tests.unit.builders import JobBuilder
     from tests.unit.fakes import Lag
@@ -317,8 +317,8 @@ class Life(RuleBasedStateMachine):
             assert job.status.state == "Running"
             assert set(pods) == wanted
             assert job.status.message == "the chief is connected to every server and trains"
-            assert job.status.left_out_workers == []
-            assert job.status.away_workers == []
+            assert job.status.excluded_workers == []
+            assert job.status.unavailable_workers == []
 
     def _remove_nodes_that_hold_names(self) -> None:
         """Let an administrator do what no operator may: give up an earlier job's pods."""

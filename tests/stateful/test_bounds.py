@@ -9,7 +9,7 @@ import pytest
 from tftraining_operator.api.keys import Role
 from tftraining_operator.core.progress import parse_report
 
-from tests.stateful.stories import STATUS_BYTES, World
+from tests.stateful.scenarios import STATUS_BYTES, World
 from tests.unit.builders import PodBuilder, a_job
 from tests.unit.fakes import EVENT_NOTE_BYTES
 

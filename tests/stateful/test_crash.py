@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.stateful.stories import (
+from tests.stateful.scenarios import (
     CHIEF,
     SCENARIOS,
     Disturbance,

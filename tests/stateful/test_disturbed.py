@@ -18,9 +18,9 @@ from typing import TYPE_CHECKING
 import hypothesis.strategies as st
 import pytest
 from hypothesis import HealthCheck, given, settings
-from tftraining_operator.controller.store import Kind
+from tftraining_operator.reconcile.store import Kind
 
-from tests.stateful.stories import (
+from tests.stateful.scenarios import (
     CHIEF,
     NOTHING,
     Disturbance,

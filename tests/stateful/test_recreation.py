@@ -12,7 +12,7 @@ import pytest
 from tftraining_operator.api.keys import LABEL_JOB_UID, ConditionType
 from tftraining_operator.core.conditions import find
 
-from tests.stateful.stories import CHIEF, World, end
+from tests.stateful.scenarios import CHIEF, World, end
 from tests.unit.builders import JobBuilder, a_job
 from tests.unit.fakes import Operator
 

@@ -142,7 +142,7 @@ class PodBuilder:
         ]
         return self
 
-    def held_back(self, *, ran: float) -> Self:
+    def in_restart_backoff(self, *, ran: float) -> Self:
         """Killed after having run for `ran` seconds, and made to wait by the kubelet."""
         ended = {"exitCode": 137, "startedAt": stamp(), "finishedAt": stamp(ran)}
         self.raw["spec"]["nodeName"] = "node-1"

@@ -24,11 +24,11 @@ from typing import TYPE_CHECKING, Any
 from pydantic import ValidationError
 from tftraining_operator.api import keys
 from tftraining_operator.api.status import Status
-from tftraining_operator.controller import errors
-from tftraining_operator.controller.reconciler import Reconciler
 from tftraining_operator.controller.recorder import Recorder
-from tftraining_operator.controller.store import JobKey, Kind, Store
 from tftraining_operator.core.times import rfc3339
+from tftraining_operator.reconcile import errors
+from tftraining_operator.reconcile.reconciler import Reconciler
+from tftraining_operator.reconcile.store import JobKey, Kind, Store
 
 from tests.unit.builders import IMAGE, NOW, PodBuilder, Raw
 from tests.unit.strictness import unknown_fields

@@ -7,15 +7,15 @@ from typing import Any
 
 import pytest
 from tftraining_operator.api.keys import Role
-from tftraining_operator.controller import applier as applier_module
-from tftraining_operator.controller import errors
-from tftraining_operator.controller.applier import Applier, NameConflictError
-from tftraining_operator.controller.store import JobKey, Kind, Store
 from tftraining_operator.core import desired
 from tftraining_operator.core.job import Job, parse_job
 from tftraining_operator.core.observed import observe
 from tftraining_operator.core.plan import Plan
 from tftraining_operator.core.podtemplate import InvalidTemplateError
+from tftraining_operator.reconcile import applier as applier_module
+from tftraining_operator.reconcile import errors
+from tftraining_operator.reconcile.applier import Applier, NameConflictError
+from tftraining_operator.reconcile.store import JobKey, Kind, Store
 
 from tests.unit.builders import IMAGE, PodBuilder, Raw, a_job
 from tests.unit.fakes import FakeCluster

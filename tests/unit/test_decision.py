@@ -307,9 +307,9 @@ def test_a_chief_that_its_node_does_not_end_is_given_up() -> None:
 
 def test_a_new_attempt_keeps_the_cluster_that_it_has() -> None:
     job = a_job().with_role("worker", replicas=2, minReplicas=1)
-    job.with_status(RUNS, left_out_workers=[1])
+    job.with_status(RUNS, excluded_workers=[1])
     found = decided(job, a_chief().exited(75))
-    assert found.membership.left_out == (1,)
+    assert found.membership.excluded == (1,)
     assert not found.changes_cluster(job.build())
 
 

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tftraining_operator.controller import errors
 from tftraining_operator.controller.leader import Alone, Candidate, LeaseLostError
+from tftraining_operator.reconcile import errors
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine

@@ -106,7 +106,7 @@ def test_a_sidecar_that_runs_on_does_not_hide_the_end(
 ) -> None:
     found = parsed(a_pod(JOB, Role.CHIEF).exited(code).with_sidecar())
     assert (found.active, found.succeeded, found.failed) == (False, succeeded, failed)
-    assert found.lingers
+    assert found.only_sidecars_run
 
 
 def test_a_sidecar_that_fails_is_nobodys_end() -> None:
@@ -115,7 +115,7 @@ def test_a_sidecar_that_fails_is_nobodys_end() -> None:
     ended = a_pod(JOB, Role.CHIEF).exited(0).with_sidecar("terminated")
     ended.status["phase"] = "Failed"
     found = parsed(ended)
-    assert (found.succeeded, found.failure, found.lingers) == (True, None, False)
+    assert (found.succeeded, found.failure, found.only_sidecars_run) == (True, None, False)
 
 
 def test_a_pod_that_its_node_ended_has_failed_whatever_its_container_says() -> None:
@@ -124,16 +124,19 @@ def test_a_pod_that_its_node_ended_has_failed_whatever_its_container_says() -> N
 
 
 @pytest.mark.parametrize(
-    ("ran", "held_back"),
+    ("ran", "in_restart_backoff"),
     [
         pytest.param(40, True, id="it had run well"),
         pytest.param(5, False, id="it crashes as it starts"),
     ],
 )
 def test_the_kubelets_delay_is_for_what_crashes_as_it_starts(
-    ran: float, *, held_back: bool
+    ran: float, *, in_restart_backoff: bool
 ) -> None:
-    assert parsed(a_pod(JOB, Role.PS).held_back(ran=ran)).held_back is held_back
+    assert (
+        parsed(a_pod(JOB, Role.PS).in_restart_backoff(ran=ran)).in_restart_backoff
+        is in_restart_backoff
+    )
 
 
 def test_since_when_and_until_when() -> None:
@@ -153,7 +156,7 @@ def test_what_has_no_owner_is_in_nobodys_way() -> None:
 def test_what_a_pod_tells_of_itself() -> None:
     found = parsed(a_pod(JOB, Role.CHIEF, attempt=3).exited(1, "boom", seconds=9).deleting())
     assert (found.attempt, found.workers) == (3, "2")
-    assert (found.node, found.deleting, found.last_words) == ("node-1", True, "boom")
+    assert (found.node, found.deleting, found.termination_message) == ("node-1", True, "boom")
     assert found.finished_at == "2026-01-02T03:04:14Z"
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from tftraining_operator.api import keys
 from tftraining_operator.api.keys import ConditionType, Role
-from tftraining_operator.api.status import AwayWorker, Failure, Progress
+from tftraining_operator.api.status import Failure, Progress, UnavailableWorker
 from tftraining_operator.core import desired
 from tftraining_operator.core.decision import decide
 from tftraining_operator.core.observed import observe
@@ -236,7 +236,7 @@ def test_a_dead_chief_is_not_waited_for() -> None:
 def test_a_server_that_the_kubelet_holds_back_is_replaced_with_the_reason() -> None:
     job = a_job().with_status()
     pods = everything(job)
-    pods["ps-0"].held_back(ran=60)
+    pods["ps-0"].in_restart_backoff(ran=60)
     plan = planned(job, *pods.values(), now=60)
     assert deleted(plan) == {"ps-0"}
     assert "the kubelet would put off its restart" in plan.replaced["mnist-ps-0"]
@@ -264,16 +264,16 @@ def test_what_a_lost_node_does_not_let_go_is_deleted_without_it() -> None:
 
 
 def test_a_cluster_that_changes_is_stored_before_the_chief_goes() -> None:
-    away = [AwayWorker(index=1, since=stamp())]
+    away = [UnavailableWorker(index=1, since=stamp())]
     job = a_job().with_role("worker", replicas=2, minReplicas=1)
     running = a_condition(ConditionType.RUNNING)
-    job.with_status(running, away_workers=away)
+    job.with_status(running, unavailable_workers=away)
     pods = everything(job)
     pods["worker-1"].running(ready=False)
     plan = planned(job, *pods.values(), now=60)
     assert (plan.deletes, plan.pods) == ([], [])
 
-    job.with_status(running, away_workers=away, left_out_workers=[1])
+    job.with_status(running, unavailable_workers=away, excluded_workers=[1])
     assert deleted(planned(job, *pods.values(), now=60)) == {"chief-0"}
     del pods["chief-0"]
     (chief,) = planned(job, *pods.values(), now=60).pods

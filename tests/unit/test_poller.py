@@ -11,7 +11,7 @@ import pytest
 from aiohttp import web
 from tftraining_operator.api.keys import Role
 from tftraining_operator.controller.poller import ProgressPoller
-from tftraining_operator.controller.store import JobKey
+from tftraining_operator.reconcile.store import JobKey
 
 from tests.unit.builders import NOW
 

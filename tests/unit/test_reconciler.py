@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 import pytest
 from tftraining_operator.api import keys
 from tftraining_operator.api.keys import ConditionType, Role
-from tftraining_operator.controller import errors
-from tftraining_operator.controller.store import JobKey, Kind
 from tftraining_operator.core.conditions import find
 from tftraining_operator.core.progress import Report
+from tftraining_operator.reconcile import errors
+from tftraining_operator.reconcile.store import JobKey, Kind
 
 from tests.unit.builders import IMAGE, JobBuilder, PodBuilder, Raw, a_job
 from tests.unit.fakes import FakeCluster, Operator

@@ -6,8 +6,8 @@ import asyncio
 
 from tftraining_operator.controller.runtime import STUCK_SECONDS, Runtime
 from tftraining_operator.controller.settings import Settings
-from tftraining_operator.controller.store import JobKey
-from tftraining_operator.controller.workqueue import WorkQueue
+from tftraining_operator.reconcile.store import JobKey
+from tftraining_operator.reconcile.workqueue import WorkQueue
 
 KEY = JobKey("default", "mnist")
 

@@ -507,14 +507,14 @@ def test_who_is_away_and_left_out_is_kept() -> None:
     job = silent().with_role("worker", minReplicas=1)
     pods = everything(job, worker_1=lambda pod: pod.running(ready=False))
     status = status_of(job, *pods, now=5)
-    assert [(w.index, w.since) for w in status.away_workers] == [(1, stamp(5))]
+    assert [(w.index, w.since) for w in status.unavailable_workers] == [(1, stamp(5))]
     stored(job, status)
     later = status_of(job, *pods, now=35)
-    assert later.left_out_workers == [1]
+    assert later.excluded_workers == [1]
     back = status_of(stored(job, later), *everything(job), now=50)
-    assert (back.left_out_workers, back.away_workers) == ([], [])
+    assert (back.excluded_workers, back.unavailable_workers) == ([], [])
     # An empty list is stored: the CRD has it for a default, and would bring it back.
-    assert back.as_dict()["leftOutWorkers"] == []
+    assert back.as_dict()["excludedWorkers"] == []
 
 
 def test_the_newest_disruption_of_a_ps_is_kept_and_no_workers() -> None:

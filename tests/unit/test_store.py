@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 from tftraining_operator.api import keys
-from tftraining_operator.controller import store as store_module
-from tftraining_operator.controller.store import JobKey, Kind, Store
+from tftraining_operator.reconcile import store as store_module
+from tftraining_operator.reconcile.store import JobKey, Kind, Store
 
 KEY = JobKey("default", "mnist")
 

@@ -6,9 +6,9 @@ import asyncio
 import contextlib
 from typing import TYPE_CHECKING, Self
 
-from tftraining_operator.controller import workqueue
-from tftraining_operator.controller.errors import TransientError
-from tftraining_operator.controller.workqueue import WorkQueue
+from tftraining_operator.reconcile import workqueue
+from tftraining_operator.reconcile.errors import TransientError
+from tftraining_operator.reconcile.workqueue import WorkQueue
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -147,7 +147,7 @@ class Failure(Model):
     """When it was seen, RFC 3339 in UTC."""
 
 
-class AwayWorker(Model):
+class UnavailableWorker(Model):
     """A worker of the running cluster that does not serve."""
 
     index: int
@@ -198,10 +198,10 @@ class Status(Model):
     """Ready and desired pods by role, as text."""
     roles: Annotated[list[RoleStatus], Field(max_length=4, json_schema_extra=map_by("name"))] = []
     """Pod counts by role."""
-    left_out_workers: Annotated[list[int], Field(max_length=1000)] = []
+    excluded_workers: Annotated[list[int], Field(max_length=1000)] = []
     """Indexes of the workers that the present cluster does without."""
-    away_workers: Annotated[
-        list[AwayWorker], Field(max_length=1000, json_schema_extra=map_by("index"))
+    unavailable_workers: Annotated[
+        list[UnavailableWorker], Field(max_length=1000, json_schema_extra=map_by("index"))
     ] = []
     """Workers that do not serve, where spec.worker.minReplicas lets the job go on without them."""
     worker_replicas: int | None = None

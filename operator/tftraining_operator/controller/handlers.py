@@ -8,7 +8,7 @@ import kopf
 from tftraining_operator.api import keys
 from tftraining_operator.controller.runtime import Runtime
 from tftraining_operator.controller.settings import Settings
-from tftraining_operator.controller.store import Kind
+from tftraining_operator.reconcile.store import Kind
 
 _CHILDREN = {keys.LABEL_JOB: kopf.PRESENT}
 

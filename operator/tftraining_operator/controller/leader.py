@@ -13,7 +13,7 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any, Protocol
 
-from tftraining_operator.controller import errors
+from tftraining_operator.reconcile import errors
 
 logger = logging.getLogger(__name__)
 
@@ -34,7 +34,7 @@ class LeaseLostError(Exception):
 
 
 class LeaseApi(Protocol):
-    """The calls of an election; controller.cluster.Cluster is the real one."""
+    """The calls of an election; controller.cluster.KubernetesApi is the real one."""
 
     async def get_lease(self, namespace: str, name: str) -> _Object: ...  # noqa: D102
     async def create_lease(self, body: _Object) -> _Object: ...  # noqa: D102

@@ -8,8 +8,8 @@ from datetime import datetime
 import aiohttp
 
 from tftraining_operator.api.keys import Role
-from tftraining_operator.controller.store import JobKey
 from tftraining_operator.core.progress import Report, parse_report
+from tftraining_operator.reconcile.store import JobKey
 
 logger = logging.getLogger(__name__)
 

@@ -8,8 +8,8 @@ from typing import Any, Protocol
 
 from tftraining_operator.api import keys
 from tftraining_operator.api.types import ObjectMeta
-from tftraining_operator.controller import errors
-from tftraining_operator.core.story import Event
+from tftraining_operator.core.events import Event
+from tftraining_operator.reconcile import errors
 
 logger = logging.getLogger(__name__)
 

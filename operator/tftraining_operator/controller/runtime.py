@@ -9,14 +9,14 @@ from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
-from tftraining_operator.controller.cluster import Cluster
-from tftraining_operator.controller.errors import ApiError
+from tftraining_operator.controller.kubernetes_api import KubernetesApi
 from tftraining_operator.controller.poller import ProgressPoller
-from tftraining_operator.controller.reconciler import Reconciler
 from tftraining_operator.controller.recorder import Recorder
 from tftraining_operator.controller.settings import Settings
-from tftraining_operator.controller.store import JobKey, Kind, Store
-from tftraining_operator.controller.workqueue import WorkQueue
+from tftraining_operator.reconcile.errors import ApiError
+from tftraining_operator.reconcile.reconciler import Reconciler
+from tftraining_operator.reconcile.store import JobKey, Kind, Store
+from tftraining_operator.reconcile.workqueue import WorkQueue
 
 logger = logging.getLogger(__name__)
 
@@ -39,12 +39,12 @@ class Runtime:
         self._seconds_left = seconds_left
         self._store = Store()
         self._tasks: list[asyncio.Task[None]] = []
-        self._cluster: Cluster | None = None
+        self._cluster: KubernetesApi | None = None
         self._queue: WorkQueue[JobKey] | None = None
 
     async def start(self) -> None:
         """Connect, list what exists, and only then begin to work. Raises ApiError."""
-        cluster = self._cluster = await Cluster.connect(seconds_left=self._seconds_left)
+        cluster = self._cluster = await KubernetesApi.connect(seconds_left=self._seconds_left)
         poller = ProgressPoller(self._look, self._settings.progress_seconds, _now)
         reconciler = Reconciler(
             cluster,

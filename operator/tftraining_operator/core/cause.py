@@ -74,7 +74,7 @@ def disruption(pod: _Object) -> Cause | None:
     )
 
 
-def is_held_back(pod: _Object) -> bool:
+def is_in_restart_backoff(pod: _Object) -> bool:
     """Tell whether the kubelet delays a restart of what was no crash at the start.
 
     Its delay doubles with every restart up to 5 minutes, however long the container had run; a

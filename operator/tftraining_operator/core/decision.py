@@ -49,7 +49,7 @@ class Decision:
 
     def changes_cluster(self, job: Job) -> bool:
         """Tell whether this decision leaves a worker out or takes one back."""
-        return list(self.membership.left_out) != job.status.left_out_workers
+        return list(self.membership.excluded) != job.status.excluded_workers
 
 
 def decide(job: Job, observed: Observed, now: datetime) -> Decision:
@@ -186,7 +186,7 @@ def _restart(job: Job, reason: str, message: str, count: int, culprit: Pod | Non
 
 
 def _present(job: Job) -> Membership:
-    return Membership(tuple(job.status.left_out_workers), tuple(job.status.away_workers))
+    return Membership(tuple(job.status.excluded_workers), tuple(job.status.unavailable_workers))
 
 
 def _stay(
@@ -217,10 +217,10 @@ def _is_permanent(pod: Pod) -> bool:
 
 def describe(pod: Pod) -> str:
     """Say in one sentence how a pod failed."""
-    return f"{pod.name} {how(pod.failure)}" if pod.failure else f"{pod.name} failed"
+    return f"{pod.name} {describe_exit(pod.failure)}" if pod.failure else f"{pod.name} failed"
 
 
-def how(cause: Cause) -> str:
+def describe_exit(cause: Cause) -> str:
     """Say in a few words how something failed, with the last line that is known."""
     code = f"exited with {cause.exit_code}" if cause.exit_code is not None else "failed"
     word = f" ({cause.reason})" if cause.reason != "ExitCode" else ""

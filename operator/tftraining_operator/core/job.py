@@ -44,8 +44,8 @@ class Job:
 
     def members(self, role: keys.Role) -> list[int]:
         """Return the indexes of a role's tasks that the present cluster has."""
-        left_out = self.status.left_out_workers if role is keys.Role.WORKER else []
-        return [index for index in range(self.desired(role)) if index not in left_out]
+        excluded = self.status.excluded_workers if role is keys.Role.WORKER else []
+        return [index for index in range(self.desired(role)) if index not in excluded]
 
     @property
     def worker_set(self) -> str:

@@ -45,7 +45,7 @@ def worker_selector(job: str) -> str:
     return f"{keys.LABEL_JOB}={job},{keys.LABEL_ROLE}={keys.Role.WORKER.value}"
 
 
-def some(names: Sequence[str]) -> str:
+def join_names(names: Sequence[str]) -> str:
     """Join names for a sentence, the first few of many."""
     shown = ", ".join(names[:_SHOWN])
     return shown if len(names) <= _SHOWN else f"{shown} and {len(names) - _SHOWN} more"

@@ -35,7 +35,7 @@ class Pod:
     ready_since: str | None = None
     runs: bool = False
     """Whether any of its containers runs, sidecars included."""
-    held_back: bool = False
+    in_restart_backoff: bool = False
     """Whether the kubelet puts off its restart though it had run well before."""
     disruption: Cause | None = None
     """Why the cluster takes it away: drain, preemption, eviction."""
@@ -45,7 +45,7 @@ class Pod:
     finished_at: str | None = None
     failure: Cause | None = None
     trouble: Cause | None = None
-    last_words: str = ""
+    termination_message: str = ""
 
     @property
     def deleting(self) -> bool:
@@ -78,14 +78,14 @@ class Pod:
         return not self.succeeded and not self.failed
 
     @property
-    def lingers(self) -> bool:
+    def only_sidecars_run(self) -> bool:
         """Whether sidecars run on though its work is done."""
         return self.runs and not self.active
 
     @property
-    def is_spent(self) -> bool:
+    def has_no_process(self) -> bool:
         """Whether no process of it is left that could use a grace."""
-        return not self.runs and (not self.active or self.held_back)
+        return not self.runs and (not self.active or self.in_restart_backoff)
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,14 +177,14 @@ def parse_pod(raw: _Object) -> Pod | None:
         ready=ready.get("status") == "True",
         ready_since=ready.get("lastTransitionTime") if ready.get("status") == "True" else None,
         runs=_runs_any_container(status),
-        held_back=cause.is_held_back(raw),
+        in_restart_backoff=cause.is_in_restart_backoff(raw),
         disruption=cause.disruption(raw),
         node=(raw.get("spec") or {}).get("nodeName"),
         progress_url=_progress_url(raw, status, role),
         finished_at=terminated.get("finishedAt"),
         failure=cause.failure(raw) if phase != "Succeeded" else None,
         trouble=cause.trouble(raw),
-        last_words=terminated.get("message") or "",
+        termination_message=terminated.get("message") or "",
     )
 
 

@@ -128,7 +128,7 @@ def _active(
         deletes=[*unwanted, *lost, *silent, *given_up],
         grace={pod.name: _HUNG_GRACE for pod in silent}
         # The kubelet takes two seconds to tell that a dead container's pod is over.
-        | {pod.name: 0 for pod in (*unwanted, *lost) if pod.is_spent}
+        | {pod.name: 0 for pod in (*unwanted, *lost) if pod.has_no_process}
         | {pod.name: 0 for pod in given_up},
         replaced=replaced | {pod.name: why for pod, why in silent.items()},
         service=None if observed.has_service or observed.service_occupied else desired.service(job),
@@ -173,7 +173,7 @@ def _lost(job: Job, pods: list[Pod], now: datetime) -> tuple[list[Pod], list[dat
 
 
 def _how_lost(pod: Pod) -> str:
-    if pod.held_back:
+    if pod.in_restart_backoff:
         return "it had run well, and the kubelet would put off its restart"
     return pod.disruption.reason if pod.disruption else "it has ended"
 

@@ -42,8 +42,8 @@ def compute_status(
             "roles": _roles(job, observed),
             "worker_replicas": _workers(observed),
             "worker_selector": worker_selector(job.name),
-            "left_out_workers": list(decision.membership.left_out),
-            "away_workers": list(decision.membership.away),
+            "excluded_workers": list(decision.membership.excluded),
+            "unavailable_workers": list(decision.membership.away),
             "last_disruption": newest_disruption(job, observed),
             **_clock(job, decision, now),
             **_reported(job, observed, facts, now),
@@ -127,7 +127,11 @@ def _reported(job: Job, observed: Observed, facts: Facts, now: datetime) -> dict
 def _report(observed: Observed, facts: Facts, role: Role) -> Report | None:
     pod = observed.get(role)
     # What a pod said as it ended is complete; the last poll may have missed its last steps.
-    if pod is not None and pod.succeeded and (last := parse_report(pod.last_words)) is not None:
+    if (
+        pod is not None
+        and pod.succeeded
+        and (last := parse_report(pod.termination_message)) is not None
+    ):
         return last
     return facts.reports.get(role)
 

@@ -6,10 +6,10 @@ from tftraining_operator.api.keys import ConditionType, Role
 from tftraining_operator.api.status import Condition, Progress, Status
 from tftraining_operator.core.cause import Cause
 from tftraining_operator.core.conditions import ConditionWriter, find, is_true
-from tftraining_operator.core.decision import Decision, Phase, how
+from tftraining_operator.core.decision import Decision, Phase, describe_exit
 from tftraining_operator.core.facts import Facts
 from tftraining_operator.core.job import Job
-from tftraining_operator.core.naming import pod_of_task, some
+from tftraining_operator.core.naming import join_names, pod_of_task
 from tftraining_operator.core.observed import Observed, slots
 from tftraining_operator.core.policies.deadlines import silence_deadline
 from tftraining_operator.core.policies.failure import is_stale
@@ -86,10 +86,10 @@ def _set_pods_ready(
     if cause is not None:
         more = sum(1 for _, other in waiting[1:] if other is not None)
         tail = f" (and {more} more in trouble)" if more else ""
-        message = f"{name}: {cause.reason}: {cause.message or how(cause)}{tail}"
+        message = f"{name}: {cause.reason}: {cause.message or describe_exit(cause)}{tail}"
         writer.set(kind, value=False, reason=cause.reason, message=message)
         return
-    names = some([name for name, _ in waiting])
+    names = join_names([name for name, _ in waiting])
     message = f"{total - len(waiting)} of {total} pods are ready; waiting for {names}"
     before = find(job.status.conditions, kind)
     # Which pods are ready changes many times at the start; the reason names the kind of wait.
@@ -123,7 +123,7 @@ def _set_running(
     elif decision.restarts_attempt(job):
         reason, message = "Restarting", decision.message
     elif (report := facts.reports.get(Role.CHIEF)) is not None and report.waiting_for:
-        message = f"the chief waits for {some(report.waiting_for)}"
+        message = f"the chief waits for {join_names(report.waiting_for)}"
     writer.set(ConditionType.RUNNING, value=running, reason=reason, message=message)
     return running
 
@@ -170,7 +170,9 @@ def _set_stalled(
     report = facts.reports.get(Role.CHIEF)
     missing += [pod_of_task(job.name, peer.task) for peer in report.unreachable] if report else []
     message = f"no new step since {rfc3339(last_step(progress))}" + (
-        f"; not there: {some(sorted(set(missing)))}" if missing else ", though all pods are ready"
+        f"; not there: {join_names(sorted(set(missing)))}"
+        if missing
+        else ", though all pods are ready"
     )
     writer.set(ConditionType.STALLED, value=True, reason="NoNewStep", message=message)
 

@@ -8,7 +8,7 @@ from tftraining_operator.core.decision import Decision, Phase
 from tftraining_operator.core.facts import Facts
 from tftraining_operator.core.job import Job
 from tftraining_operator.core.observed import Observed, Pod, slots
-from tftraining_operator.core.policies.failure import binds, is_stale
+from tftraining_operator.core.policies.failure import ends_attempt_when_lost, is_stale
 from tftraining_operator.core.times import parse, rfc3339
 
 
@@ -39,7 +39,7 @@ def newest_disruption(job: Job, observed: Observed) -> Disruption | None:
             time=pod.disruption.time,
         )
         for pod in observed.pods.values()
-        if pod.disruption is not None and pod.disruption.time and binds(job, pod)
+        if pod.disruption is not None and pod.disruption.time and ends_attempt_when_lost(job, pod)
     ]
     known = [job.status.last_disruption] if job.status.last_disruption is not None else []
     return max([*known, *found], key=lambda d: parse(d.time), default=None)

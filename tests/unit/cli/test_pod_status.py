@@ -48,7 +48,11 @@ def test_it_is_ready_since_its_port_is_open() -> None:
 
 def test_a_chief_that_ended_well_has_succeeded_with_its_last_words() -> None:
     pod = read(Life(NOW, ended=ended(0, '{"step": 3}')))
-    assert (pod.succeeded, pod.finished_at, pod.last_words) == (True, stamp(60), '{"step": 3}')
+    assert (pod.succeeded, pod.finished_at, pod.termination_message) == (
+        True,
+        stamp(60),
+        '{"step": 3}',
+    )
     assert pod.failure is None
 
 

@@ -131,15 +131,15 @@ def test_what_the_kubelet_takes_is_not_the_operators(record: Recording, clock: A
 def test_a_process_is_the_kubelets_to_start_until_it_says_otherwise(
     record: Recording, clock: Any
 ) -> None:
-    held_back = pod("a", state="waiting")
-    status = held_back["status"]["containerStatuses"][0]
+    in_restart_backoff = pod("a", state="waiting")
+    status = in_restart_backoff["status"]["containerStatuses"][0]
     status["state"]["waiting"] = {"reason": "CrashLoopBackOff"}
     status["lastState"] = {"terminated": {"exitCode": 137}}
     see(
         record,
         clock,
         (11, "MODIFIED", pod("a", state="terminated")),
-        (12, "MODIFIED", held_back),
+        (12, "MODIFIED", in_restart_backoff),
         (12.25, "MODIFIED", pod("a", state="terminated", leaving=True)),
         (13, "DELETED", pod("a", state="terminated", leaving=True)),
         (13.25, "ADDED", pod("b", state="waiting")),

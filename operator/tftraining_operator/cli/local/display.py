@@ -8,11 +8,11 @@ from rich.table import Column
 from rich.text import Text
 
 from tftraining_operator.api.keys import Role
-from tftraining_operator.cli.local import words
+from tftraining_operator.cli.local import messages
 from tftraining_operator.cli.local.logs import Logs
 from tftraining_operator.core.conditions import is_finished
+from tftraining_operator.core.events import Event
 from tftraining_operator.core.job import Job
-from tftraining_operator.core.story import Event
 
 _PLAIN_SECONDS = 5.0
 _COLOURS = {Role.CHIEF: "green", Role.WORKER: "cyan", Role.PS: "magenta", Role.EVALUATOR: "yellow"}
@@ -30,8 +30,8 @@ class Display:
 
     def tell(self, events: list[Event]) -> None:
         """Show what has happened, with the seconds since the start."""
-        for event in words.told_once(events):
-            self.say(words.note(event), "yellow" if event.type == "Warning" else "")
+        for event in messages.without_repetition(events):
+            self.say(messages.note(event), "yellow" if event.type == "Warning" else "")
 
     def say(self, text: str, colour: str = "") -> None:
         """Show one line with the seconds since the start."""
@@ -72,10 +72,10 @@ class PlainDisplay(Display):
         status, now = job.status, time.monotonic()
         if self.ends or (now < self._due and not is_finished(status)):
             return
-        if status.progress is None or words.is_waiting(status):
-            text = f"waiting: {words.waiting(status)}"
+        if status.progress is None or messages.is_waiting(status):
+            text = f"waiting: {messages.waiting(status)}"
         else:
-            text = words.line(status.progress, examples_per_second)
+            text = messages.line(status.progress, examples_per_second)
         if text != self._said:
             self.say(text)
             self._said, self._due = text, now + _PLAIN_SECONDS
@@ -106,17 +106,17 @@ class BarDisplay(Display):
     def show(self, job: Job, examples_per_second: float | None) -> None:
         """Move the bar."""
         status = job.status
-        progress, told, what, percent = status.progress, words.waiting(status), "waiting", ""
+        progress, told, what, percent = status.progress, messages.waiting(status), "waiting", ""
         total, done = None, 0
         if progress is not None:
             total, done = progress.total_steps, progress.step
             percent = progress.percent_text or f"step {progress.step}"
             what = "training"
-            if not words.is_waiting(status):
-                told = words.rates(progress, examples_per_second)
+            if not messages.is_waiting(status):
+                told = messages.rates(progress, examples_per_second)
         if status.chief_completion_time is not None:
             what = "evaluating" if job.desired(Role.EVALUATOR) else "done"
-            told = words.evaluation(status)
+            told = messages.evaluation(status)
         if self.ends:
             what, told = "ending", ""
         self._bars.update(

@@ -28,13 +28,13 @@ from tftraining_operator.core import desired
 from tftraining_operator.core.conditions import is_finished
 from tftraining_operator.core.decision import decide
 from tftraining_operator.core.environment import mounts_checkpoint
+from tftraining_operator.core.events import Actions, Event, events_of
 from tftraining_operator.core.facts import Facts
 from tftraining_operator.core.job import Job
 from tftraining_operator.core.observed import Observed, observe, slots
 from tftraining_operator.core.plan import Plan, make_plan
 from tftraining_operator.core.podtemplate import InvalidTemplateError
 from tftraining_operator.core.status import compute_status
-from tftraining_operator.core.story import Deeds, Event, tell
 
 _Object = dict[str, Any]
 
@@ -146,20 +146,20 @@ class LocalRun:
         self._watch(observed)
         reports = self._reports.newest()
         plan = make_plan(job, observed, decision, reports, now=now, trainer_image=TRAINER_IMAGE)
-        deeds = self._apply(plan)
+        actions = self._apply(plan)
         observed = self._observe()
         status = compute_status(job, observed, decision, Facts(reports=reports), now)
         self.job = replace(job, status=status)
-        return tell(job.status, status, deeds, now)
+        return events_of(job.status, status, actions, now)
 
-    def _apply(self, plan: Plan) -> Deeds:
+    def _apply(self, plan: Plan) -> Actions:
         for pod in plan.deletes:
             self._kubelet.delete(pod.name, plan.grace.get(pod.name))
         if plan.service is not None:
             self._services.append(plan.service)
         for raw in plan.pods:
             self._create(raw)
-        return Deeds(
+        return Actions(
             created=[raw["metadata"]["name"] for raw in plan.pods],
             created_service=False,
             replaced=plan.replaced,

@@ -12,7 +12,7 @@ from rich.text import Text
 from tftraining_operator.api.keys import ConditionType
 from tftraining_operator.cli import interpreter, manifest
 from tftraining_operator.cli.errors import CommandError, ExitCode, InputError
-from tftraining_operator.cli.local import words
+from tftraining_operator.cli.local import messages
 from tftraining_operator.cli.local.commands import left_aside, runs_trainer
 from tftraining_operator.cli.local.display import display
 from tftraining_operator.cli.local.logs import Logs
@@ -103,7 +103,7 @@ def _introduce(run: LocalRun, settings: Settings, console: Console) -> None:
     def say(what: str, *rest: str | tuple[str, str]) -> None:
         console.print(Text.assemble((f"{what:12}", "dim"), *rest), soft_wrap=True)
 
-    say("job", (job.name, "bold"), f", {job.spec.strategy}: {words.cast(job)}")
+    say("job", (job.name, "bold"), f", {job.spec.strategy}: {messages.describe_roles(job)}")
     if settings.checkpoints is not None:
         found = newest_checkpoint(settings.checkpoints)
         goes_on = f", goes on from {found}; another folder begins anew" if found else ""
@@ -142,9 +142,9 @@ def _conclude(
             console.print(f"{saved}; the same command goes on from it", soft_wrap=True)
         return asked.code or ExitCode.FAILED
     succeeded = is_true(status, ConditionType.SUCCEEDED)
-    say(words.result(status), "green" if succeeded else "red")
+    say(messages.result(status), "green" if succeeded else "red")
     if not succeeded and status.last_failure is not None:
-        for text in words.blame(status, _near(run.log_of(status.last_failure.pod))):
+        for text in messages.describe_failure(status, _near(run.log_of(status.last_failure.pod))):
             console.print(Text(f"  {text}"), soft_wrap=True)
     if saved is not None:
         console.print(saved, soft_wrap=True)

@@ -14,7 +14,8 @@ def pods_to_clean(job: Job, observed: Observed) -> list[Pod]:
     return [
         pod
         for pod in observed.pods.values()
-        if not pod.deleting and (policy is CleanPodPolicy.ALL or pod.active or pod.lingers)
+        if not pod.deleting
+        and (policy is CleanPodPolicy.ALL or pod.active or pod.only_sidecars_run)
     ]
 
 

@@ -60,7 +60,9 @@ def disrupted_with(job: Job, observed: Observed, culprit: Pod) -> bool:
     The chief of a drained ps fails as that of a crashed one does; which it was, the status keeps,
     for the ps is gone by then.
     """
-    if culprit.disrupted or any(p.disrupted for p in _current(job, observed) if binds(job, p)):
+    if culprit.disrupted or any(
+        p.disrupted for p in _current(job, observed) if ends_attempt_when_lost(job, p)
+    ):
         return True
     last = job.status.last_disruption
     if last is None or culprit.created_at is None:
@@ -89,10 +91,12 @@ def is_lost_server(job: Job, pod: Pod) -> bool:
     """
     if drives_attempt(job, pod.role):
         return False
-    return pod.failed or pod.held_back or (pod.succeeded and pod.role is not Role.EVALUATOR)
+    return (
+        pod.failed or pod.in_restart_backoff or (pod.succeeded and pod.role is not Role.EVALUATOR)
+    )
 
 
-def binds(job: Job, pod: Pod) -> bool:
+def ends_attempt_when_lost(job: Job, pod: Pod) -> bool:
     """Tell whether the loss of this pod ends the attempt."""
     return pod.role is Role.PS or drives_attempt(job, pod.role)
 

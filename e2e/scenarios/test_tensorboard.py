@@ -15,7 +15,7 @@ import yaml
 
 from e2e.install import ROOT
 from e2e.ports import free_port
-from e2e.stories.space import CLAIM, Space, job
+from e2e.scenarios.space import CLAIM, Space, job
 from e2e.waiting import eventually
 
 _CHECKPOINT = {"persistentVolumeClaim": {"claimName": "mnist"}}

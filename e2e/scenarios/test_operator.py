@@ -4,7 +4,7 @@ import pytest
 
 from e2e.cluster import Cluster, ClusterError, check
 from e2e.install import NAMESPACE, RELEASE, helm, install
-from e2e.stories.space import CLAIM, Space, job
+from e2e.scenarios.space import CLAIM, Space, job
 from e2e.waiting import eventually
 
 ACCOUNT = f"system:serviceaccount:{NAMESPACE}:{RELEASE}-operator"

@@ -2,7 +2,7 @@
 
 from e2e.jobs import task_job
 from e2e.recording import Change
-from e2e.stories.drill import Drill
+from e2e.scenarios.drill import Drill
 
 _LOSSES = 5
 _RESUME_SECONDS = 240

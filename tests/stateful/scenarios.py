@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from tftraining_operator.api.status import Status
-    from tftraining_operator.controller.store import JobKey
+    from tftraining_operator.reconcile.store import JobKey
 
     from tests.unit.fakes import Fault, Lag
 

@@ -11,8 +11,8 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from tftraining_operator.controller import handlers
-from tftraining_operator.controller.cluster import Cluster
 from tftraining_operator.controller.health import served
+from tftraining_operator.controller.kubernetes_api import KubernetesApi
 from tftraining_operator.controller.leader import Alone, Candidate, Leadership
 from tftraining_operator.controller.runtime import Runtime
 from tftraining_operator.controller.settings import Settings
@@ -46,7 +46,7 @@ async def _leadership(settings: Settings) -> AsyncIterator[Leadership]:
         yield Alone()
         return
     # A connection of its own: a renewal must not wait behind the calls of passes.
-    api = await Cluster.connect()
+    api = await KubernetesApi.connect()
     try:
         candidate = Candidate(
             api,

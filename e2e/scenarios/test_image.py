@@ -6,7 +6,7 @@ import pytest
 
 from e2e.cluster import Cluster, ClusterError
 from e2e.cluster.images import TRAINER_LIMIT, image_bytes, image_name
-from e2e.stories.space import Space, job
+from e2e.scenarios.space import Space, job
 
 _LOOK = """
 import json, os, stat

@@ -6,7 +6,7 @@ from contextlib import AbstractContextManager, suppress
 from e2e.cluster import ClusterError
 from e2e.faults import Pod
 from e2e.jobs import paced
-from e2e.stories.drill import Drill, now
+from e2e.scenarios.drill import Drill, now
 from e2e.waiting import eventually, meanwhile
 
 _LEFT_OUT_SECONDS = 120
@@ -33,13 +33,13 @@ def test_a_worker_that_crashes_is_left_out_until_it_is_back(drill: Drill) -> Non
         told = drill.space.wait_for("PodsReady", "False", seconds=60)
         assert "mnist-worker-1" in told["message"]
         eventually(
-            lambda: drill.space.status().get("leftOutWorkers") == [1],
+            lambda: drill.space.status().get("excludedWorkers") == [1],
             "worker-1 is left out",
             _LEFT_OUT_SECONDS,
         )
         drill.goes_on(60)
     eventually(
-        lambda: not drill.space.status().get("leftOutWorkers"), "it is taken back", _BACK_SECONDS
+        lambda: not drill.space.status().get("excludedWorkers"), "it is taken back", _BACK_SECONDS
     )
     drill.goes_on(60)
     drill.space.wait_for("PodsReady", seconds=60)

@@ -1,7 +1,7 @@
 """MultiWorkerMirrored: the loss of one restarts them all, from their checkpoint."""
 
 from e2e.jobs import paced
-from e2e.stories.drill import Drill
+from e2e.scenarios.drill import Drill
 
 
 def test_one_lost_worker_restarts_the_gang(drill: Drill) -> None:

@@ -7,16 +7,17 @@ import asyncio
 import logging
 from collections.abc import Coroutine, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 from tftraining_operator.api import keys
-from tftraining_operator.controller import errors
-from tftraining_operator.controller.store import JobKey, Kind, Store
 from tftraining_operator.core.cause import Cause
 from tftraining_operator.core.job import Job
 from tftraining_operator.core.observed import owned_by
 from tftraining_operator.core.plan import Plan
 from tftraining_operator.core.podtemplate import InvalidTemplateError
+from tftraining_operator.reconcile import errors
+from tftraining_operator.reconcile.protocols import Api
+from tftraining_operator.reconcile.store import JobKey, Kind, Store
 
 logger = logging.getLogger(__name__)
 
@@ -24,21 +25,6 @@ _Object = dict[str, Any]
 _T = TypeVar("_T")
 
 CALLS_AT_ONCE = 32
-
-
-class Api(Protocol):
-    """The calls that a pass makes; controller.cluster.Cluster is the real one."""
-
-    async def get(self, kind: Kind, namespace: str, name: str) -> _Object: ...  # noqa: D102
-    async def create(  # noqa: D102
-        self, kind: Kind, body: _Object, *, dry_run: bool = False
-    ) -> _Object: ...
-    async def delete(  # noqa: D102
-        self, kind: Kind, namespace: str, name: str, uid: str, *, grace: int | None = None
-    ) -> _Object: ...
-    async def patch_status(  # noqa: D102
-        self, namespace: str, name: str, resource_version: str, patch: _Object
-    ) -> _Object: ...
 
 
 class NameConflictError(Exception):

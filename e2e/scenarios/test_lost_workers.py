@@ -1,7 +1,7 @@
 """Workers and the evaluator come and go; the training goes on with the others."""
 
 from e2e.jobs import paced
-from e2e.stories.drill import Drill, now
+from e2e.scenarios.drill import Drill, now
 
 _HUNG_SECONDS = 150
 """A hung peer is noticed within 20 s, its pod replaced, and TensorFlow imported again."""

@@ -3,8 +3,8 @@
 from tftraining_operator.api.keys import ConditionType, Role
 from tftraining_operator.api.status import Metric, Progress, Status
 from tftraining_operator.core.conditions import find, find_true, is_true
+from tftraining_operator.core.events import Event
 from tftraining_operator.core.job import Job
-from tftraining_operator.core.story import Event
 from tftraining_operator.core.times import parse
 
 _SHOWN_METRICS = 4
@@ -12,7 +12,7 @@ _SHOWN_LINES = 12
 _THOUSAND = 1000
 
 
-def cast(job: Job) -> str:
+def describe_roles(job: Job) -> str:
     """Say who takes part, such as `chief, 2 workers, ps, evaluator`."""
     said = []
     for role in (Role.CHIEF, Role.WORKER, Role.PS, Role.EVALUATOR):
@@ -23,7 +23,7 @@ def cast(job: Job) -> str:
     return ", ".join(said)
 
 
-def told_once(events: list[Event]) -> list[Event]:
+def without_repetition(events: list[Event]) -> list[Event]:
     """Leave out what a restart in the same breath, or the run's result, tells again."""
     restarts = [event.note for event in events if event.action == "Restart"]
     return [
@@ -123,7 +123,7 @@ def result(status: Status) -> str:
     return "; ".join(reached)
 
 
-def blame(status: Status, log: str) -> list[str]:
+def describe_failure(status: Status, log: str) -> list[str]:
     """Tell of the failure that ended a job: who, its last lines, and where the rest is."""
     failure = status.last_failure
     if failure is None:

@@ -14,8 +14,8 @@ import aiohttp
 from kubernetes.aio import client, config
 
 from tftraining_operator.api import keys
-from tftraining_operator.controller import errors
-from tftraining_operator.controller.store import Kind
+from tftraining_operator.reconcile import errors
+from tftraining_operator.reconcile.store import Kind
 
 _Object = dict[str, Any]
 
@@ -32,7 +32,7 @@ class Listing:
     resource_version: str
 
 
-class Cluster:
+class KubernetesApi:
     """Calls to the API server.
 
     It writes only while `seconds_left` returns more than 0, and a write ends within that time. The

@@ -1,7 +1,7 @@
 """A job that trains is made larger and smaller, suspended and resumed; nothing of it is counted."""
 
 from e2e.jobs import paced
-from e2e.stories.drill import Drill
+from e2e.scenarios.drill import Drill
 from e2e.waiting import eventually
 
 _RESIZE_SECONDS = 120

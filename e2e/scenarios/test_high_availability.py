@@ -10,7 +10,7 @@ import pytest
 from e2e.cluster import Cluster
 from e2e.faults import Pod
 from e2e.install import NAMESPACE, RELEASE
-from e2e.stories.space import Space, job
+from e2e.scenarios.space import Space, job
 from e2e.waiting import eventually
 
 LEASE_SECONDS = 15

@@ -15,11 +15,11 @@ from tftraining_operator.api.status import (
     Progress,
     Status,
 )
-from tftraining_operator.core.story import Deeds, Event, tell
+from tftraining_operator.core.events import Actions, Event, events_of
 
 from tests.unit.builders import Raw, a_condition, at, stamp
 
-NOTHING = Deeds(created=[], created_service=False, replaced={})
+NOTHING = Actions(created=[], created_service=False, replaced={})
 T = ConditionType
 
 
@@ -35,8 +35,8 @@ def yes(kind: ConditionType, message: str = "") -> Condition:
     return a_condition(kind, message=message)
 
 
-def told(before: Status, after: Status, deeds: Deeds = NOTHING) -> list[Event]:
-    return tell(before, after, deeds, at(65))
+def told(before: Status, after: Status, actions: Actions = NOTHING) -> list[Event]:
+    return events_of(before, after, actions, at(65))
 
 
 def failure(seconds: float = 0, **fields: Any) -> Failure:
@@ -182,12 +182,12 @@ def test_each_thing_is_told_once(
     assert told(after, after) == [], "and not again"
 
 
-def created(*names: str, service: bool = False) -> Deeds:
-    return Deeds(created=list(names), created_service=service, replaced={})
+def created(*names: str, service: bool = False) -> Actions:
+    return Actions(created=list(names), created_service=service, replaced={})
 
 
 @pytest.mark.parametrize(
-    ("before", "deeds", "note"),
+    ("before", "actions", "note"),
     [
         pytest.param(
             Status(), created("a", "b", service=True), "created 2 pods and the service", id="first"
@@ -199,15 +199,15 @@ def created(*names: str, service: bool = False) -> Deeds:
         ),
     ],
 )
-def test_what_was_created(before: Status, deeds: Deeds, note: str) -> None:
-    (event,) = told(before, a_status(), deeds)
+def test_what_was_created(before: Status, actions: Actions, note: str) -> None:
+    (event,) = told(before, a_status(), actions)
     assert (event.reason, event.note) == ("Created", note)
 
 
 def test_what_is_replaced_is_told_with_why() -> None:
     why = {"mnist-worker-0": "it has ended", "mnist-worker-1": "it has ended", "mnist-ps-0": "hung"}
-    deeds = Deeds(created=[], created_service=False, replaced=why)
-    assert [(e.reason, e.note) for e in told(a_status(), a_status(), deeds)] == [
+    actions = Actions(created=[], created_service=False, replaced=why)
+    assert [(e.reason, e.note) for e in told(a_status(), a_status(), actions)] == [
         ("Replacing", "replacing mnist-worker-0, mnist-worker-1: it has ended"),
         ("Replacing", "replacing mnist-ps-0: hung"),
     ]
@@ -216,14 +216,14 @@ def test_what_is_replaced_is_told_with_why() -> None:
 @pytest.mark.parametrize(
     ("before", "after", "reason", "words"),
     [
-        pytest.param([], [1, 2], "WorkerLeftOut", "without worker-1, worker-2", id="left out"),
-        pytest.param([1, 2], [2], "WorkerBack", "with worker-1", id="back"),
+        pytest.param([], [1, 2], "WorkerExcluded", "without worker-1, worker-2", id="left out"),
+        pytest.param([1, 2], [2], "WorkerRejoined", "with worker-1", id="back"),
     ],
 )
 def test_a_cluster_that_changes_is_told(
     before: list[int], after: list[int], reason: str, words: str
 ) -> None:
-    (event,) = told(a_status(left_out_workers=before), a_status(left_out_workers=after))
+    (event,) = told(a_status(excluded_workers=before), a_status(excluded_workers=after))
     assert event.reason == reason
     assert words in event.note
 

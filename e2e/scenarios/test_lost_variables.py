@@ -2,7 +2,7 @@
 
 from e2e import faults
 from e2e.jobs import paced
-from e2e.stories.drill import Drill
+from e2e.scenarios.drill import Drill
 from e2e.waiting import eventually
 
 _HUNG_SECONDS = 150

@@ -4,7 +4,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from e2e.stories.space import Space, example
+from e2e.scenarios.space import Space, example
 
 _Object = dict[str, Any]
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from e2e.stories.space import Space, example
+from e2e.scenarios.space import Space, example
 
 
 @pytest.mark.parametrize(

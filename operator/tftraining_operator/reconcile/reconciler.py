@@ -1,32 +1,32 @@
 """One pass over one job: read, parse, observe, decide, plan, apply, status, story."""
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable
 from datetime import datetime
-from typing import Any, Protocol
+from typing import Any
 
 from tftraining_operator.api import keys
 from tftraining_operator.api.keys import ConditionType, Role
 from tftraining_operator.api.status import Status, parse_status
 from tftraining_operator.api.types import ObjectMeta
-from tftraining_operator.controller.applier import (
-    Api,
-    Applier,
-    NameConflictError,
-    Outcome,
-)
-from tftraining_operator.controller.store import JobKey, Kind, Store
 from tftraining_operator.core import desired
 from tftraining_operator.core.conditions import find, is_finished
 from tftraining_operator.core.decision import Phase, decide
+from tftraining_operator.core.events import Actions, events_of
 from tftraining_operator.core.facts import Facts
 from tftraining_operator.core.job import InvalidJobError, Job, parse_job
 from tftraining_operator.core.observed import Observed, observe
 from tftraining_operator.core.patch import merge_patch
 from tftraining_operator.core.plan import Plan, make_plan
 from tftraining_operator.core.podtemplate import InvalidTemplateError
-from tftraining_operator.core.progress import Report, next_write
+from tftraining_operator.core.progress import next_write
 from tftraining_operator.core.status import compute_status, rejected_status
-from tftraining_operator.core.story import Deeds, Event, tell
+from tftraining_operator.reconcile.applier import (
+    Applier,
+    NameConflictError,
+    Outcome,
+)
+from tftraining_operator.reconcile.protocols import Api, Record, ReportSource
+from tftraining_operator.reconcile.store import JobKey, Kind, Store
 
 _Object = dict[str, Any]
 
@@ -36,17 +36,6 @@ NAME_CONFLICT_AGAIN_SECONDS = 30.0
 """A stranger that holds a name carries no label of ours: its end is not seen by a watch."""
 
 
-class Progress(Protocol):
-    """Who keeps the reports of running pods; controller.poller has the real one."""
-
-    def watch(self, key: JobKey, targets: Mapping[Role, str]) -> None: ...  # noqa: D102
-    def forget(self, key: JobKey) -> None: ...  # noqa: D102
-    def reports(self, key: JobKey) -> Mapping[Role, Report]: ...  # noqa: D102
-
-
-Record = Callable[[ObjectMeta, list[Event]], Awaitable[None]]
-
-
 class Reconciler:
     """Makes the cluster what a job asks for, one pass at a time."""
 
@@ -54,7 +43,7 @@ class Reconciler:
         self,
         api: Api,
         store: Store,
-        progress: Progress,
+        reports: ReportSource,
         record: Record,
         *,
         trainer_image: str,
@@ -62,7 +51,7 @@ class Reconciler:
     ) -> None:
         self._api = api
         self._store = store
-        self._progress = progress
+        self._reports = reports
         self._record = record
         self._trainer_image = trainer_image
         self._clock = clock
@@ -72,7 +61,7 @@ class Reconciler:
         """Do one pass; return in how many seconds to do another though nothing changes."""
         raw = self._store.job(key)
         if raw is None or "deletionTimestamp" in raw["metadata"] or not _is_ours(raw):
-            self._progress.forget(key)
+            self._reports.forget(key)
             return None
         now = self._clock()
         try:
@@ -103,7 +92,7 @@ class Reconciler:
     ) -> float | None:
         observed = self._observe(key, job)
         decision = decide(job, observed, now)
-        reports = self._progress.reports(key)
+        reports = self._reports.reports(key)
         plan = make_plan(
             job, observed, decision, reports, now=now, trainer_image=self._trainer_image
         )
@@ -112,15 +101,15 @@ class Reconciler:
             return None
         observed = self._observe(key, job)
         done = decision.phase is Phase.FINISHED
-        self._progress.watch(key, {} if done else _targets(observed))
-        facts = Facts(outcome.refused, self._progress.reports(key))
+        self._reports.watch(key, {} if done else _targets(observed))
+        facts = Facts(outcome.refused, self._reports.reports(key))
         status = compute_status(job, observed, decision, facts, now)
         due = next_write(job.status, status, now)
         wrote = due is None and await self._write(key, raw, status)
         if wrote:
             made_service = observed.has_service and (prepared or plan.service is not None)
-            deeds = Deeds(outcome.created, made_service, plan.replaced)
-            await self._record(job.meta, tell(job.status, status, deeds, now))
+            actions = Actions(outcome.created, made_service, plan.replaced)
+            await self._record(job.meta, events_of(job.status, status, actions, now))
         if wrote and not outcome.refused:
             # What was stored began deadlines that this pass could not know, and no watch event
             # follows our own write: the store has it already.
@@ -134,13 +123,13 @@ class Reconciler:
     async def _reject(
         self, key: JobKey, raw: _Object, reason: str, problem: str, now: datetime
     ) -> None:
-        self._progress.forget(key)
+        self._reports.forget(key)
         before = parse_status(raw.get("status"))
         meta = ObjectMeta.model_validate(raw["metadata"])
         status = rejected_status(before, meta.generation, reason, problem, now)
         if await self._write(key, raw, status):
-            nothing = Deeds(created=[], created_service=False, replaced={})
-            await self._record(meta, tell(before, status, nothing, now))
+            nothing = Actions(created=[], created_service=False, replaced={})
+            await self._record(meta, events_of(before, status, nothing, now))
 
     async def _write(self, key: JobKey, raw: _Object, status: Status) -> bool:
         """Write a status if it says something new; tell whether it did. Raises ConflictError."""

@@ -10,7 +10,7 @@ from e2e.cluster import ClusterError
 from e2e.faults import Pod
 from e2e.jobs import claim, tasks
 from e2e.recording import Change, Recording
-from e2e.stories.space import Space
+from e2e.scenarios.space import Space
 from e2e.waiting import eventually
 
 _Object = dict[str, Any]

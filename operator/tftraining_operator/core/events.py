@@ -7,7 +7,7 @@ from datetime import datetime
 from tftraining_operator.api.keys import ConditionType
 from tftraining_operator.api.status import Condition, Failure, Status
 from tftraining_operator.core.conditions import find, is_true
-from tftraining_operator.core.naming import some
+from tftraining_operator.core.naming import join_names
 from tftraining_operator.core.times import seconds_since
 
 _NORMAL = "Normal"
@@ -25,7 +25,7 @@ class Event:
 
 
 @dataclass(frozen=True, slots=True)
-class Deeds:
+class Actions:
     """What a pass has done."""
 
     created: list[str]
@@ -35,11 +35,11 @@ class Deeds:
     """Why a pod was deleted only to be made again, by its name."""
 
 
-def tell(before: Status, after: Status, deeds: Deeds, now: datetime) -> list[Event]:
+def events_of(before: Status, after: Status, actions: Actions, now: datetime) -> list[Event]:
     """Return the events of one pass; none when nothing happened."""
     return [
         *_accepted(before, after),
-        *_deeds(before, deeds),
+        *_deeds(before, actions),
         *_failed(before, after),
         *_ready(before, after, now),
         *_transitions(before, after, now),
@@ -56,18 +56,18 @@ def _accepted(before: Status, after: Status) -> list[Event]:
     return [Event(now_is.reason, now_is.message, "Accept", _WARNING)]
 
 
-def _deeds(before: Status, deeds: Deeds) -> list[Event]:
+def _deeds(before: Status, actions: Actions) -> list[Event]:
     events = []
-    if deeds.created:
-        what = " and the service" if deeds.created_service else ""
-        count = len(deeds.created)
+    if actions.created:
+        what = " and the service" if actions.created_service else ""
+        count = len(actions.created)
         if before.start_time is None:
             note = f"created {count} pod{'s' if count > 1 else ''}{what}"
         else:
-            note = f"created {some(deeds.created)}{what}"
+            note = f"created {join_names(actions.created)}{what}"
         events.append(Event("Created", note, "Create"))
-    for why in dict.fromkeys(deeds.replaced.values()):
-        names = some([name for name, other in deeds.replaced.items() if other == why])
+    for why in dict.fromkeys(actions.replaced.values()):
+        names = join_names([name for name, other in actions.replaced.items() if other == why])
         events.append(Event("Replacing", f"replacing {names}: {why}", "Delete", _WARNING))
     return events
 
@@ -100,7 +100,7 @@ def _transitions(before: Status, after: Status, now: datetime) -> list[Event]:
         source = " from the newest checkpoint" if after.last_checkpoint else ""
         note = "training" if after.attempt == 0 else f"training goes on{source}"
         events.append(Event("Running", f"{note} (attempt {after.attempt})", "Observe"))
-    events += _membership(before.left_out_workers, after.left_out_workers)
+    events += _membership(before.excluded_workers, after.excluded_workers)
     if _turned(before, after, ConditionType.STALLED) and after.attempt == before.attempt:
         events.append(Event("Stalled", _message(after, ConditionType.STALLED), "Observe", _WARNING))
     if after.attempt > before.attempt:
@@ -124,10 +124,12 @@ def _transitions(before: Status, after: Status, now: datetime) -> list[Event]:
 def _membership(before: Sequence[int], after: Sequence[int]) -> list[Event]:
     events = []
     if left := [f"worker-{i}" for i in after if i not in before]:
-        note = f"the chief restarts without {some(left)}, which stays away"
-        events.append(Event("WorkerLeftOut", note, "Restart", _WARNING))
+        note = f"the chief restarts without {join_names(left)}, which stays away"
+        events.append(Event("WorkerExcluded", note, "Restart", _WARNING))
     if back := [f"worker-{i}" for i in before if i not in after]:
-        events.append(Event("WorkerBack", f"the chief restarts with {some(back)}", "Restart"))
+        events.append(
+            Event("WorkerRejoined", f"the chief restarts with {join_names(back)}", "Restart")
+        )
     return events
 
 

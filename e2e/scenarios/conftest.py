@@ -10,8 +10,8 @@ from e2e.demo import say
 from e2e.faults import NoNodeError
 from e2e.install import installed, make_namespace
 from e2e.recording import recording
-from e2e.stories.drill import Drill
-from e2e.stories.space import Space
+from e2e.scenarios.drill import Drill
+from e2e.scenarios.space import Space
 
 
 @pytest.fixture(scope="session")

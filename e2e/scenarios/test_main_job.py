@@ -1,6 +1,6 @@
 """The main job: what `make demo` shows, asserted."""
 
-from e2e.stories.space import Space, example
+from e2e.scenarios.space import Space, example
 from e2e.waiting import eventually
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from e2e.cluster import ClusterError
-from e2e.stories.space import Space, job
+from e2e.scenarios.space import Space, job
 from e2e.waiting import eventually
 
 _Object = dict[str, Any]

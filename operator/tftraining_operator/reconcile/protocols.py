@@ -1,0 +1,39 @@
+"""What the pass needs from the world it runs in: calls, reports of pods, somewhere for events."""
+
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, Protocol
+
+from tftraining_operator.api.keys import Role
+from tftraining_operator.api.types import ObjectMeta
+from tftraining_operator.core.events import Event
+from tftraining_operator.core.progress import Report
+from tftraining_operator.reconcile.store import JobKey, Kind
+
+_Object = dict[str, Any]
+
+
+class Api(Protocol):
+    """The calls that a pass makes; see controller.kubernetes_api and cli.local.api."""
+
+    async def get(self, kind: Kind, namespace: str, name: str) -> _Object: ...  # noqa: D102
+    async def create(  # noqa: D102
+        self, kind: Kind, body: _Object, *, dry_run: bool = False
+    ) -> _Object: ...
+    async def delete(  # noqa: D102
+        self, kind: Kind, namespace: str, name: str, uid: str, *, grace: int | None = None
+    ) -> _Object: ...
+    async def patch_status(  # noqa: D102
+        self, namespace: str, name: str, resource_version: str, patch: _Object
+    ) -> _Object: ...
+
+
+class ReportSource(Protocol):
+    """Who keeps the reports of running pods; see controller.poller and cli.local.reports."""
+
+    def watch(self, key: JobKey, targets: Mapping[Role, str]) -> None: ...  # noqa: D102
+    def forget(self, key: JobKey) -> None: ...  # noqa: D102
+    def reports(self, key: JobKey) -> Mapping[Role, Report]: ...  # noqa: D102
+
+
+Record = Callable[[ObjectMeta, list[Event]], Awaitable[None]]
+"""Makes events of a job known; must not fail because an event cannot be written."""
