@@ -22,7 +22,7 @@ EARLIER = a_job().named("mnist", uid="uid-0").build()
 
 
 def parsed(pod: PodBuilder) -> Pod:
-    found = parse_pod(pod.raw)
+    found = parse_pod(JOB, pod.raw)
     assert found is not None
     return found
 

@@ -4,10 +4,10 @@ from typing import Any
 
 from tftraining_operator.api import keys
 from tftraining_operator.api.keys import Role
-from tftraining_operator.core.environment import mounts_checkpoint
 from tftraining_operator.core.job import Job
 from tftraining_operator.core.naming import job_labels, pod_labels, pod_name
 from tftraining_operator.core.podtemplate import pod_spec, template
+from tftraining_operator.core.roles import traits
 
 _Object = dict[str, Any]
 
@@ -79,7 +79,8 @@ def samples(job: Job, trainer_image: str) -> list[_Object]:
         if not job.desired(role):
             continue
         # What we add can clash with what the user wrote only by the checkpoint's mount.
-        shape = template(job, role), bool(job.spec.checkpoint) and mounts_checkpoint(job, role)
+        mounts = traits(job.spec.strategy, role).mounts_checkpoint
+        shape = template(job, role), bool(job.spec.checkpoint) and mounts
         if shape not in tried:
             tried.append(shape)
             found.append(pod(job, role, 0, 0, trainer_image))

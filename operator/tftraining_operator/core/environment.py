@@ -2,8 +2,8 @@
 
 from tftraining_operator.api import keys
 from tftraining_operator.api.keys import Role
-from tftraining_operator.api.types import Strategy
 from tftraining_operator.core.job import Job
+from tftraining_operator.core.roles import traits
 from tftraining_operator.core.tfconfig import tf_config_json
 
 # Without keepalive a lost node hangs training for ever; with it, it is seen in 6 to 10 s, and with
@@ -29,11 +29,12 @@ def environment(job: Job, role: Role, index: int, attempt: int) -> dict[str, str
         "TFTRAINING_ATTEMPT": str(attempt),
         "TFTRAINING_WORKERS": str(job.desired(Role.WORKER)),
     }
-    if (directory := checkpoint_directory(job)) and mounts_checkpoint(job, role):
+    found = traits(job.spec.strategy, role)
+    if (directory := checkpoint_directory(job)) and found.mounts_checkpoint:
         variables["TFTRAINING_CHECKPOINT_DIR"] = directory
-    if role is Role.CHIEF and (step := promised_step(job)) is not None:
+    if found.decides_success and (step := promised_step(job)) is not None:
         variables["TFTRAINING_CHECKPOINT_STEP"] = str(step)
-    if reports_progress(role):
+    if found.reports_progress:
         variables["TFTRAINING_PROGRESS_PORT"] = str(keys.PROGRESS_PORT)
     return variables
 
@@ -41,21 +42,6 @@ def environment(job: Job, role: Role, index: int, attempt: int) -> dict[str, str
 def is_reserved(name: str) -> bool:
     """Tell whether a user's template may not set this variable."""
     return name in _RESERVED or name.startswith("TFTRAINING_")
-
-
-def reports_progress(role: Role) -> bool:
-    """Tell whether pods of this role serve /progress."""
-    return role in (Role.CHIEF, Role.EVALUATOR)
-
-
-def mounts_checkpoint(job: Job, role: Role) -> bool:
-    """Tell whether a role reads or writes checkpoints itself.
-
-    Under ParameterServer the chief writes for all; a mirrored worker writes its own backup.
-    """
-    if role is Role.WORKER:
-        return job.spec.strategy is Strategy.MULTI_WORKER_MIRRORED
-    return role is not Role.PS
 
 
 def promised_step(job: Job) -> int | None:

@@ -8,9 +8,9 @@ from tftraining_operator.api import keys
 from tftraining_operator.api.keys import Role
 from tftraining_operator.core import cause
 from tftraining_operator.core.cause import Cause
-from tftraining_operator.core.environment import reports_progress
 from tftraining_operator.core.job import Job
 from tftraining_operator.core.naming import pod_name
+from tftraining_operator.core.roles import traits
 
 _Object = dict[str, Any]
 
@@ -120,7 +120,7 @@ def observe(job: Job, pods: Iterable[_Object], services: Iterable[_Object]) -> O
     for raw in pods:
         if owned_by(raw, job.uid):
             # Without our labels it cannot be told what it is, nor be made a second time.
-            if (pod := parse_pod(raw)) is not None:
+            if (pod := parse_pod(job, raw)) is not None:
                 own[pod.role, pod.index] = pod
             else:
                 occupied.add(raw["metadata"]["name"])
@@ -150,7 +150,7 @@ def owned_by(raw: _Object, uid: str) -> bool:
     )
 
 
-def parse_pod(raw: _Object) -> Pod | None:
+def parse_pod(job: Job, raw: _Object) -> Pod | None:
     """Parse a raw pod; None for one whose labels are not the operator's."""
     metadata = raw["metadata"]
     labels = metadata.get("labels") or {}
@@ -180,7 +180,7 @@ def parse_pod(raw: _Object) -> Pod | None:
         in_restart_backoff=cause.is_in_restart_backoff(raw),
         disruption=cause.disruption(raw),
         node=(raw.get("spec") or {}).get("nodeName"),
-        progress_url=_progress_url(raw, status, role),
+        progress_url=_progress_url(job, raw, role),
         finished_at=terminated.get("finishedAt"),
         failure=cause.failure(raw) if phase != "Succeeded" else None,
         trouble=cause.trouble(raw),
@@ -210,11 +210,12 @@ def _runs_any_container(status: _Object) -> bool:
     return any("running" in (c.get("state") or {}) for c in status.get("containerStatuses") or [])
 
 
-def _progress_url(raw: _Object, status: _Object, role: Role) -> str | None:
+def _progress_url(job: Job, raw: _Object, role: Role) -> str | None:
+    status = raw.get("status") or {}
     address = status.get("podIP")
-    if not reports_progress(role) or not address or status.get("phase") != "Running":
+    if not address or not traits(job.spec.strategy, role).reports_progress:
         return None
-    if "deletionTimestamp" in raw["metadata"]:
+    if status.get("phase") != "Running" or "deletionTimestamp" in raw["metadata"]:
         return None
     # By its number, which TFTRAINING_PROGRESS_PORT tells the trainer: a user may name the port.
     host = f"[{address}]" if ":" in address else address

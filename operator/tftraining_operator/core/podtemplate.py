@@ -8,16 +8,12 @@ from typing import Any
 
 from tftraining_operator.api import keys
 from tftraining_operator.api.keys import Role
-from tftraining_operator.api.types import Strategy
-from tftraining_operator.core.environment import (
-    environment,
-    is_reserved,
-    mounts_checkpoint,
-    reports_progress,
-)
+from tftraining_operator.api.types import RestartPolicy
+from tftraining_operator.core.environment import environment, is_reserved
 from tftraining_operator.core.job import Job
 from tftraining_operator.core.merge import merge
 from tftraining_operator.core.naming import pod_name
+from tftraining_operator.core.roles import traits
 
 CHECKPOINT_VOLUME = "tftraining-checkpoint"
 SCRATCH_VOLUME = "tftraining-tmp"
@@ -90,41 +86,36 @@ def restricted_container() -> _Object:
 
 
 def restart_policy(job: Job, role: Role) -> str:
-    """Return the pod's restartPolicy: servers come back in place, the chief is counted by us."""
-    if role is Role.CHIEF or job.spec.strategy is not Strategy.PARAMETER_SERVER:
-        return "Never" if role is not Role.EVALUATOR else "OnFailure"
+    """Return the pod's restartPolicy: that of its role, or Never where the user asks for it."""
     given = job.spec.role(role)
-    if given is not None and given.restart_policy.value == "Never":
+    if given is not None and given.restart_policy is RestartPolicy.NEVER:
         return "Never"
-    return "OnFailure" if role is Role.EVALUATOR else "Always"
+    return traits(job.spec.strategy, role).restart_policy
 
 
 def _container(job: Job, role: Role, given: _Object, volumes: list[_Object]) -> _Object:
+    found = traits(job.spec.strategy, role)
     container = dict(given)
     container.setdefault("terminationMessagePolicy", "FallbackToLogsOnError")
     ports = list(container.get("ports", []))
     _add_port(ports, "cluster", keys.CLUSTER_PORT)
-    if reports_progress(role):
+    if found.reports_progress:
         _add_port(ports, keys.PROGRESS_PORT_NAME, keys.PROGRESS_PORT)
     container["ports"] = ports
-    if _opens_cluster_port(job, role):
+    if found.opens_cluster_port:
         # A chief opens its port only when every server has answered: ready means connected.
         container.setdefault(
             "readinessProbe",
             {"tcpSocket": {"port": keys.CLUSTER_PORT}, "periodSeconds": 1, "failureThreshold": 3},
         )
     checkpoint = job.spec.checkpoint
-    if checkpoint and not checkpoint.uri and mounts_checkpoint(job, role):
+    if checkpoint and not checkpoint.uri and found.mounts_checkpoint:
         volumes.append(_checkpoint_volume(job))
         container["volumeMounts"] = [
             *container.get("volumeMounts", []),
             {"name": CHECKPOINT_VOLUME, "mountPath": checkpoint.path},
         ]
     return container
-
-
-def _opens_cluster_port(job: Job, role: Role) -> bool:
-    return role is not Role.EVALUATOR and job.spec.strategy is not Strategy.MIRRORED
 
 
 def _checkpoint_volume(job: Job) -> _Object:

@@ -4,11 +4,11 @@ import json
 from typing import Any
 
 from tftraining_operator.api.keys import Role
-from tftraining_operator.api.types import Strategy
 from tftraining_operator.core.job import Job
 from tftraining_operator.core.naming import address
+from tftraining_operator.core.roles import traits
 
-_IN_CLUSTER = (Role.CHIEF, Role.WORKER, Role.PS)
+_ORDER = (Role.CHIEF, Role.WORKER, Role.PS, Role.EVALUATOR)
 
 
 def tf_config(job: Job, role: Role, index: int) -> dict[str, Any]:
@@ -20,15 +20,16 @@ def tf_config(job: Job, role: Role, index: int) -> dict[str, Any]:
     gaps, and a server takes whatever number it is called by.
     """
     cluster: dict[str, Any]
-    if role is Role.EVALUATOR:
+    found = traits(job.spec.strategy, role)
+    if not found.in_cluster:
         cluster = {role.value: [_address(job, role, index)]}
-    elif role is not Role.CHIEF and job.spec.strategy is Strategy.PARAMETER_SERVER:
+    elif found.serves:
         cluster = {role.value: {str(index): _address(job, role, index)}}
     else:
         cluster = {
             member.value: [_address(job, member, i) for i in indexes]
-            for member in _IN_CLUSTER
-            if (indexes := job.members(member))
+            for member in _ORDER
+            if traits(job.spec.strategy, member).in_cluster and (indexes := job.members(member))
         }
     return {"cluster": cluster, "task": {"type": role.value, "index": index}}
 

@@ -55,14 +55,14 @@ def test_the_chief_waits_for_every_worker_and_ps(case: dict, pod: str) -> None:
     given = case["given"]
 
     assert told.cluster is not None
-    left_out = [Task(Role.WORKER, index) for index in given.get("left_out", [])]
+    excluded = [Task(Role.WORKER, index) for index in given.get("excluded", [])]
     wanted = [
         Task(role, index)
         for role, count in ((Role.WORKER, given["worker"]), (Role.PS, given["ps"]))
         for index in range(count)
     ]
     assert [(m.name, m.address) for m in told.cluster.peers] == [
-        (str(task), _address(case, task)) for task in wanted if task not in left_out
+        (str(task), _address(case, task)) for task in wanted if task not in excluded
     ]
 
 

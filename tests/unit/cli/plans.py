@@ -11,9 +11,9 @@ from tftraining_operator.cli.local.addresses import HOST, Addresses
 from tftraining_operator.cli.local.commands import TRAINER_IMAGE, Command, command, container
 from tftraining_operator.cli.local.volumes import mounts, volumes
 from tftraining_operator.core import desired
-from tftraining_operator.core.environment import reports_progress
 from tftraining_operator.core.naming import address
 from tftraining_operator.core.observed import slots
+from tftraining_operator.core.roles import traits
 
 if TYPE_CHECKING:
     from tests.unit.builders import JobBuilder
@@ -38,7 +38,9 @@ def fixed_addresses(found: manifest.Manifest) -> Addresses:
     """Ports from 20000, in the order in which pods are created."""
     tasks = list(slots(found.job))
     ports = {name: 20_000 + number for number, (_, _, name) in enumerate(tasks)}
-    reporting = [name for role, _, name in tasks if reports_progress(role)]
+    reporting = [
+        name for role, _, name in tasks if traits(found.job.spec.strategy, role).reports_progress
+    ]
     namespace = found.job.namespace
     return Addresses(
         cluster=ports,

@@ -30,7 +30,7 @@ def read(life: Life, role: Role = Role.CHIEF) -> Pod:
         "metadata": raw["metadata"] | pod_status.metadata(life),
         "status": pod_status.status(life, policy),
     }
-    found = parse_pod(told)
+    found = parse_pod(JOB, told)
     assert found is not None
     return found
 

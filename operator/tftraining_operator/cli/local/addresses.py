@@ -8,10 +8,10 @@ from dataclasses import dataclass
 
 from tftraining_operator.api.keys import Role
 from tftraining_operator.cli.errors import CommandError
-from tftraining_operator.core.environment import reports_progress
 from tftraining_operator.core.job import Job
 from tftraining_operator.core.naming import address
 from tftraining_operator.core.observed import slots
+from tftraining_operator.core.roles import traits
 
 HOST = "127.0.0.1"
 # Below those that the kernel gives to outgoing connections, which may take a port that a task
@@ -35,7 +35,9 @@ class Addresses:
 def choose_addresses(job: Job) -> Addresses:
     """Choose a free port for everything that listens. Raises CommandError."""
     tasks = list(slots(job))
-    reporting = [name for role, _, name in tasks if reports_progress(role)]
+    reporting = [
+        name for role, _, name in tasks if traits(job.spec.strategy, role).reports_progress
+    ]
     ports = free_ports(len(tasks) + len(reporting))
     cluster = {name: port for (_, _, name), port in zip(tasks, ports, strict=False)}
     return Addresses(

@@ -27,13 +27,13 @@ from tftraining_operator.cli.manifest import Manifest
 from tftraining_operator.core import desired
 from tftraining_operator.core.conditions import is_finished
 from tftraining_operator.core.decision import decide
-from tftraining_operator.core.environment import mounts_checkpoint
 from tftraining_operator.core.events import Actions, Event, events_of
 from tftraining_operator.core.facts import Facts
 from tftraining_operator.core.job import Job
 from tftraining_operator.core.observed import Observed, observe, slots
 from tftraining_operator.core.plan import Plan, make_plan
 from tftraining_operator.core.podtemplate import InvalidTemplateError
+from tftraining_operator.core.roles import traits
 from tftraining_operator.core.status import compute_status
 
 _Object = dict[str, Any]
@@ -214,7 +214,10 @@ class LocalRun:
         if (port := self._addresses.progress.get(name)) is not None:
             told["TFTRAINING_PROGRESS_PORT"] = str(port)
         role = Role(pod["metadata"]["labels"][LABEL_ROLE])
-        if self._settings.checkpoints is not None and mounts_checkpoint(self.job, role):
+        if (
+            self._settings.checkpoints is not None
+            and traits(self.job.spec.strategy, role).mounts_checkpoint
+        ):
             told["TFTRAINING_CHECKPOINT_DIR"] = str(self._settings.checkpoints)
         return told
 
