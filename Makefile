@@ -49,27 +49,27 @@ demo: .venv/ready ## Train the main job on a real cluster, show it, clean up
 
 .PHONY: test
 test: .venv/ready .venv-trainer/ready ## Run every test that this machine can run
-	@$(PY) -m e2e.suites
+	@$(PY) -m tools.suites
 
 # ---- single suites ----------------------------------------------------------------------------
 .PHONY: test-unit test-stateful test-protocol test-integration test-trainer test-e2e
 test-unit: .venv/ready ## Pure tests, in seconds
-	@$(PY) -m e2e.suites unit
+	@$(PY) -m tools.suites unit
 
 test-stateful: .venv/ready ## The operator killed at every write, and any order of events, on a fake API
-	@$(PY) -m e2e.suites stateful
+	@$(PY) -m tools.suites stateful
 
 test-protocol: .venv/ready ## The same questions to the fake API and to a real kube-apiserver
-	@$(PY) -m e2e.suites protocol
+	@$(PY) -m tools.suites protocol
 
 test-integration: .venv/ready ## The operator's process against a real kube-apiserver and etcd
-	@$(PY) -m e2e.suites integration
+	@$(PY) -m tools.suites integration
 
 test-trainer: .venv-trainer/ready .venv/ready ## Real TensorFlow processes on loopback
-	@$(PY) -m e2e.suites trainer
+	@$(PY) -m tools.suites trainer
 
 test-e2e: .venv/ready ## Stories with real pods on a real cluster
-	@$(PY) -m e2e.suites e2e
+	@$(PY) -m tools.suites e2e
 
 # ---- what is generated, and whether it is right -------------------------------------------------
 .PHONY: manifests
@@ -78,7 +78,7 @@ manifests: .venv/ready ## Generate the CRD from the models
 
 .PHONY: lint
 lint: .venv/ready .venv-trainer/ready ## Check style, types, layers, generated files, chart and workflow
-	@$(PY) -m e2e.lint
+	@$(PY) -m tools.lint
 
 .PHONY: format
 format: .venv/ready ## Format the Python code
@@ -88,13 +88,13 @@ format: .venv/ready ## Format the Python code
 # ---- clusters and images --------------------------------------------------------------------
 .PHONY: cluster-up cluster-down images
 cluster-up: .venv/ready ## Bring up a kind cluster and print its KUBECONFIG
-	@$(PY) -m e2e.cluster up
+	@$(PY) -m tools.cluster up
 
 cluster-down: .venv/ready ## Take it down again
-	@$(PY) -m e2e.cluster down
+	@$(PY) -m tools.cluster down
 
 images: .venv/ready ## Build both images and load them into the cluster
-	@$(PY) -m e2e.cluster images
+	@$(PY) -m tools.cluster images
 
 .PHONY: bench
 bench: .venv/ready ## Measure how fast the operator creates a job's pods

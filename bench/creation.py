@@ -26,9 +26,9 @@ from tftraining_operator.core.job import parse_job
 from tftraining_operator.core.observed import slots
 from tftraining_operator.reconcile.store import Kind
 
-from e2e.cluster.binaries import binary
 from tests.apiserver import PROGRAMS, ApiServer, running
 from tests.integration.process import Operator
+from tools.cluster.binaries import binary
 
 ROUNDS = 40
 WARM_UP = 3
@@ -84,7 +84,7 @@ async def _by_operator(server: ApiServer, namespace: str) -> float:
         return await done - began
 
 
-async def _by_client(server: ApiServer, cluster: Cluster, namespace: str) -> float:
+async def _by_client(server: ApiServer, cluster: KubernetesApi, namespace: str) -> float:
     raw = _job()
     raw["metadata"] |= {"namespace": namespace, "uid": "00000000-0000-0000-0000-000000000000"}
     job = parse_job(raw)

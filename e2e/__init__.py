@@ -1,1 +1,1 @@
-"""Stories told on a real Kubernetes node, and how such a node is had."""
+"""Scenarios on a real cluster, the demo and chaos; what they run on comes from tools/."""

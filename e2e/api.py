@@ -12,8 +12,8 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any
 
-from e2e.cluster import Cluster, ClusterError
-from e2e.cluster.shell import bound
+from tools.cluster import Cluster, ClusterError
+from tools.cluster.shell import bound
 
 _Object = dict[str, Any]
 

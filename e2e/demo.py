@@ -12,8 +12,8 @@ from typing import Any
 from rich.console import Console
 from rich.markup import escape
 
-from e2e.cluster import Cluster, ClusterError, obtain
 from e2e.install import ROOT, installed, make_namespace
+from tools.cluster import Cluster, ClusterError, obtain
 
 MANIFEST = ROOT / "examples/mnist.yaml"
 NAMESPACE = "tftraining-demo"

@@ -11,8 +11,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
-from e2e.cluster import Cluster, ClusterError
-from e2e.waiting import eventually
+from tools.cluster import Cluster, ClusterError
+from tools.waiting import eventually
 
 _APISERVER = "/etc/kubernetes/manifests/kube-apiserver.yaml"
 _ASIDE = "/etc/kubernetes/kube-apiserver.yaml"

@@ -4,9 +4,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from e2e.cluster import Cluster
-from e2e.cluster.images import build_images, image_name
-from e2e.cluster.shell import Say, run
+from tools.cluster import Cluster
+from tools.cluster.images import build_images, image_name
+from tools.cluster.shell import Say, run
 
 ROOT = Path(__file__).parents[1]
 CHART = ROOT / "charts/tftraining-operator"

@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from e2e.api import Api, ApiError, open_api
-from e2e.cluster import Cluster
-from e2e.waiting import eventually
+from tools.cluster import Cluster
+from tools.waiting import eventually
 
 _Object = dict[str, Any]
 

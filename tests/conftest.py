@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from e2e.cluster.binaries import binary
-from e2e.cluster.shell import ClusterError
 from tests.apiserver import PROGRAMS, ApiServer, collecting, running
+from tools.cluster.binaries import binary
+from tools.cluster.shell import ClusterError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from bench.classics import curve
 from bench.classics.local_job import ROOT, run
-from e2e import pages
+from tools import pages
 
 PAGES = ROOT / "docs/guide/classics"
 ROUNDS = 3

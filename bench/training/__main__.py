@@ -15,9 +15,9 @@ from bench.training import quality, report, speed, start
 from bench.training.processes import BenchError
 from bench.training.report import Results
 from bench.training.setups import CNN_PLAIN, RATIOS, Setup
-from e2e.cluster import engine as engines
-from e2e.cluster.images import image_bytes, image_name
-from e2e.cluster.shell import ClusterError
+from tools.cluster import engine as engines
+from tools.cluster.images import image_bytes, image_name
+from tools.cluster.shell import ClusterError
 
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
 # Where nobody looks at a terminal, lines may be as long as the tables need.

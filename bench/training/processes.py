@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
-from e2e.ports import free_port
+from tools.ports import free_port
 
 T = TypeVar("T")
 

@@ -13,8 +13,8 @@ from bench.training import quality
 from bench.training.quality import Quality
 from bench.training.setups import CNN_PLAIN, RATIOS, Ratio, Setup
 from bench.training.speed import Speed
-from e2e.cluster.images import TRAINER_LIMIT
-from e2e.pages import fill, table
+from tools.cluster.images import TRAINER_LIMIT
+from tools.pages import fill, table
 
 
 @dataclass

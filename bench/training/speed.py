@@ -8,7 +8,7 @@ from pathlib import Path
 
 from bench.training.processes import PLAIN, Machine, Memory, Process, machine
 from bench.training.setups import TASKS, Setup
-from e2e.ports import free_port
+from tools.ports import free_port
 
 _POLL = 0.01
 _ENDLESS = "--epochs=100000"

@@ -11,13 +11,13 @@ from rich.markup import escape
 
 from e2e.chaos.report import markdown, show
 from e2e.chaos.run import Chaos
-from e2e.cluster import ClusterError, obtain
 from e2e.faults import NoNodeError
 from e2e.install import installed, make_namespace
-from e2e.pages import fill
 from e2e.recording import recording
 from e2e.scenarios.drill import now
 from e2e.scenarios.space import Space
+from tools.cluster import ClusterError, obtain
+from tools.pages import fill
 
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
 console = Console(highlight=False)

@@ -9,8 +9,8 @@ from rich.table import Table
 
 from e2e.chaos.recovery import quantile
 from e2e.chaos.run import Injected, Outcome
-from e2e.pages import table
 from e2e.recording import Resume
+from tools.pages import table
 
 _ROLES = ("worker", "ps", "chief", "evaluator")
 _SHARED = "all jobs"

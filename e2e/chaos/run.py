@@ -12,14 +12,14 @@ from typing import Any
 from e2e import faults
 from e2e.chaos.kinds import Kind, choose
 from e2e.chaos.recovery import Recovery, recovery
-from e2e.cluster import ClusterError
-from e2e.cluster.shell import Say
 from e2e.install import NAMESPACE
 from e2e.jobs import STEPS_AN_EPOCH, paced, tasks
 from e2e.recording import Recording, Resume
 from e2e.scenarios.drill import Drill, now
 from e2e.scenarios.space import Space
-from e2e.waiting import eventually, meanwhile
+from tools.cluster import ClusterError
+from tools.cluster.shell import Say
+from tools.waiting import eventually, meanwhile
 
 _Object = dict[str, Any]
 

@@ -5,13 +5,13 @@ from collections.abc import Generator, Iterator
 
 import pytest
 
-from e2e.cluster import Cluster, ClusterError, obtain
 from e2e.demo import say
 from e2e.faults import NoNodeError
 from e2e.install import installed, make_namespace
 from e2e.recording import recording
 from e2e.scenarios.drill import Drill
 from e2e.scenarios.space import Space
+from tools.cluster import Cluster, ClusterError, obtain
 
 
 @pytest.fixture(scope="session")

@@ -6,12 +6,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from e2e.cluster import ClusterError
 from e2e.faults import Pod
 from e2e.jobs import claim, tasks
 from e2e.recording import Change, Recording
 from e2e.scenarios.space import Space
-from e2e.waiting import eventually
+from tools.cluster import ClusterError
+from tools.waiting import eventually
 
 _Object = dict[str, Any]
 

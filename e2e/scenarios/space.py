@@ -9,9 +9,9 @@ from typing import Any
 
 import yaml
 
-from e2e.cluster import Cluster, ClusterError
 from e2e.install import ROOT
-from e2e.waiting import eventually
+from tools.cluster import Cluster, ClusterError
+from tools.waiting import eventually
 
 _Object = dict[str, Any]
 

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from e2e.cluster import ClusterError
 from e2e.scenarios.space import Space, job
-from e2e.waiting import eventually
+from tools.cluster import ClusterError
+from tools.waiting import eventually
 
 _Object = dict[str, Any]
 _SECONDS = 60

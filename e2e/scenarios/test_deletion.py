@@ -4,10 +4,10 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from e2e.cluster import Cluster
 from e2e.install import NAMESPACE, RELEASE
 from e2e.scenarios.space import Space, job
-from e2e.waiting import eventually
+from tools.cluster import Cluster
+from tools.waiting import eventually
 
 GRACE_SECONDS = 30
 _DEPLOYMENT = f"deployment/{RELEASE}-operator"

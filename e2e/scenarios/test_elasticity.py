@@ -2,7 +2,7 @@
 
 from e2e.jobs import paced
 from e2e.scenarios.drill import Drill
-from e2e.waiting import eventually
+from tools.waiting import eventually
 
 _RESIZE_SECONDS = 120
 

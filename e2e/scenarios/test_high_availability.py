@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from e2e.cluster import Cluster
 from e2e.faults import Pod
 from e2e.install import NAMESPACE, RELEASE
 from e2e.scenarios.space import Space, job
-from e2e.waiting import eventually
+from tools.cluster import Cluster
+from tools.waiting import eventually
 
 LEASE_SECONDS = 15
 LOST = 75

@@ -4,9 +4,9 @@ import json
 
 import pytest
 
-from e2e.cluster import Cluster, ClusterError
-from e2e.cluster.images import TRAINER_LIMIT, image_bytes, image_name
 from e2e.scenarios.space import Space, job
+from tools.cluster import Cluster, ClusterError
+from tools.cluster.images import TRAINER_LIMIT, image_bytes, image_name
 
 _LOOK = """
 import json, os, stat

@@ -3,7 +3,7 @@
 from e2e import faults
 from e2e.jobs import paced
 from e2e.scenarios.drill import Drill
-from e2e.waiting import eventually
+from tools.waiting import eventually
 
 _HUNG_SECONDS = 150
 _API_AWAY_SECONDS = 30

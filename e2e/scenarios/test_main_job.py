@@ -1,7 +1,7 @@
 """The main job: what `make demo` shows, asserted."""
 
 from e2e.scenarios.space import Space, example
-from e2e.waiting import eventually
+from tools.waiting import eventually
 
 
 def test_the_example_trains_evaluates_and_succeeds(space: Space) -> None:

@@ -2,10 +2,10 @@
 
 import pytest
 
-from e2e.cluster import Cluster, ClusterError, check
 from e2e.install import NAMESPACE, RELEASE, helm, install
 from e2e.scenarios.space import CLAIM, Space, job
-from e2e.waiting import eventually
+from tools.cluster import Cluster, ClusterError, check
+from tools.waiting import eventually
 
 ACCOUNT = f"system:serviceaccount:{NAMESPACE}:{RELEASE}-operator"
 

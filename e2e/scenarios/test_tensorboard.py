@@ -14,9 +14,9 @@ from contextlib import contextmanager
 import yaml
 
 from e2e.install import ROOT
-from e2e.ports import free_port
 from e2e.scenarios.space import CLAIM, Space, job
-from e2e.waiting import eventually
+from tools.ports import free_port
+from tools.waiting import eventually
 
 _CHECKPOINT = {"persistentVolumeClaim": {"claimName": "mnist"}}
 

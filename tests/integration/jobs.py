@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from e2e.waiting import eventually
 from tests.apiserver import ApiServer
+from tools.waiting import eventually
 
 _Object = dict[str, Any]
 

@@ -9,8 +9,8 @@ from pathlib import Path
 from urllib.error import URLError
 from urllib.request import urlopen
 
-from e2e.ports import free_port
-from e2e.waiting import eventually
+from tools.ports import free_port
+from tools.waiting import eventually
 
 ROOT = Path(__file__).parents[2]
 

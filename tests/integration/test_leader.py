@@ -15,10 +15,10 @@ from tftraining_operator.controller.main import LOST
 from tftraining_operator.reconcile import errors
 from tftraining_operator.reconcile.store import Kind
 
-from e2e.waiting import eventually
 from tests.integration.jobs import Namespace, manifest
 from tests.integration.process import Operator
 from tests.integration.wire import Wire, wired
+from tools.waiting import eventually
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -2,8 +2,8 @@
 
 import json
 
-from e2e.waiting import eventually
 from tests.integration.jobs import Namespace, manifest
+from tools.waiting import eventually
 
 ALL = ("mnist-chief-0", "mnist-ps-0", "mnist-worker-0", "mnist-worker-1")
 CHECKPOINT = {"persistentVolumeClaim": {"claimName": "mnist"}}

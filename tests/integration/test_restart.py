@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from e2e.waiting import eventually
 from tests.apiserver import PROGRAMS, ApiServer, running
 from tests.conftest import ROOT, program_or_skip
 from tests.integration.jobs import Namespace, manifest
 from tests.integration.process import Operator
+from tools.waiting import eventually
 
 ALL = ("mnist-chief-0", "mnist-ps-0", "mnist-worker-0", "mnist-worker-1")
 _WRITE = re.compile(

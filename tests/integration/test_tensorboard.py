@@ -12,11 +12,11 @@ from typing import Any
 
 import pytest
 
-from e2e.cluster.binaries import binary
-from e2e.ports import free_port
-from e2e.waiting import eventually
 from tests.apiserver import ApiServer
 from tests.integration.jobs import Namespace, manifest
+from tools.cluster.binaries import binary
+from tools.ports import free_port
+from tools.waiting import eventually
 
 ROOT = Path(__file__).parents[2]
 IMAGE = "example.com/trainer:1"

@@ -14,8 +14,8 @@ from tftraining_operator.api import keys
 from tftraining_operator.reconcile import errors
 from tftraining_operator.reconcile.store import JobKey, Kind
 
-from e2e.waiting import eventually
 from tests.unit.fakes import FakeCluster
+from tools.waiting import eventually
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping

@@ -6,7 +6,7 @@ import aiohttp
 import pytest
 from tftraining_operator.controller.health import served
 
-from e2e.ports import free_port
+from tools.ports import free_port
 
 
 def a_free_address() -> str:

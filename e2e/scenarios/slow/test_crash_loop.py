@@ -3,11 +3,11 @@
 import threading
 from contextlib import AbstractContextManager, suppress
 
-from e2e.cluster import ClusterError
 from e2e.faults import Pod
 from e2e.jobs import paced
 from e2e.scenarios.drill import Drill, now
-from e2e.waiting import eventually, meanwhile
+from tools.cluster import ClusterError
+from tools.waiting import eventually, meanwhile
 
 _LEFT_OUT_SECONDS = 120
 _BACK_SECONDS = 180

@@ -6,13 +6,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from e2e import faults
-from e2e.cluster import Cluster
 from e2e.install import NAMESPACE
 from e2e.jobs import claim, paced, tasks
 from e2e.recording import recording
 from e2e.scenarios.drill import Drill
 from e2e.scenarios.space import Space
-from e2e.waiting import meanwhile
+from tools.cluster import Cluster
+from tools.waiting import meanwhile
 
 _BETWEEN_KILLS = (1.0, 5.0, 7.0, 4.0, 6.0)
 """Seconds; a new process needs about three of them before it works."""

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from e2e.suites import tally
+from tools.suites import tally
 
 REPORT = """<testsuites><testsuite>
   <testcase classname="a" name="good"/>

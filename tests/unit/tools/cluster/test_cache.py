@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from e2e.cluster.cache import cache_dir, digest, kept
+from tools.cluster.cache import cache_dir, digest, kept
 
 
 @pytest.fixture(autouse=True)

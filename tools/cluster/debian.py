@@ -9,8 +9,8 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
-from e2e.cluster.cache import digest, kept
-from e2e.cluster.shell import ClusterError, Say, run
+from tools.cluster.cache import digest, kept
+from tools.cluster.shell import ClusterError, Say, run
 
 RELEASE = "bookworm"
 """The release of the root filesystems: its systemd still runs on cgroup v1, its Python is 3.11."""

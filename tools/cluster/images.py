@@ -11,12 +11,12 @@ import tomllib
 from dataclasses import dataclass
 from pathlib import Path
 
-from e2e.cluster import engine as engines
-from e2e.cluster.cache import cache_dir, digest, locked, scratch
-from e2e.cluster.debian import RELEASE, root_filesystem
-from e2e.cluster.engine import Engine
-from e2e.cluster.shell import ClusterError, Say
-from e2e.cluster.wheels import PYTHON, wheelhouse
+from tools.cluster import engine as engines
+from tools.cluster.cache import cache_dir, digest, locked, scratch
+from tools.cluster.debian import RELEASE, root_filesystem
+from tools.cluster.engine import Engine
+from tools.cluster.shell import ClusterError, Say
+from tools.cluster.wheels import PYTHON, wheelhouse
 
 ROOT = Path(__file__).parents[2]
 PUBLIC_PYTHON = f"python:{PYTHON}-slim-{RELEASE}"

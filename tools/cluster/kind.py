@@ -4,10 +4,10 @@ from pathlib import Path
 
 import yaml
 
-from e2e.cluster.binaries import program
-from e2e.cluster.engine import Engine
-from e2e.cluster.machine import Machine
-from e2e.cluster.shell import Argument, ClusterError, Say, run
+from tools.cluster.binaries import program
+from tools.cluster.engine import Engine
+from tools.cluster.machine import Machine
+from tools.cluster.shell import Argument, ClusterError, Say, run
 
 # Of the range reserved for benchmarks, beside those of the engine's bridges.
 POD_SUBNET = "198.19.128.0/18"

@@ -17,11 +17,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from e2e.cluster import leftovers, oci_runtime
-from e2e.cluster.cache import cache_dir, digest, locked
-from e2e.cluster.debian import Toolbox, toolbox
-from e2e.cluster.machine import Machine, look
-from e2e.cluster.shell import ClusterError, Say, merged, run, succeeds
+from tools.cluster import leftovers, oci_runtime
+from tools.cluster.cache import cache_dir, digest, locked
+from tools.cluster.debian import Toolbox, toolbox
+from tools.cluster.machine import Machine, look
+from tools.cluster.shell import ClusterError, Say, merged, run, succeeds
 
 # Of the range reserved for benchmarks, so that no private network can be in the way.
 BRIDGE = "198.18.200.1/24"

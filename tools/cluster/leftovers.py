@@ -13,8 +13,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from e2e.cluster.debian import Toolbox
-from e2e.cluster.shell import ClusterError, run
+from tools.cluster.debian import Toolbox
+from tools.cluster.shell import ClusterError, run
 
 _PATHS = (
     "/etc/docker",

@@ -1,4 +1,4 @@
-"""The command line: python -m e2e.cluster COMMAND."""
+"""The command line: python -m tools.cluster COMMAND."""
 
 import os
 import sys
@@ -12,13 +12,13 @@ from rich.markup import escape
 from rich.status import Status
 from rich.table import Table
 
-from e2e.cluster import check as checks
-from e2e.cluster import engine, images
-from e2e.cluster.binaries import SOURCES, binary, version
-from e2e.cluster.cache import cache_dir
-from e2e.cluster.cluster import NAME, down, find, up
-from e2e.cluster.machine import look
-from e2e.cluster.shell import ClusterError, Say, succeeds
+from tools.cluster import check as checks
+from tools.cluster import engine, images
+from tools.cluster.binaries import SOURCES, binary, version
+from tools.cluster.cache import cache_dir
+from tools.cluster.cluster import NAME, down, find, up
+from tools.cluster.machine import look
+from tools.cluster.shell import ClusterError, Say, succeeds
 
 app = typer.Typer(
     help="A real Kubernetes cluster: that of your KUBECONFIG, else kind, also without Docker.",

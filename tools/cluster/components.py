@@ -4,9 +4,9 @@ import re
 import shutil
 from pathlib import Path
 
-from e2e.cluster import archive
-from e2e.cluster.binaries import binary, version
-from e2e.cluster.shell import ClusterError, Say, run, silent
+from tools.cluster import archive
+from tools.cluster.binaries import binary, version
+from tools.cluster.shell import ClusterError, Say, run, silent
 
 SHELL = "localhost/shell:1"
 STORAGE = "localhost/local-path-provisioner:1"

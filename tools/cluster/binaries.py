@@ -1,6 +1,6 @@
-"""Builds the programs of a cluster out of Go modules, locked by the go.mod and go.sum in tools/.
+"""Builds the programs of a cluster out of Go modules, locked by the go.mod and go.sum in programs/.
 
-One folder in tools/ is one family: families can't share a go.mod because their requirements
+One folder in programs/ is one family: families can't share a go.mod because their requirements
 clash. This module knows how a program is built, not what it is for.
 """
 
@@ -10,10 +10,10 @@ import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
-from e2e.cluster.cache import cache_dir, digest, kept
-from e2e.cluster.shell import ClusterError, Say, run, silent, succeeds
+from tools.cluster.cache import cache_dir, digest, kept
+from tools.cluster.shell import ClusterError, Say, run, silent, succeeds
 
-TOOLS_DIR = Path(__file__).parent / "tools"
+PROGRAMS_DIR = Path(__file__).parent / "programs"
 
 _KUBERNETES_STAMPS = tuple(
     f"k8s.io/component-base/version.{stamp}"
@@ -107,7 +107,7 @@ def binary(name: str, say: Say = silent) -> Path:
     source = SOURCES.get(name)
     if source is None:
         raise ClusterError(f"no program is named {name}; there are: {', '.join(SOURCES)}")
-    folder = TOOLS_DIR / source.family
+    folder = PROGRAMS_DIR / source.family
     flags = _flags(source, folder)
     key = digest(*sorted(folder.glob("*.*")), source.package, " ".join(flags), _go_version())
 
@@ -142,16 +142,16 @@ def bin_dir() -> Path:
 
 def version(family: str, module: str) -> str:
     """Read a module's version from its family's go.mod, the one place that names it."""
-    text = (TOOLS_DIR / family / "go.mod").read_text()
+    text = (PROGRAMS_DIR / family / "go.mod").read_text()
     found = re.search(rf"^(?:require)?\s*{re.escape(module)} (v\S+)", text, re.MULTILINE)
     if found is None:
-        raise ClusterError(f"tools/{family}/go.mod does not require {module}")
+        raise ClusterError(f"programs/{family}/go.mod does not require {module}")
     return found[1]
 
 
 def module_dir(family: str, module: str) -> Path:
     """Return the folder of a module's sources, fetching them where needed."""
-    folder = TOOLS_DIR / family
+    folder = PROGRAMS_DIR / family
     _go_version()
     run(["go", "mod", "download", module], cwd=folder, env={"GOFLAGS": ""})
     listed = run(["go", "list", "-m", "-f", "{{.Dir}}", module], cwd=folder, env={"GOFLAGS": ""})
@@ -174,7 +174,7 @@ def _go_version() -> str:
             "Go is not installed: install Go 1.26 or newer, or give a cluster in KUBECONFIG"
         )
     # Asked inside a family's folder, Go answers for the toolchain that its go.mod selects.
-    return run(["go", "env", "GOVERSION", "GOARCH"], cwd=TOOLS_DIR / "pause")
+    return run(["go", "env", "GOVERSION", "GOARCH"], cwd=PROGRAMS_DIR / "pause")
 
 
 def _show(path: Path) -> None:

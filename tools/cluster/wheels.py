@@ -7,9 +7,9 @@ trusts is unknown there. The wheels are those of the image's Python, whichever r
 import sys
 from pathlib import Path
 
-from e2e.cluster.cache import digest, kept
-from e2e.cluster.machine import look
-from e2e.cluster.shell import Say, run
+from tools.cluster.cache import digest, kept
+from tools.cluster.machine import look
+from tools.cluster.shell import Say, run
 
 PYTHON = "3.11"
 

@@ -3,7 +3,7 @@
 from dataclasses import replace
 from pathlib import Path
 
-from e2e.cluster.leftovers import Picture, compare, rules_of, undo_rules
+from tools.cluster.leftovers import Picture, compare, rules_of, undo_rules
 
 EMPTY = Picture(
     links=("eth0", "lo"),

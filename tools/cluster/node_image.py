@@ -7,13 +7,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from e2e.cluster import components, node_root
-from e2e.cluster.binaries import TOOLS_DIR, binary
-from e2e.cluster.cache import cache_dir, digest, locked, scratch
-from e2e.cluster.engine import Engine
-from e2e.cluster.shell import Argument, ClusterError, Say, bound, run
+from tools.cluster import components, node_root
+from tools.cluster.binaries import PROGRAMS_DIR, binary
+from tools.cluster.cache import cache_dir, digest, locked, scratch
+from tools.cluster.engine import Engine
+from tools.cluster.shell import Argument, ClusterError, Say, bound, run
 
-# The default of the kind release in tools/kind, by its digest so that it is the same every time.
+# The default of the kind release in programs/kind, by its digest so that it is the same every time.
 PUBLIC = (
     "kindest/node:v1.37.0@sha256:a1ed56cfb0e7b93589bdf97c8cd566405a265939e3620fc4f5de89adff580ae5"
 )
@@ -25,7 +25,7 @@ _PULL_SECONDS = 300
 
 def own_name() -> str:
     """Name the image that is made here; the name changes with everything that goes into it."""
-    sources = [TOOLS_DIR / family for family in (*_FAMILIES, "kind", "pause")]
+    sources = [PROGRAMS_DIR / family for family in (*_FAMILIES, "kind", "pause")]
     code = [Path(module.__file__ or "") for module in (components, node_root)]
     key = digest(*sources, node_root.NODE_DIR, *code, Path(__file__))
     return f"{REPOSITORY}:{components.kubernetes_version()}-{key[:12]}"

@@ -11,13 +11,13 @@ from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from e2e.cluster import engine as engines
-from e2e.cluster import kind
-from e2e.cluster.binaries import program
-from e2e.cluster.cache import cache_dir, locked
-from e2e.cluster.engine import Engine
-from e2e.cluster.node_image import node_image
-from e2e.cluster.shell import Argument, ClusterError, Say, run, silent, succeeds
+from tools.cluster import engine as engines
+from tools.cluster import kind
+from tools.cluster.binaries import program
+from tools.cluster.cache import cache_dir, locked
+from tools.cluster.engine import Engine
+from tools.cluster.node_image import node_image
+from tools.cluster.shell import Argument, ClusterError, Say, run, silent, succeeds
 
 NAME = "tftraining"
 
@@ -104,7 +104,7 @@ def find(name: str = NAME, *, say: Say = silent) -> Cluster:
         cluster = Cluster(name, _folder(name) / "kubeconfig", say=say)
         if _answers(cluster):
             return replace(cluster, engine=engines.engine(say))
-    raise ClusterError(f"no cluster {name} is up: python -m e2e.cluster up --name {name}")
+    raise ClusterError(f"no cluster {name} is up: python -m tools.cluster up --name {name}")
 
 
 def down(name: str = NAME, *, say: Say = print) -> list[str]:

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from e2e.cluster.cluster import given_kubeconfig
-from e2e.cluster.shell import ClusterError
+from tools.cluster.cluster import given_kubeconfig
+from tools.cluster.shell import ClusterError
 
 
 @pytest.fixture(autouse=True)

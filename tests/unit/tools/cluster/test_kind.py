@@ -6,8 +6,8 @@ from dataclasses import replace
 import pytest
 import yaml
 
-from e2e.cluster import kind
-from e2e.cluster.machine import Machine
+from tools.cluster import kind
+from tools.cluster.machine import Machine
 
 PLAIN = Machine(root=True, debian="", cgroup_v1=False, sys_resource=True, architecture="amd64")
 

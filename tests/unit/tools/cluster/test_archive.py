@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from e2e.cluster import archive
+from tools.cluster import archive
 
 
 @pytest.fixture

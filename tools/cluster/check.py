@@ -12,11 +12,11 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from e2e.cluster import archive
-from e2e.cluster.binaries import binary
-from e2e.cluster.cluster import Cluster
-from e2e.cluster.machine import look
-from e2e.cluster.shell import ClusterError
+from tools.cluster import archive
+from tools.cluster.binaries import binary
+from tools.cluster.cluster import Cluster
+from tools.cluster.machine import look
+from tools.cluster.shell import ClusterError
 
 IMAGE = "tftraining/probe:1"
 MANIFEST = Path(__file__).with_name("check.yaml")

@@ -2,7 +2,7 @@
 
 import pytest
 
-from e2e.cluster.machine import Machine, debian_release, has_capability
+from tools.cluster.machine import Machine, debian_release, has_capability
 
 
 @pytest.mark.parametrize(

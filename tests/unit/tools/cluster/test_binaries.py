@@ -2,18 +2,18 @@
 
 import pytest
 
-from e2e.cluster.binaries import SOURCES, TOOLS_DIR, binary, version
-from e2e.cluster.shell import ClusterError
-from e2e.cluster.wheels import platforms
+from tools.cluster.binaries import PROGRAMS_DIR, SOURCES, binary, version
+from tools.cluster.shell import ClusterError
+from tools.cluster.wheels import platforms
 
 
 @pytest.mark.parametrize("name", SOURCES)
 def test_every_program_is_locked(name: str) -> None:
     source = SOURCES[name]
 
-    assert (TOOLS_DIR / source.family / "go.mod").is_file()
+    assert (PROGRAMS_DIR / source.family / "go.mod").is_file()
     if source.module:
-        assert (TOOLS_DIR / source.family / "go.sum").is_file()
+        assert (PROGRAMS_DIR / source.family / "go.sum").is_file()
         assert version(source.family, source.module).startswith("v")
 
 

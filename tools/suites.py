@@ -16,11 +16,11 @@ from xml.etree import ElementTree as ET
 from rich.console import Console
 from rich.markup import escape
 
-from e2e.cluster import leftovers
-from e2e.cluster.cache import cache_dir
-from e2e.cluster.debian import toolbox
-from e2e.cluster.leftovers import Picture
-from e2e.cluster.machine import look
+from tools.cluster import leftovers
+from tools.cluster.cache import cache_dir
+from tools.cluster.debian import toolbox
+from tools.cluster.leftovers import Picture
+from tools.cluster.machine import look
 
 ROOT = Path(__file__).parents[1]
 LOGS = ROOT / ".test-logs"

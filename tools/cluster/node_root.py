@@ -4,10 +4,10 @@ import shutil
 import stat
 from pathlib import Path
 
-from e2e.cluster import components
-from e2e.cluster.binaries import binary, module_dir
-from e2e.cluster.debian import root_filesystem
-from e2e.cluster.shell import Say, run
+from tools.cluster import components
+from tools.cluster.binaries import binary, module_dir
+from tools.cluster.debian import root_filesystem
+from tools.cluster.shell import Say, run
 
 NODE_DIR = Path(__file__).parent / "node"
 

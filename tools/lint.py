@@ -8,8 +8,8 @@ from pathlib import Path
 
 from rich.console import Console
 
-from e2e.cluster.binaries import binary
-from e2e.cluster.shell import ClusterError
+from tools.cluster.binaries import binary
+from tools.cluster.shell import ClusterError
 
 ROOT = Path(__file__).parents[1]
 BIN = ROOT / ".venv/bin"

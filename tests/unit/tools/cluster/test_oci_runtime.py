@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from e2e.cluster import oci_runtime
-from e2e.cluster.oci_runtime import LACKING, spec_file, without_lacking
+from tools.cluster import oci_runtime
+from tools.cluster.oci_runtime import LACKING, spec_file, without_lacking
 
 
 @pytest.mark.parametrize(

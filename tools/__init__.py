@@ -1,0 +1,1 @@
+"""The project's own tooling: clusters, images, suites, lint, helpers of tests and bench."""
