@@ -49,16 +49,28 @@ def test_training_becomes_progress() -> None:
 
 def test_waiting_has_no_progress_yet() -> None:
     waiting = report("waiting")
-    assert waiting.waiting_for == ["worker-1", "ps-0"]
+    assert waiting.waiting_for == ["worker-1", "ps-0", "ps-1"]
     assert (waiting.step, waiting.total_steps) == (0, None)
     assert checkpoint_of(waiting) is None
 
 
 def test_those_that_do_not_answer_are_named_with_their_silence() -> None:
     (hung,) = report("resumed, and a worker hangs").unreachable
-    assert (hung.task, hung.seconds) == ("worker-3", 12.3)
-    assert "does not serve" in hung.reason
+    assert (hung.task, hung.seconds, hung.cause) == ("worker-3", 12.3, "TimedOut")
+    assert "does not answer" in hung.reason
     assert report("resumed, and a worker hangs").resumed_step == 1000
+
+
+def test_a_peer_that_was_not_asked_is_told_apart_from_one_that_refused() -> None:
+    causes = {peer.task: peer.cause for peer in report("waiting").unreachable}
+    assert causes == {"worker-1": "NotResolved", "ps-0": "Refused", "ps-1": "NotAsked"}
+
+
+def test_the_report_of_a_trainer_without_causes_is_read() -> None:
+    old = {**REPORTS["waiting"], "unreachable": [{"task": "ps-0", "seconds": 1, "reason": "x"}]}
+    read = parse_report(json.dumps(old))
+    assert read is not None
+    assert [peer.cause for peer in read.unreachable] == [""]
 
 
 def test_evaluating_becomes_an_evaluation() -> None:

@@ -76,13 +76,13 @@ def _work(job: Job, run: Run) -> None:
         _import("tftrainer.evaluator").evaluate(job, run)
     elif cluster is not None and told.strategy is Strategy.PARAMETER_SERVER:
         # It goes on to watch while training: TensorFlow names no server that hangs.
-        _, answered = _wait_for(cluster, job, run, peers.Answers())
+        _, answered = _wait_for(cluster, job, run, peers.StatusProbe())
         parameter_server = _import("tftrainer.parameter_server")
         answered.result()
         parameter_server.train(job, run, cluster)
     elif cluster is not None and told.strategy is Strategy.MULTI_WORKER_MIRRORED and is_chief:
         # Members serve no status before the chief is there, but their ports are open.
-        watch, connected = _wait_for(cluster, job, run, peers.connects)
+        watch, connected = _wait_for(cluster, job, run, peers.connect)
         mirrored = _import("tftrainer.mirrored")
         connected.result()
         watch.stop()
@@ -92,10 +92,10 @@ def _work(job: Job, run: Run) -> None:
 
 
 def _wait_for(
-    cluster: Cluster, job: Job, run: Run, check: peers.Check
+    cluster: Cluster, job: Job, run: Run, probe: peers.Probe
 ) -> tuple[PeerWatch, Future[None]]:
     """Wait in a thread, so that TensorFlow can be imported meanwhile."""
-    watch = PeerWatch(cluster.peers, run.progress, check)
+    watch = PeerWatch(cluster.peers, run.progress, probe)
     watch.start()
     pool = ThreadPoolExecutor(max_workers=1, thread_name_prefix="waiting")
     return watch, pool.submit(watch.wait, run, timeout=job.arguments.peer_timeout)

@@ -1,7 +1,7 @@
-"""Asks every peer again and again whether it is there; says who is not, and since when.
+"""Probes every peer again and again, in threads beside the training; keeps `unreachable` current.
 
-TensorFlow waits without a limit and without a word: at the start for every server, later for one
-that hangs. A few threads ask beside the training, which they never touch.
+TensorFlow waits without limit and logs nothing: at the start for every server, later for one that
+hangs. Started by __main__; probes with peers.py.
 """
 
 import logging
@@ -13,54 +13,54 @@ from threading import Event, Lock, Thread
 
 from tftrainer.cluster import Member
 from tftrainer.errors import PeersUnavailableError
-from tftrainer.peers import Check
-from tftrainer.progress import Progress, Unreachable
+from tftrainer.peers import Failure, Probe
+from tftrainer.progress import Cause, Progress, Unreachable
 from tftrainer.supervisor import Run
 
 _LOG = logging.getLogger(__name__)
 _THREADS = 32
 _TICK_SECONDS = 0.1
-# Between two questions to a peer; one that comes back is to be seen at once.
+# Between two probes of a peer; one that comes back should be seen at once.
 _ABSENT_SECONDS = 0.5
 _PRESENT_SECONDS = 2.0
 _LOG_SECONDS = 10.0
-_NOT_ASKED = "not asked yet"
 
 
 class PeerWatch:
-    """Keeps `unreachable` of the progress as it is."""
+    """Keeps `unreachable` of the progress current."""
 
-    def __init__(self, members: Iterable[Member], progress: Progress, check: Check) -> None:
+    def __init__(self, members: Iterable[Member], progress: Progress, probe: Probe) -> None:
         self._progress = progress
-        self._check = check
-        now = time.monotonic()
-        self._answered_at = dict.fromkeys(members, now)
-        self._reasons = dict.fromkeys(self._answered_at, _NOT_ASKED)
-        # A peer that is being asked is due never.
-        self._due = dict.fromkeys(self._answered_at, now)
+        self._probe = probe
+        self._unreachable = {
+            member: Unreachable(member.name, None, Cause.NOT_ASKED, "not asked yet")
+            for member in members
+        }
+        # A peer that is being probed is never due.
+        self._due = dict.fromkeys(self._unreachable, time.monotonic())
         self._lock = Lock()
         self._ended = Event()
 
     def start(self) -> None:
-        """Ask from now on, in threads."""
+        """Start probing, in threads."""
         self._publish()
-        Thread(target=self._ask_all, name="peers", daemon=True).start()
+        Thread(target=self._probe_all, name="peers", daemon=True).start()
 
     def stop(self) -> None:
-        """Ask no more; forget who was absent."""
+        """Stop probing and report no peer as unreachable."""
         with self._lock:
             self._ended.set()
             self._progress.update(unreachable=())
 
     def wait(self, run: Run, *, timeout: float) -> None:
-        """Return when all are there; raises PeersUnavailableError after the timeout (seconds)."""
+        """Return when every peer answers; raises PeersUnavailableError after the timeout."""
         start = logged_at = time.monotonic()
-        logged = frozenset(self._reasons)
-        while absent := dict(self._reasons):
+        logged = frozenset(self._unreachable)
+        while absent := dict(self._unreachable):
             run.raise_if_stopped()
             now = time.monotonic()
-            names = ", ".join(f"{member.name} ({reason})" for member, reason in absent.items())
-            if now - start > timeout and _NOT_ASKED not in absent.values():
+            names = ", ".join(f"{each.task} ({each.reason})" for each in absent.values())
+            if now - start > timeout and all(each.since is not None for each in absent.values()):
                 raise PeersUnavailableError(
                     f"no answer within {timeout:.0f} s (--peer-timeout) from {names}."
                 )
@@ -70,38 +70,46 @@ class PeerWatch:
             run.stop.wait(_TICK_SECONDS)
         _LOG.info("all peers answer after %.0f s", time.monotonic() - start)
 
-    def _ask_all(self) -> None:
+    def _probe_all(self) -> None:
         with ThreadPoolExecutor(max_workers=_THREADS, thread_name_prefix="peer") as pool:
             while not self._ended.wait(_TICK_SECONDS):
                 now = time.monotonic()
                 for member in [member for member, due in self._due.items() if due <= now]:
                     self._due[member] = float("inf")
-                    pool.submit(self._ask, member)
+                    pool.submit(self._probe_one, member)
 
-    def _ask(self, member: Member) -> None:
+    def _probe_one(self, member: Member) -> None:
         try:
-            reason = self._check(member)
-        except Exception as error:  # noqa: BLE001 -- whatever it is, this peer is asked again
-            reason = f"{type(error).__name__}: {error}"
+            failure = self._probe(member)
+        except Exception as error:  # noqa: BLE001 -- whatever it is, this peer is probed again
+            failure = Failure(Cause.FAILED, f"{type(error).__name__}: {error}")
         now = time.monotonic()
         with self._lock:
-            before = self._reasons.get(member)
-            if reason is None:
-                self._answered_at[member] = now
-                self._reasons.pop(member, None)
+            before = self._unreachable.get(member)
+            after = _after(before, member, failure, now) if failure else None
+            if after is None:
+                self._unreachable.pop(member, None)
             else:
-                self._reasons[member] = reason
-            if reason != before and not self._ended.is_set():
+                self._unreachable[member] = after
+            if after != before and not self._ended.is_set():
                 self._publish()
         # Not all peers at the same moment, however many there are.
         spread = random.uniform(0.8, 1.2)  # noqa: S311 -- no secret
-        self._due[member] = now + spread * (_ABSENT_SECONDS if reason else _PRESENT_SECONDS)
+        self._due[member] = now + spread * (_ABSENT_SECONDS if failure else _PRESENT_SECONDS)
 
     def _publish(self) -> None:
-        self._progress.update(
-            unreachable=tuple(
-                Unreachable(member.name, since, self._reasons[member])
-                for member, since in self._answered_at.items()
-                if member in self._reasons
-            )
-        )
+        # In the order of the members, which `_due` keeps.
+        known = [self._unreachable.get(member) for member in self._due]
+        self._progress.update(unreachable=tuple(each for each in known if each is not None))
+
+
+def _after(before: Unreachable | None, member: Member, failure: Failure, now: float) -> Unreachable:
+    """Return the entry of a peer after a failed probe.
+
+    Its seconds go on only while the failures say the same about the peer: a name that did not
+    resolve is no evidence that the peer was down at that time.
+    """
+    since: float | None = now
+    if before is not None and before.cause.is_evidence is failure.cause.is_evidence:
+        since = now if before.since is None else before.since
+    return Unreachable(member.name, since, failure.cause, failure.reason)

@@ -32,6 +32,26 @@ class Phase(StrEnum):
     DONE = "done"
 
 
+class Cause(StrEnum):
+    """Why a peer is unreachable; the operator decides by it, so it is part of the contract."""
+
+    NOT_ASKED = "NotAsked"
+    """No probe of this peer has completed yet."""
+    NOT_RESOLVED = "NotResolved"
+    """Its host name cannot be resolved to an address."""
+    REFUSED = "Refused"
+    """Its host refused the connection: nothing listens on the port."""
+    TIMED_OUT = "TimedOut"
+    """It did not accept a connection, or did not answer on one, in time."""
+    FAILED = "Failed"
+    """The probe failed in another way."""
+
+    @property
+    def is_evidence(self) -> bool:
+        """Whether it says something about the peer, rather than about the chief or the DNS."""
+        return self not in (Cause.NOT_ASKED, Cause.NOT_RESOLVED)
+
+
 @dataclass(frozen=True, slots=True)
 class SavedCheckpoint:
     """One complete checkpoint."""
@@ -46,9 +66,15 @@ class Unreachable:
     """A peer that does not answer now."""
 
     task: str
-    since: float
-    """When it last answered or, if it never did, was first asked (monotonic seconds)."""
+    since: float | None
+    """When the first of the failed probes since its last answer ended (monotonic seconds); None
+    before the first. Counting starts again where the name resolves again, or no longer does."""
+    cause: Cause
     reason: str
+
+    def seconds(self, now: float) -> float:
+        """Return for how long it has not answered; 0 before the first probe."""
+        return 0.0 if self.since is None else now - self.since
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,9 +142,14 @@ class Snapshot:
         # Nobody has to answer any more, and the termination log has little room.
         if self.phase is Phase.DONE:
             return []
-        longest_first = sorted(self.unreachable, key=lambda each: each.since)
+        longest_first = sorted(self.unreachable, key=lambda each: -each.seconds(now))
         return [
-            {"task": each.task, "seconds": round(now - each.since, 1), "reason": each.reason}
+            {
+                "task": each.task,
+                "seconds": round(each.seconds(now), 1),
+                "cause": str(each.cause),
+                "reason": each.reason,
+            }
             for each in longest_first[:_MOST_UNREACHABLE]
         ]
 

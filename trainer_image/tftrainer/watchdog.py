@@ -77,7 +77,7 @@ class Watchdog:
         if seen.limit > self._stall_seconds or still < _SILENT_PS_SECONDS:
             return None
         for peer in unreachable:
-            silent = now - peer.since
+            silent = peer.seconds(now)
             if peer.task.startswith(f"{Role.PS}-") and silent >= _SILENT_PS_SECONDS:
                 return Verdict(
                     ExitCode.PARAMETER_SERVER_LOST,

@@ -42,6 +42,8 @@ class UnreachablePeer(_Document):
     """Role and index, such as worker-1."""
     seconds: Annotated[float, Field(ge=0)]
     """For how long it has not answered."""
+    cause: Annotated[str, Field(max_length=253)] = ""
+    """NotAsked, NotResolved, Refused, TimedOut or Failed; empty from an older trainer."""
     reason: Annotated[str, Field(max_length=253)] = ""
 
 

@@ -151,7 +151,7 @@ def test_a_hung_worker_is_named_and_left_aside_until_it_is_back(
         named = chief.progress_until(lambda d: d["unreachable"] != [], "worker-1 is named")
         assert time.monotonic() - stopped_at < 15
         assert [each["task"] for each in named["unreachable"]] == ["worker-1"]
-        assert "does not serve" in named["unreachable"][0]["reason"]
+        assert "does not answer" in named["unreachable"][0]["reason"]
         # Neither an epoch's end nor a checkpoint waits for it.
         before = chief.progress()["lastCheckpoint"]["step"]
         chief.progress_until(lambda d: d["lastCheckpoint"]["step"] > before + 200, "checkpoints")

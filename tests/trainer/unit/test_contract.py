@@ -10,7 +10,7 @@ from tftrainer.cluster import Role, Task
 from tftrainer.environment import Strategy
 from tftrainer.errors import BadConfigurationError
 from tftrainer.exit_codes import ExitCode
-from tftrainer.progress import Phase, SavedCheckpoint, Snapshot, Unreachable
+from tftrainer.progress import Cause, Phase, SavedCheckpoint, Snapshot, Unreachable
 from tftrainer.throughput import WorkerRate
 
 NOW = 5000.0
@@ -150,7 +150,12 @@ def _snapshot(document: dict) -> Snapshot:
         attempt=document["attempt"],
         phase=Phase(document["phase"]),
         unreachable=tuple(
-            Unreachable(each["task"], NOW - each["seconds"], each["reason"])
+            Unreachable(
+                each["task"],
+                None if each["cause"] == "NotAsked" else NOW - each["seconds"],
+                Cause(each["cause"]),
+                each["reason"],
+            )
             for each in document["unreachable"]
         ),
         step=document["step"],

@@ -12,9 +12,12 @@ from tftrainer import peers
 from tftrainer.cluster import Member, Role, Task
 from tftrainer.errors import PeersUnavailableError, TerminatedError
 from tftrainer.peer_watch import PeerWatch
-from tftrainer.progress import Progress, Snapshot
+from tftrainer.peers import Failure
+from tftrainer.progress import Cause, Progress, Snapshot, Unreachable
 from tftrainer.supervisor import Run
 from tftrainer.watchdog import Watchdog
+
+NO_ANSWER = Failure(Cause.TIMED_OUT, "no answer")
 
 
 @pytest.fixture
@@ -33,26 +36,43 @@ def member(address: str, index: int = 0) -> Member:
     return Member(Task(Role.WORKER, index), address)
 
 
-def watched(run: Run, *members: Member, check: peers.Check = peers.connects) -> PeerWatch:
-    watch = PeerWatch(members, run.progress, check)
+def watched(run: Run, *members: Member, probe: peers.Probe = peers.connect) -> PeerWatch:
+    watch = PeerWatch(members, run.progress, probe)
     watch.start()
     return watch
 
 
 def test_a_listener_connects_and_a_closed_port_refuses(listener: socket.socket) -> None:
-    assert peers.connects(member(f"127.0.0.1:{listener.getsockname()[1]}")) is None
-    assert peers.connects(member(f"127.0.0.1:{free_port()}")) == "connection refused"
+    assert peers.connect(member(f"127.0.0.1:{listener.getsockname()[1]}")) is None
+    refused = peers.connect(member(f"127.0.0.1:{free_port()}"))
+    assert refused == Failure(Cause.REFUSED, "connection refused")
 
 
-def test_a_name_that_nobody_knows_is_said_to_be_so() -> None:
-    assert peers.connects(member("nobody.invalid:2222")) == "its name does not resolve"
+def test_an_unknown_name_is_not_resolved() -> None:
+    failure = peers.connect(member("nobody.invalid:2222"))
+    assert failure == Failure(Cause.NOT_RESOLVED, "its name does not resolve")
 
 
-def test_a_process_that_listens_but_hangs_does_not_answer(listener: socket.socket) -> None:
-    reason = peers.Answers()(member(f"127.0.0.1:{listener.getsockname()[1]}"))
+def test_a_full_backlog_times_out() -> None:
+    with socket.create_server(("127.0.0.1", 0), backlog=0) as full:
+        address = full.getsockname()
+        held = [socket.socket() for _ in range(4)]
+        for each in held:
+            each.settimeout(0)
+            each.connect_ex(address)
+        failure = peers.connect(member(f"127.0.0.1:{address[1]}"))
+        for each in held:
+            each.close()
 
-    assert reason is not None
-    assert "does not serve" in reason
+    assert failure == Failure(Cause.TIMED_OUT, "connection timed out")
+
+
+def test_a_process_that_listens_but_hangs_times_out(listener: socket.socket) -> None:
+    failure = peers.StatusProbe()(member(f"127.0.0.1:{listener.getsockname()[1]}"))
+
+    assert failure is not None
+    assert failure.cause is Cause.TIMED_OUT
+    assert "does not answer" in failure.reason
 
 
 def test_those_missing_are_named_when_time_is_up(run: Run, listener: socket.socket) -> None:
@@ -67,11 +87,11 @@ def test_those_missing_are_named_when_time_is_up(run: Run, listener: socket.sock
 
 
 def test_nobody_is_given_up_who_was_not_asked(run: Run) -> None:
-    def check(_: Member) -> str:
+    def probe(_: Member) -> Failure:
         time.sleep(0.5)
-        return "no answer"
+        return NO_ANSWER
 
-    watch = watched(run, member("a:1"), check=check)
+    watch = watched(run, member("a:1"), probe=probe)
     with pytest.raises(PeersUnavailableError, match=r"worker-0 \(no answer\)"):
         watch.wait(run, timeout=0.1)
     watch.stop()
@@ -94,31 +114,83 @@ def test_sigterm_ends_the_waiting(run: Run) -> None:
     watch.stop()
 
 
-def test_silence_counts_from_the_last_answer_and_ends_with_the_next(run: Run) -> None:
-    there = threading.Event()
-    there.set()
-    watch = watched(run, member("a:1"), check=lambda _: None if there.is_set() else "no answer")
+def test_seconds_count_from_the_first_failed_probe_and_an_answer_ends_them(run: Run) -> None:
+    answers: list[Failure | None] = [None]
+    watch = watched(run, member("a:1"), probe=lambda _: answers[-1])
     watch.wait(run, timeout=5)
-    there.clear()
-    left_at = time.monotonic()
-
-    (silent,) = until(lambda: run.progress.snapshot.unreachable, "it is missed", patience=5)
-    assert (silent.task, silent.reason) == ("worker-0", "no answer")
-    assert left_at - 3 < silent.since <= left_at
-    there.set()
-    until(lambda: not run.progress.snapshot.unreachable, "it is back", patience=2)
+    for _ in range(2):
+        left_at = time.monotonic()
+        answers.append(NO_ANSWER)
+        (silent,) = until(lambda: run.progress.snapshot.unreachable, "it is missed", patience=5)
+        assert (silent.task, silent.cause, silent.reason) == (
+            "worker-0",
+            Cause.TIMED_OUT,
+            "no answer",
+        )
+        assert silent.since is not None
+        assert silent.since >= left_at
+        answers.append(None)
+        until(lambda: not run.progress.snapshot.unreachable, "it is back", patience=2)
     watch.stop()
+
+
+def test_a_peer_that_is_still_being_asked_reports_not_asked_and_no_seconds(run: Run) -> None:
+    release = threading.Event()
+
+    def probe(_: Member) -> Failure:
+        release.wait(30)
+        return NO_ANSWER
+
+    watch = watched(run, member("a:1"), probe=probe)
+    time.sleep(1.2)
+    (entry,) = run.progress.document()["unreachable"]
+    assert (entry["cause"], entry["seconds"]) == ("NotAsked", 0.0)
+    release.set()
+    (entry,) = until(
+        lambda: [e for e in run.progress.document()["unreachable"] if e["cause"] == "TimedOut"],
+        "it is asked",
+        patience=5,
+    )
+    assert entry["seconds"] < 1.0
+    watch.stop()
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "goes_on"),
+    [
+        pytest.param(Cause.NOT_RESOLVED, Cause.REFUSED, False, id="the name resolves now"),
+        pytest.param(Cause.REFUSED, Cause.NOT_RESOLVED, False, id="the name no longer resolves"),
+        pytest.param(Cause.REFUSED, Cause.TIMED_OUT, True, id="down in another way"),
+        pytest.param(Cause.NOT_RESOLVED, Cause.NOT_RESOLVED, True, id="still not resolved"),
+    ],
+)
+def test_seconds_count_only_the_time_with_the_same_evidence(
+    run: Run, first: Cause, second: Cause, *, goes_on: bool
+) -> None:
+    causes = [first]
+    watch = watched(run, member("a:1"), probe=lambda _: Failure(causes[-1], f"{len(causes)}"))
+    before = until(lambda: _entry(run, "1"), "the first cause", patience=5)
+    time.sleep(0.3)
+    causes.append(second)
+    after = until(lambda: _entry(run, "2"), "the second cause", patience=5)
+
+    assert (after.since == before.since) is goes_on
+    watch.stop()
+
+
+def _entry(run: Run, reason: str) -> Unreachable | None:
+    return next((e for e in run.progress.snapshot.unreachable if e.reason == reason), None)
 
 
 def test_one_that_hangs_delays_no_other(run: Run) -> None:
     release = threading.Event()
 
-    def check(each: Member) -> str | None:
+    def probe(each: Member) -> Failure | None:
         if each.task.index == 0:
             release.wait(30)
         return None
 
-    watch = watched(run, member("a:1", 0), member("b:1", 1), check=check)
+    watch = watched(run, member("a:1", 0), member("b:1", 1), probe=probe)
     until(
         lambda: run.progress.snapshot.waiting_for == ["worker-0"], "worker-1 is there", patience=5
     )
@@ -129,11 +201,11 @@ def test_one_that_hangs_delays_no_other(run: Run) -> None:
 def test_a_question_that_fails_is_asked_again(run: Run) -> None:
     questions = itertools.chain([ValueError("odd")], itertools.repeat(None))
 
-    def check(_: Member) -> str | None:
+    def probe(_: Member) -> Failure | None:
         if error := next(questions):
             raise error
         return None
 
-    watch = watched(run, member("a:1"), check=check)
+    watch = watched(run, member("a:1"), probe=probe)
     watch.wait(run, timeout=5)
     watch.stop()

@@ -6,7 +6,7 @@ import pytest
 from tftrainer.cluster import Role
 from tftrainer.exit_codes import ExitCode
 from tftrainer.pacing import Pace, steps_per_call
-from tftrainer.progress import Phase, Progress, Snapshot, Unreachable, describe
+from tftrainer.progress import Cause, Phase, Progress, Snapshot, Unreachable, describe
 from tftrainer.rates import Rate
 from tftrainer.watchdog import Verdict, Watchdog
 
@@ -119,7 +119,7 @@ def test_a_ps_is_lost_that_is_silent_while_training_stands_still(
     watchdog = Watchdog(stall_seconds=120, first_step_seconds=600)
     watchdog.start(900.0, step=0)
     watchdog.note(1000.0, step=1)
-    verdict = watchdog.verdict(now, [Unreachable(task, silent_since, "no answer")])
+    verdict = watchdog.verdict(now, [Unreachable(task, silent_since, Cause.TIMED_OUT, "no answer")])
 
     assert (verdict is not None) is lost
     if verdict is not None:
@@ -129,7 +129,7 @@ def test_a_ps_is_lost_that_is_silent_while_training_stands_still(
 
 def test_a_silent_ps_may_be_busy_with_what_is_slow() -> None:
     watchdog = Watchdog(stall_seconds=120, first_step_seconds=600)
-    silent = [Unreachable("ps-0", 0.0, "no answer")]
+    silent = [Unreachable("ps-0", 0.0, Cause.TIMED_OUT, "no answer")]
     watchdog.start(100.0, step=0)
     assert watchdog.verdict(200.0, silent) is None
     watchdog.note(201.0, step=1)
@@ -163,7 +163,7 @@ def test_a_loss_that_is_not_finite_is_left_out_of_the_document() -> None:
 
 def test_nothing_but_ages_changes_while_training_stands_still() -> None:
     progress = Progress(Snapshot(role=Role.CHIEF))
-    silent = Unreachable("worker-1", 5.0, "no answer")
+    silent = Unreachable("worker-1", 5.0, Cause.TIMED_OUT, "no answer")
     standing = {"phase": Phase.TRAINING, "step": 7, "stepped_at": 2.0, "unreachable": (silent,)}
     progress.update(**standing)
     first = progress.snapshot.document(10.0)
@@ -187,8 +187,19 @@ def test_the_time_changes_with_what_shows() -> None:
     assert progress.update(step=1).updated_at > before
 
 
+def test_a_ps_that_was_never_asked_is_not_lost() -> None:
+    watchdog = Watchdog(stall_seconds=120, first_step_seconds=600)
+    watchdog.start(0.0, step=0)
+    watchdog.note(1.0, step=1)
+    asked_never = Unreachable("ps-0", None, Cause.NOT_ASKED, "not asked yet")
+
+    assert watchdog.verdict(100.0, [asked_never]) is None
+
+
 def test_those_who_are_silent_longest_are_named_and_not_all() -> None:
-    silent = tuple(Unreachable(f"worker-{i}", 100.0 - i, "no answer") for i in range(40))
+    silent = tuple(
+        Unreachable(f"worker-{i}", 100.0 - i, Cause.TIMED_OUT, "no answer") for i in range(40)
+    )
     document = Snapshot(role=Role.CHIEF, phase=Phase.TRAINING, unreachable=silent).document(100.0)
 
     named = [each["task"] for each in document["unreachable"]]
@@ -196,7 +207,7 @@ def test_those_who_are_silent_longest_are_named_and_not_all() -> None:
 
 
 def test_at_the_end_nobody_has_to_answer() -> None:
-    silent = (Unreachable("worker-1", 0.0, "no answer"),)
+    silent = (Unreachable("worker-1", 0.0, Cause.TIMED_OUT, "no answer"),)
     document = Snapshot(role=Role.CHIEF, phase=Phase.DONE, unreachable=silent).document(9.0)
 
     assert (document["unreachable"], document["waitingFor"]) == ([], [])

@@ -43,7 +43,7 @@ def run(program: Program) -> NoReturn:
         http_server.serve(told.progress_port, shared.progress, shared.is_alive)
 
     def work() -> None:
-        watch = PeerWatch(cluster.peers, shared.progress, peers.Answers())
+        watch = PeerWatch(cluster.peers, shared.progress, peers.StatusProbe())
         watch.start()
         watch.wait(shared, timeout=_PEER_SECONDS)
         program(cluster, shared)

@@ -144,7 +144,7 @@ class SynchronousTraining:
     def _is_silent(self, worker: "_Worker") -> bool:
         now = time.monotonic()
         return any(
-            peer.task == worker.name and now - peer.since > _SILENT_SECONDS
+            peer.task == worker.name and peer.seconds(now) > _SILENT_SECONDS
             for peer in self._run.progress.snapshot.unreachable
         )
 
