@@ -182,9 +182,11 @@ def _command(machine: Machine, tools: Toolbox) -> list[str]:
 
 def _runtime_front(tools: Toolbox) -> Path:
     """Write the program that the engine starts in place of runc."""
+    # A copy, because the engine may outlive the checkout that starts it, or see it change.
+    program = shutil.copy(oci_runtime.__file__, run_dir())
     front = run_dir() / "runc-front"
     # Isolated and without site-packages: it starts for every exec.
-    python = f"{Path(sys.executable).resolve()} -IS {Path(oci_runtime.__file__).resolve()}"
+    python = f"{Path(sys.executable).resolve()} -IS {program}"
     front.write_text(f'#!/bin/sh\nexec {python} {tools.tool("runc")} "$@"\n')
     front.chmod(front.stat().st_mode | stat.S_IXUSR)
     return front
