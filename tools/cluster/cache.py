@@ -10,7 +10,11 @@ import os
 import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from fnmatch import fnmatch
 from pathlib import Path
+
+NO_SOURCES = ("__pycache__", ".*")
+"""Names of what tools leave beside sources (.ruff_cache and so on); it goes into no image."""
 
 _SHORT = 16
 
@@ -43,11 +47,16 @@ def _chunks(part: str | bytes | Path) -> Iterator[bytes]:
         yield part
     elif part.is_dir():
         for path in sorted(part.rglob("*")):
-            if path.is_file() and "__pycache__" not in path.parts:
-                yield f"\0{path.relative_to(part)}\0{path.stat().st_mode & 0o111:o}\0".encode()
+            inside = path.relative_to(part)
+            if path.is_file() and not _left_by_tools(inside):
+                yield f"\0{inside}\0{path.stat().st_mode & 0o111:o}\0".encode()
                 yield path.read_bytes()
     else:
         yield part.read_bytes()
+
+
+def _left_by_tools(path: Path) -> bool:
+    return any(fnmatch(name, pattern) for name in path.parts for pattern in NO_SOURCES)
 
 
 @contextmanager

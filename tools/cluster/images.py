@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tools.cluster import engine as engines
-from tools.cluster.cache import cache_dir, digest, locked, scratch
+from tools.cluster.cache import NO_SOURCES, cache_dir, digest, locked, scratch
 from tools.cluster.debian import RELEASE, root_filesystem
 from tools.cluster.engine import Engine
 from tools.cluster.shell import ClusterError, Say
@@ -73,7 +73,7 @@ def _build(engine: Engine, name: str, base: str, say: Say) -> str:
     work = f"image-{name}"
     with locked(cache_dir() / "locks" / work), scratch(work) as folder:
         context = folder / "context"
-        shutil.copytree(recipe.folder, context, ignore=shutil.ignore_patterns("__pycache__"))
+        shutil.copytree(recipe.folder, context, ignore=shutil.ignore_patterns(*NO_SOURCES))
         shutil.copyfile(recipe.lock, context / "requirements.lock")
         # Links, because the trainer's wheels are half a gigabyte.
         shutil.copytree(wheels, context / "wheels", copy_function=os.link)

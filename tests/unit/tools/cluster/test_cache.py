@@ -45,12 +45,14 @@ def test_a_folder_s_digest_changes_with_a_name_a_mode_or_a_content(tmp_path: Pat
     assert len(seen) == 4
 
 
-def test_compiled_python_does_not_count(tmp_path: Path) -> None:
-    (tmp_path / "folder" / "__pycache__").mkdir(parents=True)
-    before = digest(tmp_path / "folder")
-    (tmp_path / "folder" / "__pycache__" / "a.pyc").write_text("compiled")
+@pytest.mark.parametrize("name", ["__pycache__", ".ruff_cache", ".mypy_cache"])
+def test_caches_of_tools_do_not_change_the_digest(tmp_path: Path, name: str) -> None:
+    folder = tmp_path / "folder"
+    (folder / "package" / name).mkdir(parents=True)
+    before = digest(folder)
+    (folder / "package" / name / "file").write_text("cached")
 
-    assert digest(tmp_path / "folder") == before
+    assert digest(folder) == before
 
 
 def test_what_is_kept_is_made_once() -> None:
