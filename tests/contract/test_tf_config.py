@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import json
+from bisect import bisect_left
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from tftraining_operator.api.keys import Role
+from tftraining_operator.core import desired
 from tftraining_operator.core.environment import environment
 from tftraining_operator.core.observed import slots
+from tftraining_operator.core.podtemplate import InvalidTemplateError
+from tftraining_operator.core.tfconfig import LIMIT, TfConfigTooLargeError
 
-from tests.unit.builders import a_job
+from tests.unit.builders import IMAGE, a_job
 
 if TYPE_CHECKING:
     from tftraining_operator.core.job import Job
@@ -54,3 +58,73 @@ def test_the_order_of_addresses_is_the_order_of_indexes() -> None:
     config = json.loads(environment(job, Role.CHIEF, 0, 0)["TF_CONFIG"])
     found = [address.split(".")[0] for address in config["cluster"]["worker"]]
     assert found == [f"many-worker-{index}" for index in range(12)]
+
+
+def a_large_job(strategy: str, workers: int, *, name: str = "m" * 40) -> Job:
+    ps = 1 if strategy == "ParameterServer" else 0
+    given = {"job": name, "namespace": "n" * 60, "strategy": strategy, "worker": workers, "ps": ps}
+    return job_of(given | {"evaluator": 1})
+
+
+def bytes_of(job: Job, role: Role, index: int = 0) -> int:
+    """What Linux counts: NAME=value and the byte that ends it."""
+    return len(f"TF_CONFIG={environment(job, role, index, 0)['TF_CONFIG']}") + 1
+
+
+def largest_job(strategy: str) -> int:
+    """Return the most workers of a large job whose chief can be started."""
+
+    def is_refused(workers: int) -> bool:
+        try:
+            environment(a_large_job(strategy, workers), Role.CHIEF, 0, 0)
+        except TfConfigTooLargeError:
+            return True
+        return False
+
+    return bisect_left(range(1, 1001), x=True, key=is_refused)
+
+
+@pytest.mark.parametrize("strategy", ["ParameterServer", "MultiWorkerMirrored"])
+def test_the_largest_job_that_is_accepted_is_just_within_the_limit(strategy: str) -> None:
+    workers = largest_job(strategy)
+    job = a_large_job(strategy, workers)
+    an_address = bytes_of(job, Role.CHIEF) // workers
+    for role, index in ((Role.CHIEF, 0), (Role.WORKER, workers - 1)):
+        assert LIMIT - 2 * an_address < bytes_of(job, role, index) <= LIMIT
+
+
+def test_a_server_of_too_large_a_cluster_gets_only_itself() -> None:
+    job = a_large_job("ParameterServer", 1000)
+    config = json.loads(environment(job, Role.WORKER, 7, 0)["TF_CONFIG"])
+    own = f"{job.name}-worker-7.{job.name}.{job.namespace}.svc:2222"
+    assert config == {
+        "cluster": {"worker": {"7": own}},
+        "task": {"type": "worker", "index": 7},
+    }
+    assert bytes_of(job, Role.EVALUATOR) < 1000
+
+
+@pytest.mark.parametrize("strategy", ["ParameterServer", "MultiWorkerMirrored"])
+def test_a_job_whose_cluster_no_variable_can_hold_is_refused_with_the_limit(strategy: str) -> None:
+    job = a_large_job(strategy, 1000)
+    with pytest.raises(InvalidTemplateError) as refused:
+        desired.samples(job, IMAGE)
+    for part in ("TF_CONFIG", "131,072", "fewer workers than 1,000", "job's name"):
+        assert part in str(refused.value)
+
+
+def test_a_thousand_workers_with_short_names_are_accepted() -> None:
+    job = a_large_job("MultiWorkerMirrored", 1000, name="m")
+    assert bytes_of(job, Role.WORKER, 999) < LIMIT
+
+
+def test_a_server_finds_itself_at_its_index_whichever_worker_is_excluded() -> None:
+    given = {"job": "gap", "namespace": "default", "strategy": "ParameterServer"}
+    given |= {"worker": 3, "ps": 1, "evaluator": 0}
+    whole, gap = (job_of(given | {"excluded": excluded}) for excluded in ([], [0]))
+    for role, index, name in slots(gap):
+        if role is Role.CHIEF:
+            continue
+        text = environment(gap, role, index, 0)["TF_CONFIG"]
+        assert text == environment(whole, role, index, 0)["TF_CONFIG"]
+        assert json.loads(text)["cluster"][role.value][index].startswith(f"{name}.")

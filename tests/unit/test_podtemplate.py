@@ -67,9 +67,11 @@ def test_only_the_container_that_trains_is_changed() -> None:
     assert {e["name"] for e in trains(spec)["env"]} > {"TF_CONFIG"}
 
 
-def test_the_users_variables_come_first_and_stay() -> None:
-    env = trains(spec_of(a_job().with_container(env=[{"name": "BATCH", "value": "64"}])))["env"]
-    assert env[0] == {"name": "BATCH", "value": "64"}
+def test_the_users_variables_stay_and_can_refer_to_ours() -> None:
+    own = {"name": "RUN", "value": "$(TFTRAINING_JOB)-64"}
+    env = trains(spec_of(a_job().with_container(env=[own])))["env"]
+    # The kubelet expands only names that stand earlier in the list.
+    assert env[-1] == own
     assert json.loads({e["name"]: e["value"] for e in env}["TF_CONFIG"])["task"]["type"] == "chief"
 
 

@@ -81,7 +81,9 @@ def samples(job: Job, trainer_image: str) -> list[_Object]:
         # What we add can clash with what the user wrote only by the checkpoint's mount.
         mounts = traits(job.spec.strategy, role).mounts_checkpoint
         shape = template(job, role), bool(job.spec.checkpoint) and mounts
+        # Each is made, as what no role's pod could hold must not wait until the pod is created.
+        made = pod(job, role, 0, 0, trainer_image)
         if shape not in tried:
             tried.append(shape)
-            found.append(pod(job, role, 0, 0, trainer_image))
+            found.append(made)
     return found

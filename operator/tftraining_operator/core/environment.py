@@ -18,7 +18,10 @@ GRPC_OPTIONS = (
 
 
 def environment(job: Job, role: Role, index: int, attempt: int) -> dict[str, str]:
-    """Return the variables of one pod's container `tensorflow`, by name."""
+    """Return the variables of one pod's container `tensorflow`, by name.
+
+    Raises TfConfigTooLargeError.
+    """
     variables = {
         "TF_CONFIG": tf_config_json(job, role, index),
         "GRPC_FAIL_FAST": "use_caller",

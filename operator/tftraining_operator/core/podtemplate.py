@@ -14,6 +14,7 @@ from tftraining_operator.core.job import Job
 from tftraining_operator.core.merge import merge
 from tftraining_operator.core.naming import pod_name
 from tftraining_operator.core.roles import traits
+from tftraining_operator.core.tfconfig import TfConfigTooLargeError
 
 CHECKPOINT_VOLUME = "tftraining-checkpoint"
 SCRATCH_VOLUME = "tftraining-tmp"
@@ -51,10 +52,8 @@ def pod_spec(job: Job, role: Role, index: int, attempt: int, trainer_image: str)
     own_image = "image" not in containers[at]
     volumes: list[_Object] = []
     container = _container(job, role, containers[at], volumes)
-    container["env"] = container.get("env", []) + [
-        {"name": name, "value": value}
-        for name, value in environment(job, role, index, attempt).items()
-    ]
+    # First, so that the kubelet expands $(TFTRAINING_JOB) in the user's variables.
+    container["env"] = _variables(job, role, index, attempt) + container.get("env", [])
     if own_image:
         container["image"] = trainer_image
         _harden(spec, container, volumes)
@@ -125,6 +124,14 @@ def _checkpoint_volume(job: Job) -> _Object:
     else:
         source = {"emptyDir": {}}
     return {"name": CHECKPOINT_VOLUME, **source}
+
+
+def _variables(job: Job, role: Role, index: int, attempt: int) -> list[_Object]:
+    try:
+        found = environment(job, role, index, attempt)
+    except TfConfigTooLargeError as error:
+        raise InvalidTemplateError(str(error)) from error
+    return [{"name": name, "value": value} for name, value in found.items()]
 
 
 def _add_port(ports: list[_Object], name: str, number: int) -> None:

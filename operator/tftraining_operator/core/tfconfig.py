@@ -1,43 +1,70 @@
 """TF_CONFIG for each task, as tests/contract/tf_config holds it."""
 
 import json
-from typing import Any
+from functools import lru_cache
 
 from tftraining_operator.api.keys import Role
 from tftraining_operator.core.job import Job
 from tftraining_operator.core.naming import address
 from tftraining_operator.core.roles import traits
 
+NAME = "TF_CONFIG"
+LIMIT = 131_072
+"""Bytes that Linux allows for one environment variable: NAME=value and the byte that ends it."""
+
 _ORDER = (Role.CHIEF, Role.WORKER, Role.PS, Role.EVALUATOR)
+_Members = tuple[tuple[Role, tuple[int, ...]], ...]
 
 
-def tf_config(job: Job, role: Role, index: int) -> dict[str, Any]:
-    """Return TF_CONFIG of one task.
-
-    The evaluator is in nobody's cluster: a coordinator would wait for it for ever. A server of a
-    ParameterServer job is told only itself, so that a resize never has to recreate it. Where a
-    worker is left out, the chief's list closes up: the coordinator numbers workers from 0 without
-    gaps, and a server takes whatever number it is called by.
-    """
-    cluster: dict[str, Any]
-    found = traits(job.spec.strategy, role)
-    if not found.in_cluster:
-        cluster = {role.value: [_address(job, role, index)]}
-    elif found.serves:
-        cluster = {role.value: {str(index): _address(job, role, index)}}
-    else:
-        cluster = {
-            member.value: [_address(job, member, i) for i in indexes]
-            for member in _ORDER
-            if traits(job.spec.strategy, member).in_cluster and (indexes := job.members(member))
-        }
-    return {"cluster": cluster, "task": {"type": role.value, "index": index}}
+class TfConfigTooLargeError(Exception):
+    """No process could be started with this TF_CONFIG; the text names the limit and the fix."""
 
 
 def tf_config_json(job: Job, role: Role, index: int) -> str:
-    """Return TF_CONFIG as the text of the environment variable."""
-    return json.dumps(tf_config(job, role, index), separators=(",", ":"))
+    """Return TF_CONFIG of one task as the text of the variable. Raises TfConfigTooLargeError.
+
+    The evaluator is in nobody's cluster, as a coordinator would wait for it for ever, and has a
+    cluster of its own.
+
+    A server (a worker or ps that the chief connects to) does not need to know the others, but
+    scripts of other images ask their TF_CONFIG for them. So it gets every task that the spec asks
+    for, without regard to excluded workers: it must find itself at its own index, and is not
+    restarted when a worker is excluded, returns, or when the job is resized. Only if that is more
+    than Linux allows does it get itself alone. The chief's list closes up instead where a worker
+    is excluded: the coordinator numbers workers from 0 without gaps, and a server accepts any
+    number.
+    """
+    own = f'"task":{{"type":"{role.value}","index":{index}}}'
+    found = traits(job.spec.strategy, role)
+    if not found.in_cluster:
+        return f"{{{_cluster(job.name, job.namespace, ((role, (index,)),))},{own}}}"
+    members = tuple(
+        (member, tuple(range(job.desired(member)) if found.serves else job.members(member)))
+        for member in _ORDER
+        if traits(job.spec.strategy, member).in_cluster and job.desired(member)
+    )
+    text = f"{{{_cluster(job.name, job.namespace, members)},{own}}}"
+    # One rule for all tasks of a job: as if each had the longest role and index.
+    longest = len(text) - len(own) + len('"task":{"type":"worker","index":999}')
+    size = len(f"{NAME}=") + longest + 1
+    if size <= LIMIT:
+        return text
+    if found.serves:
+        itself = {role.value: {str(index): address(job.name, job.namespace, role, index)}}
+        return f'{{"cluster":{json.dumps(itself, separators=(",", ":"))},{own}}}'
+    raise TfConfigTooLargeError(
+        f"TF_CONFIG would have {size:,} bytes, and Linux allows {LIMIT:,} for one environment "
+        f"variable: use fewer workers than {job.desired(Role.WORKER):,}, or shorten the job's name "
+        "or namespace, which each address holds"
+    )
 
 
-def _address(job: Job, role: Role, index: int) -> str:
-    return address(job.name, job.namespace, role, index)
+# One text for all pods of a job: with 1,000 workers it is large, and each of them has it.
+@lru_cache(maxsize=16)
+def _cluster(job: str, namespace: str, members: _Members) -> str:
+    found = {
+        role.value: [address(job, namespace, role, index) for index in indexes]
+        for role, indexes in members
+        if indexes
+    }
+    return f'"cluster":{json.dumps(found, separators=(",", ":"))}'

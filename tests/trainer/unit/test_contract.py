@@ -76,6 +76,16 @@ def test_the_strategy_follows_from_the_cluster_where_none_is_named(case: dict, p
         assert told.strategy == case["given"]["strategy"]
 
 
+def test_a_server_that_is_told_only_itself_knows_its_task_and_strategy() -> None:
+    own = "j-worker-7.j.ns.svc:2222"
+    config = {"cluster": {"worker": {"7": own}}, "task": {"type": "worker", "index": 7}}
+    told = environment.read({"TF_CONFIG": json.dumps(config)})
+
+    assert told.cluster is not None
+    assert (told.task, told.cluster.own.address) == (Task(Role.WORKER, 7), own)
+    assert told.strategy is Strategy.PARAMETER_SERVER
+
+
 def test_peers_are_named_after_their_pods_though_a_list_may_leave_some_out() -> None:
     def names(*addresses: str) -> list[str]:
         config = {
