@@ -1,7 +1,7 @@
 """Who is in the cluster and which of them this process is: TF_CONFIG as frozen values. Pure.
 
-Both forms are read: lists of addresses, and the sparse form in which a worker or ps is told only
-its own address, keyed by its index.
+Both forms are read: lists of addresses, and the sparse form in which a worker or ps of a very large
+cluster gets its own address alone, keyed by its index.
 """
 
 import json

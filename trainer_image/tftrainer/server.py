@@ -1,6 +1,7 @@
 """A worker or ps of a ParameterServer job: a TensorFlow server that does what the chief says.
 
-It knows only itself, so that the cluster can change without it, and it never ends by itself.
+Of the cluster it uses only its own address, so that the cluster can change without it, and it
+never ends by itself.
 """
 
 import logging
