@@ -201,4 +201,4 @@ def a_pod(job: Job, role: Role, index: int = 0, *, attempt: int | None = None) -
 
 
 def seen(job: Job, *pods: PodBuilder, service: bool = True) -> Observed:
-    return observe(job, [p.raw for p in pods], [desired.service(job)] if service else [])
+    return observe(job, [p.raw for p in pods], [desired.service(job)] if service else [], NOW)

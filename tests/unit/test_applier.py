@@ -17,7 +17,7 @@ from tftraining_operator.reconcile import errors
 from tftraining_operator.reconcile.applier import Applier, NameConflictError
 from tftraining_operator.reconcile.store import JobKey, Kind, Store
 
-from tests.unit.builders import IMAGE, PodBuilder, Raw, a_job
+from tests.unit.builders import IMAGE, NOW, PodBuilder, Raw, a_job
 from tests.unit.fakes import FakeCluster
 
 KEY = JobKey("default", "mnist")
@@ -46,7 +46,7 @@ class Bench:
         return Plan(**{"service": desired.service(self.job), "pods": self.pods()} | fields)
 
     def deleting(self, *names: str) -> Plan:
-        pods = observe(self.job, self.store.children(Kind.POD, KEY), []).pods.values()
+        pods = observe(self.job, self.store.children(Kind.POD, KEY), [], NOW).pods.values()
         return Plan(deletes=[pod for pod in pods if pod.name in names])
 
     def known(self) -> set[str]:
@@ -79,7 +79,7 @@ async def test_what_is_deleted_is_known_as_going_or_gone() -> None:
     bench.store.put(Kind.POD, await bench.cluster.get(Kind.POD, "default", "mnist-worker-0"))
     await bench.applier.apply(bench.job, bench.deleting("mnist-worker-0", "mnist-worker-1"))
     assert bench.known() == ALL - {"mnist-worker-1"}, "no node knew of worker-1"
-    observed = observe(bench.job, bench.store.children(Kind.POD, KEY), [])
+    observed = observe(bench.job, bench.store.children(Kind.POD, KEY), [], NOW)
     going = observed.get(Role.WORKER, 0)
     assert going is not None
     assert going.deleting

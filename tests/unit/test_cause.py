@@ -173,7 +173,7 @@ def test_what_cannot_be_started_at_all_is_permanent(word: str) -> None:
     ],
 )
 def test_trouble(pod: PodBuilder, reason: str, message: str) -> None:
-    found = cause.trouble(pod.raw)
+    found = cause.startup_problem(pod.raw)
     assert found is not None
     assert (found.reason, found.message) == (reason, message)
 
@@ -189,7 +189,7 @@ def test_trouble(pod: PodBuilder, reason: str, message: str) -> None:
     ],
 )
 def test_no_trouble(pod: PodBuilder) -> None:
-    assert cause.trouble(pod.raw) is None
+    assert cause.startup_problem(pod.raw) is None
 
 
 def test_only_a_true_disruption_target_is_a_disruption() -> None:

@@ -10,7 +10,7 @@ from tftraining_operator.api.keys import Role
 from tftraining_operator.core import desired
 from tftraining_operator.core.observed import observe, parse_pod, slots
 
-from tests.unit.builders import PodBuilder, a_job, a_pod, seen, stamp
+from tests.unit.builders import NOW, PodBuilder, a_job, a_pod, seen, stamp
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -44,9 +44,9 @@ def test_a_pod_of_an_earlier_job_is_not_ours_but_holds_its_name() -> None:
 
 
 def test_a_service_of_an_earlier_job_is_not_ours_but_holds_its_name() -> None:
-    observed = observe(JOB, [], [desired.service(EARLIER)])
+    observed = observe(JOB, [], [desired.service(EARLIER)], NOW)
     assert (observed.has_service, observed.service_occupied) == (False, True)
-    observed = observe(JOB, [], [desired.service(JOB)])
+    observed = observe(JOB, [], [desired.service(JOB)], NOW)
     assert (observed.has_service, observed.service_occupied) == (True, False)
 
 

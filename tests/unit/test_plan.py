@@ -143,7 +143,9 @@ def test_a_name_that_an_earlier_job_holds_is_waited_for() -> None:
 
 def test_a_service_that_an_earlier_job_holds_is_waited_for() -> None:
     job = a_job().build()
-    observed = observe(job, [], [desired.service(a_job().named("mnist", uid="uid-0").build())])
+    observed = observe(
+        job, [], [desired.service(a_job().named("mnist", uid="uid-0").build())], at(0)
+    )
     decision = decide(job, observed, at(0))
     plan = make_plan(job, observed, decision, {}, now=at(0), trainer_image=IMAGE)
     assert plan.service is None

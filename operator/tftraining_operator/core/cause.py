@@ -42,7 +42,7 @@ def failure(pod: _Object) -> Cause | None:
     return None
 
 
-def trouble(pod: _Object) -> Cause | None:
+def startup_problem(pod: _Object) -> Cause | None:
     """Return what keeps a pod from running, None if nothing that we know of does."""
     status = pod.get("status") or {}
     if status.get("phase") not in ("Pending", "Running", None):

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Any
 
 from tftraining_operator.api import keys
@@ -44,7 +45,10 @@ class Pod:
     """Where a running chief or evaluator says how far it is."""
     finished_at: str | None = None
     failure: Cause | None = None
-    trouble: Cause | None = None
+    startup_problem: Cause | None = None
+    """What keeps it from running, as far as the cluster says."""
+    memory_limit: str | None = None
+    """Memory limit of the container that trains, as the template has it."""
     termination_message: str = ""
 
     @property
@@ -98,6 +102,8 @@ class Observed:
     """Names that an earlier job of this name still holds: its objects are being collected."""
     service_occupied: bool = False
     """Whether the service's name is one of these."""
+    service_is_changed: bool = False
+    """Whether somebody changed the service so that it no longer gives the pods their names."""
 
     def get(self, role: Role, index: int = 0) -> Pod | None:
         """Return one pod, None if it does not exist."""
@@ -108,7 +114,12 @@ class Observed:
         return sorted((p for p in self.pods.values() if p.role is role), key=lambda p: p.index)
 
 
-def observe(job: Job, pods: Iterable[_Object], services: Iterable[_Object]) -> Observed:
+def observe(
+    job: Job,
+    pods: Iterable[_Object],
+    services: Iterable[_Object],
+    now: datetime,  # noqa: ARG001 - for the times of nodes, which come with the next change
+) -> Observed:
     """Bucket the objects that carry a job's name by whether they are this job's.
 
     What belongs to no job at all is in nobody's way until its name is needed: the API server then
@@ -129,11 +140,21 @@ def observe(job: Job, pods: Iterable[_Object], services: Iterable[_Object]) -> O
     return Observed(
         pods=own,
         has_service=any(owned_by(raw, job.uid) for raw in services),
+        service_is_changed=any(
+            owned_by(raw, job.uid) and not _names_pods(raw, job) for raw in services
+        ),
         occupied=frozenset(occupied),
         service_occupied=any(
             belongs_to_a_job(raw) and not owned_by(raw, job.uid) for raw in services
         ),
     )
+
+
+def _names_pods(raw: _Object, job: Job) -> bool:
+    """Tell whether a service still selects the job's pods and publishes them unready."""
+    spec = raw.get("spec") or {}
+    wanted = {keys.LABEL_JOB_UID: job.uid}
+    return spec.get("selector") == wanted and bool(spec.get("publishNotReadyAddresses"))
 
 
 def belongs_to_a_job(raw: _Object) -> bool:
@@ -183,7 +204,8 @@ def parse_pod(job: Job, raw: _Object) -> Pod | None:
         progress_url=_progress_url(job, raw, role),
         finished_at=terminated.get("finishedAt"),
         failure=cause.failure(raw) if phase != "Succeeded" else None,
-        trouble=cause.trouble(raw),
+        startup_problem=cause.startup_problem(raw),
+        memory_limit=_memory_limit(raw),
         termination_message=terminated.get("message") or "",
     )
 
@@ -204,6 +226,14 @@ def _phase(raw: _Object, status: _Object, terminated: _Object) -> str:
     if terminated.get("exitCode") == 0:
         return phase if policy == "Always" else "Succeeded"
     return "Failed" if policy == "Never" else phase
+
+
+def _memory_limit(raw: _Object) -> str | None:
+    for container in (raw.get("spec") or {}).get("containers") or []:
+        if container.get("name") == keys.CONTAINER:
+            limit = ((container.get("resources") or {}).get("limits") or {}).get("memory")
+            return str(limit) if limit is not None else None
+    return None
 
 
 def _runs_any_container(status: _Object) -> bool:

@@ -184,7 +184,7 @@ def pods_not_ready(job: Job, observed: Observed, facts: Facts) -> list[tuple[str
         pod = observed.get(role, index)
         if pod is not None and pod.counts_as_ready:
             continue
-        found.append((name, facts.refused.get(name) or (pod.trouble if pod else None)))
+        found.append((name, facts.refused.get(name) or (pod.startup_problem if pod else None)))
     return sorted(found, key=lambda item: item[1] is None)
 
 

@@ -57,7 +57,7 @@ def _candidates(
             found.append((_failure(missing, refused, now), False))
         elif pod is None or pod.deleting or pod.succeeded or is_stale(job, pod):
             continue
-        elif (cause := pod.failure or pod.trouble) is not None:
+        elif (cause := pod.failure or pod.startup_problem) is not None:
             found.append((_failure(pod, cause, now), cause.time is not None))
     return found
 

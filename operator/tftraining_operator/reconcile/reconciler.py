@@ -118,7 +118,7 @@ class Reconciler:
 
     def _observe(self, key: JobKey, job: Job) -> Observed:
         pods = self._store.children(Kind.POD, key)
-        return observe(job, pods, self._store.children(Kind.SERVICE, key))
+        return observe(job, pods, self._store.children(Kind.SERVICE, key), self._clock())
 
     async def _reject(
         self, key: JobKey, raw: _Object, reason: str, problem: str, now: datetime

@@ -67,15 +67,15 @@ def test_a_server_that_died_waits_for_its_restart_and_is_not_replaced() -> None:
     pod = read(Life(NOW, ended=ended(137)), Role.WORKER)
     assert (pod.failed, pod.active, pod.runs, pod.ready) == (False, True, False, False)
     assert pod.failure is not None
-    assert pod.trouble is not None
-    assert pod.trouble.reason == "CrashLoopBackOff"
+    assert pod.startup_problem is not None
+    assert pod.startup_problem.reason == "CrashLoopBackOff"
 
 
 def test_a_server_that_runs_again_tells_of_its_last_end() -> None:
     pod = read(Life(NOW, running_since=at(61), ended=ended(137), restarts=1), Role.WORKER)
     assert pod.runs
     assert pod.failure is not None
-    assert pod.trouble is None
+    assert pod.startup_problem is None
 
 
 def test_a_pod_that_is_deleted_tells_until_when() -> None:

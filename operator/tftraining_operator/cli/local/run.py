@@ -222,7 +222,7 @@ class LocalRun:
         return told
 
     def _observe(self) -> Observed:
-        return observe(self.job, self._kubelet.pods(), self._services)
+        return observe(self.job, self._kubelet.pods(), self._services, _now())
 
     def _watch(self, observed: Observed) -> None:
         self._reports.watch(
