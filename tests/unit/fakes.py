@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 
     from tftraining_operator.api.keys import Role
     from tftraining_operator.core.progress import Report
+    from tftraining_operator.reconcile.protocols import Target
 
 Key = tuple[Kind, str, str]
 
@@ -392,19 +393,23 @@ def merged(target: Any, patch: Any) -> Any:
 
 @dataclass
 class FakeProgress:
-    """Implements the protocol Progress: what running pods would answer, told by the test."""
+    """Implements ReportSource: what running pods would answer, set by the test."""
 
     told: dict[Role, Report] = field(default_factory=dict)
-    watched: dict[JobKey, Mapping[Role, str]] = field(default_factory=dict)
+    watched: dict[JobKey, Mapping[Role, Target]] = field(default_factory=dict)
 
-    def watch(self, key: JobKey, targets: Mapping[Role, str]) -> None:
+    def watch(self, key: JobKey, targets: Mapping[Role, Target]) -> None:
         self.watched[key] = targets
 
     def forget(self, key: JobKey) -> None:
         self.watched.pop(key, None)
 
     def reports(self, key: JobKey) -> Mapping[Role, Report]:
-        return {role: self.told[role] for role in self.watched.get(key, {}) if role in self.told}
+        return {
+            role: self.told[role].model_copy(update={"pod_uid": target.pod_uid})
+            for role, target in self.watched.get(key, {}).items()
+            if role in self.told
+        }
 
 
 class Operator:

@@ -5,24 +5,29 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+from datetime import timedelta
 from typing import TYPE_CHECKING, Self
 
 import pytest
 from aiohttp import web
 from tftraining_operator.api.keys import Role
+from tftraining_operator.controller import poller
 from tftraining_operator.controller.poller import ProgressPoller
+from tftraining_operator.reconcile.protocols import Target
 from tftraining_operator.reconcile.store import JobKey
 
 from tests.unit.builders import NOW
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import AsyncIterator, Awaitable, Callable
 
     from tftraining_operator.core.progress import Report
 
 KEY = JobKey("default", "mnist")
 OTHER = JobKey("default", "other")
 INTERVAL = 0.01
+NOBODY = Target("nobody", "http://127.0.0.1:1/progress")
+"""Nothing listens on port 1."""
 
 
 class Chief:
@@ -31,10 +36,14 @@ class Chief:
     def __init__(self) -> None:
         self.step = 1
         self.asked = 0
-        self.rounds = 0
+        self.asked_other = 0
         self.changed: list[JobKey] = []
         self.answer: Callable[[web.Request], Awaitable[web.StreamResponse]] = self._report
-        self.poller = ProgressPoller(self.changed.append, INTERVAL, lambda: NOW)
+        self.now = NOW
+        self.monotonic = 0.0
+        self.poller = ProgressPoller(
+            self.changed.append, INTERVAL, lambda: self.now, lambda: self.monotonic
+        )
 
     async def __aenter__(self) -> Self:
         app = web.Application()
@@ -45,8 +54,9 @@ class Chief:
         site = web.TCPSite(self._runner, "127.0.0.1", 0)
         await site.start()
         host, port = self._runner.addresses[0][:2]
-        self.url = f"http://{host}:{port}/progress"
-        self.poller.watch(OTHER, {Role.CHIEF: self.url.replace("progress", "other")})
+        self.base = f"http://{host}:{port}"
+        self.target = Target("uid-1", f"{self.base}/progress")
+        self.poller.watch(OTHER, {Role.CHIEF: Target("uid-other", f"{self.base}/other")})
         self._task = asyncio.create_task(self.poller.run())
         return self
 
@@ -61,16 +71,21 @@ class Chief:
         return await self.answer(request)
 
     async def _count(self, _request: web.Request) -> web.StreamResponse:
-        self.rounds += 1
+        self.asked_other += 1
         return web.Response()
 
     async def _report(self, _request: web.Request) -> web.StreamResponse:
         return web.json_response({"step": self.step})
 
     async def asks(self, count: int) -> None:
-        """Wait until so many rounds have begun and ended."""
-        wanted = self.rounds + count + 1
-        await until(lambda: self.rounds >= wanted)
+        """Wait until so many requests have begun and ended."""
+        wanted = self.asked + count + 1
+        await until(lambda: self.asked >= wanted)
+
+    async def asks_other(self, count: int) -> None:
+        """Wait until the other job's chief was asked so often."""
+        wanted = self.asked_other + count
+        await until(lambda: self.asked_other >= wanted)
 
     @property
     def alive(self) -> bool:
@@ -89,7 +104,7 @@ async def until(holds: Callable[[], bool]) -> None:
 
 async def test_a_report_is_kept_and_told_once_until_it_changes() -> None:
     async with Chief() as chief:
-        chief.poller.watch(KEY, {Role.CHIEF: chief.url})
+        chief.poller.watch(KEY, {Role.CHIEF: chief.target})
         await chief.asks(3)
         assert chief.report is not None
         assert chief.report.step == 1
@@ -110,6 +125,14 @@ async def _nested(_request: web.Request) -> web.StreamResponse:
 
 async def _error(_request: web.Request) -> web.StreamResponse:
     return web.Response(status=500, text="Traceback")
+
+
+async def _error_with_a_report(_request: web.Request) -> web.StreamResponse:
+    return web.json_response({"step": 99}, status=500)
+
+
+async def _created(_request: web.Request) -> web.StreamResponse:
+    return web.json_response({"step": 99}, status=201)
 
 
 async def _endless(request: web.Request) -> web.StreamResponse:
@@ -137,6 +160,8 @@ async def _hangs_up(request: web.Request) -> web.StreamResponse:
         pytest.param(_broken, id="no text"),
         pytest.param(_nested, id="brackets without end"),
         pytest.param(_error, id="an error"),
+        pytest.param(_error_with_a_report, id="an error that carries a report"),
+        pytest.param(_created, id="a success that is not 200"),
         pytest.param(_endless, id="more than anybody needs"),
         pytest.param(_elsewhere, id="a redirect, which is not followed"),
         pytest.param(_hangs_up, id="nothing"),
@@ -146,7 +171,7 @@ async def test_what_is_no_report_changes_nothing_and_stops_nothing(
     answer: Callable[[web.Request], Awaitable[web.StreamResponse]],
 ) -> None:
     async with Chief() as chief:
-        chief.poller.watch(KEY, {Role.CHIEF: chief.url})
+        chief.poller.watch(KEY, {Role.CHIEF: chief.target})
         await chief.asks(1)
         good, chief.answer = chief.answer, answer
         await chief.asks(2)
@@ -157,23 +182,94 @@ async def test_what_is_no_report_changes_nothing_and_stops_nothing(
         await until(lambda: chief.report is not None and chief.report.step == 7)
 
 
-async def test_one_pod_that_does_not_answer_keeps_no_other_waiting_for_ever() -> None:
+@contextlib.asynccontextmanager
+async def a_silent_server() -> AsyncIterator[str]:
+    """A server that accepts connections and answers nothing."""
+    served = []
+
+    async def read(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.read()
+        writer.close()
+        await writer.wait_closed()
+
+    def accept(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        served.append(asyncio.create_task(read(reader, writer)))
+
+    server = await asyncio.start_server(accept, "127.0.0.1", 0)
+    async with server:
+        yield f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/progress"
+    await asyncio.gather(*served, return_exceptions=True)
+
+
+async def test_pods_that_do_not_answer_delay_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(poller, "_MAX_REQUESTS", 4)
+    monkeypatch.setattr(poller, "_MAX_RETRIES", 4)
+    monkeypatch.setattr(poller, "_TIMEOUT", 0.2)
+    async with a_silent_server() as url, Chief() as chief:
+        for index in range(20):
+            job = JobKey("default", f"job-{index}")
+            chief.poller.watch(job, {Role.CHIEF: Target(f"uid-{index}", url)})
+        chief.poller.watch(KEY, {Role.CHIEF: chief.target})
+        # In rounds, or in one queue with them, this would take 40 s.
+        await chief.asks(40)
+
+
+async def test_a_pod_that_refuses_connections_has_no_report() -> None:
     async with Chief() as chief:
-        # Nothing listens on port 1.
-        targets = {Role.CHIEF: chief.url, Role.EVALUATOR: "http://127.0.0.1:1/progress"}
-        chief.poller.watch(KEY, targets)
+        chief.poller.watch(KEY, {Role.CHIEF: chief.target, Role.EVALUATOR: NOBODY})
         await until(lambda: chief.report is not None)
         assert Role.EVALUATOR not in chief.poller.reports(KEY)
 
 
-async def test_what_an_earlier_pod_said_is_forgotten() -> None:
+async def test_a_report_names_its_pod_whatever_the_document_says() -> None:
     async with Chief() as chief:
-        chief.poller.watch(KEY, {Role.CHIEF: chief.url})
+
+        async def forged(_request: web.Request) -> web.StreamResponse:
+            document = {"step": 3, "podUid": "uid-2", "pod_uid": "uid-3", "received": "now"}
+            return web.json_response(document)
+
+        chief.answer = forged
+        chief.poller.watch(KEY, {Role.CHIEF: chief.target})
         await until(lambda: chief.report is not None)
-        chief.poller.watch(KEY, {Role.CHIEF: chief.url})
+        assert chief.report is not None
+        assert chief.report.pod_uid == "uid-1"
+        assert chief.report.received == NOW
+
+
+async def test_another_pod_at_the_same_address_has_not_reported_yet() -> None:
+    async with Chief() as chief:
+        chief.poller.watch(KEY, {Role.CHIEF: chief.target})
+        await until(lambda: chief.report is not None)
+        chief.poller.watch(KEY, {Role.CHIEF: chief.target})
         assert chief.report is not None, "the same pod"
-        chief.poller.watch(KEY, {Role.CHIEF: chief.url.replace("progress", "other")})
+        chief.poller.watch(KEY, {Role.CHIEF: Target("uid-2", chief.target.url)})
         assert chief.report is None
+        await until(lambda: chief.report is not None)
+        assert chief.report.pod_uid == "uid-2"
+
+
+async def test_the_age_of_a_report_does_not_depend_on_a_clock_that_is_set() -> None:
+    async with Chief() as chief:
+        chief.poller.watch(KEY, {Role.CHIEF: chief.target})
+        await until(lambda: chief.report is not None)
+        chief.answer = _error
+        await chief.asks(1)
+        chief.now, chief.monotonic = NOW - timedelta(hours=1), 7.0
+        assert chief.report is not None
+        assert chief.report.received == chief.now - timedelta(seconds=7)
+
+
+async def test_after_a_silence_even_the_same_report_is_announced() -> None:
+    async with Chief() as chief:
+        chief.poller.watch(KEY, {Role.CHIEF: chief.target})
+        await until(lambda: chief.changed == [KEY])
+        good, chief.answer = chief.answer, _error
+        await chief.asks(2)
+        assert chief.changed == [KEY]
+        chief.answer = good
+        await until(lambda: chief.changed == [KEY, KEY])
+        await chief.asks(2)
+        assert chief.changed == [KEY, KEY]
 
 
 @pytest.mark.parametrize(
@@ -185,12 +281,12 @@ async def test_what_an_earlier_pod_said_is_forgotten() -> None:
 )
 async def test_a_job_is_asked_no_longer(stop: Callable[[ProgressPoller], None]) -> None:
     async with Chief() as chief:
-        chief.poller.watch(KEY, {Role.CHIEF: chief.url})
+        chief.poller.watch(KEY, {Role.CHIEF: chief.target})
         await until(lambda: chief.report is not None)
         stop(chief.poller)
-        await chief.asks(1)
+        await chief.asks_other(2)
         asked = chief.asked
-        await chief.asks(3)
+        await chief.asks_other(3)
         assert chief.asked == asked
         assert chief.poller.reports(KEY) == {}
 
@@ -205,10 +301,10 @@ async def test_an_answer_that_comes_after_its_pod_is_gone_is_dropped() -> None:
             return web.Response(text=json.dumps({"step": 9}))
 
         chief.answer = slow
-        chief.poller.watch(KEY, {Role.CHIEF: chief.url})
+        chief.poller.watch(KEY, {Role.CHIEF: chief.target})
         await asked.wait()
-        chief.poller.watch(KEY, {Role.CHIEF: "http://127.0.0.1:1/progress"})
+        chief.poller.watch(KEY, {Role.CHIEF: NOBODY})
         answered.set()
-        await chief.asks(1)
+        await chief.asks_other(2)
         assert chief.report is None
         assert chief.changed == []

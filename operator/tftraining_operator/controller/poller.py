@@ -1,94 +1,161 @@
-"""Asks running chiefs and evaluators how far they are. Reads only, and never fails a pass."""
+"""Asks running chiefs and evaluators for their progress. Reads only, and never fails a pass.
+
+The reconciler says which pods to ask; a report that brings something new puts its job into the
+queue. Each pod is asked by a task of its own, so that one that does not answer delays no other.
+"""
 
 import asyncio
 import logging
+import time
 from collections.abc import Callable, Mapping
-from datetime import datetime
+from dataclasses import dataclass
+from datetime import datetime, timedelta
 
 import aiohttp
 
 from tftraining_operator.api.keys import Role
 from tftraining_operator.core.progress import Report, parse_report
+from tftraining_operator.core.text import one_line
+from tftraining_operator.reconcile.protocols import Target
 from tftraining_operator.reconcile.store import JobKey
 
 logger = logging.getLogger(__name__)
 
-_TIMEOUT = aiohttp.ClientTimeout(total=2.0)
-_LARGEST = 64 * 1024
-_AT_ONCE = 64
+_TIMEOUT = 2.0
+_MAX_BYTES = 64 * 1024
+_MAX_REQUESTS = 256
+_MAX_RETRIES = 256
+"""Requests at once to pods that did not answer last time: they wait for each other only."""
+
+
+@dataclass(slots=True)
+class _Pod:
+    """A pod that is asked, and what it answered."""
+
+    key: JobKey
+    role: Role
+    target: Target
+    task: asyncio.Task[None] | None = None
+    report: Report | None = None
+    received: float = 0.0
+    answered: bool = True
+    """Whether its last answer was a report; true before the first request."""
 
 
 class ProgressPoller:
-    """Keeps the newest report of each job's chief and evaluator."""
+    """Keeps the newest report of each job's chief and evaluator.
+
+    A report's age is measured by `monotonic`: a clock that is set makes no report fresh or old.
+    """
 
     def __init__(
-        self, changed: Callable[[JobKey], None], interval: float, clock: Callable[[], datetime]
+        self,
+        changed: Callable[[JobKey], None],
+        interval: float,
+        clock: Callable[[], datetime],
+        monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         self._changed = changed
         self._interval = interval
         self._clock = clock
-        self._targets: dict[JobKey, Mapping[Role, str]] = {}
-        self._reports: dict[JobKey, dict[Role, Report]] = {}
+        self._monotonic = monotonic
+        self._pods: dict[JobKey, dict[Role, _Pod]] = {}
+        self._session: aiohttp.ClientSession | None = None
+        self._tasks: asyncio.TaskGroup | None = None
+        self._requests = asyncio.Semaphore(_MAX_REQUESTS)
+        self._retries = asyncio.Semaphore(_MAX_RETRIES)
 
-    def watch(self, key: JobKey, targets: Mapping[Role, str]) -> None:
-        """Poll these URLs for a job from now on; what an earlier pod said is forgotten."""
-        if not targets:
-            self.forget(key)
-            return
-        before = self._targets.get(key, {})
-        if before == targets:
-            return
-        kept = self._reports.setdefault(key, {})
-        for role in Role:
-            if before.get(role) != targets.get(role):
-                kept.pop(role, None)
-        self._targets[key] = dict(targets)
+    def watch(self, key: JobKey, targets: Mapping[Role, Target]) -> None:
+        """Ask these pods of a job from now on, and no others; their reports are forgotten."""
+        pods = self._pods.setdefault(key, {})
+        for role in list(pods):
+            if targets.get(role) != pods[role].target:
+                _stop(pods.pop(role))
+        for role, target in targets.items():
+            if role not in pods:
+                pods[role] = _Pod(key, role, target)
+                self._start(pods[role])
+        if not pods:
+            del self._pods[key]
 
     def forget(self, key: JobKey) -> None:
-        """Poll a job no longer."""
-        self._targets.pop(key, None)
-        self._reports.pop(key, None)
+        """Ask no pod of a job any longer."""
+        self.watch(key, {})
 
     def reports(self, key: JobKey) -> Mapping[Role, Report]:
-        """Return the newest reports of a job."""
-        return self._reports.get(key, {})
+        """Return the newest reports of the pods that are watched."""
+        now, since = self._clock(), self._monotonic()
+        return {
+            role: pod.report.model_copy(
+                update={"received": now - timedelta(seconds=since - pod.received)}
+            )
+            for role, pod in self._pods.get(key, {}).items()
+            if pod.report is not None
+        }
 
     async def run(self) -> None:
-        """Poll until cancelled."""
-        async with aiohttp.ClientSession(timeout=_TIMEOUT, trust_env=False) as session:
-            limit = asyncio.Semaphore(_AT_ONCE)
-            while True:
-                await asyncio.sleep(self._interval)
-                targets = [
-                    (key, role, url)
-                    for key, urls in self._targets.items()
-                    for role, url in urls.items()
-                ]
-                await asyncio.gather(*(self._poll(session, limit, *target) for target in targets))
+        """Ask until cancelled."""
+        session = aiohttp.ClientSession(
+            timeout=aiohttp.ClientTimeout(total=_TIMEOUT),
+            # The limit is ours: a request that waits for a connection must not time out.
+            connector=aiohttp.TCPConnector(limit=0),
+            cookie_jar=aiohttp.DummyCookieJar(),
+            headers={"Accept-Encoding": "identity"},
+            auto_decompress=False,
+            trust_env=False,
+        )
+        async with session, asyncio.TaskGroup() as tasks:
+            self._session, self._tasks = session, tasks
+            try:
+                for pods in self._pods.values():
+                    for pod in pods.values():
+                        self._start(pod)
+                await asyncio.Event().wait()
+            finally:
+                self._session = self._tasks = None
 
-    async def _poll(
-        self,
-        session: aiohttp.ClientSession,
-        limit: asyncio.Semaphore,
-        key: JobKey,
-        role: Role,
-        url: str,
-    ) -> None:
+    def _start(self, pod: _Pod) -> None:
+        if self._tasks is not None and self._session is not None:
+            pod.task = self._tasks.create_task(self._follow(self._session, pod))
+
+    async def _follow(self, session: aiohttp.ClientSession, pod: _Pod) -> None:
+        while True:
+            async with self._requests if pod.answered else self._retries:
+                report = await self._ask(session, pod)
+            if report is not None:
+                self._take(pod, report)
+            pod.answered = report is not None
+            await asyncio.sleep(self._interval)
+
+    def _take(self, pod: _Pod, report: Report) -> None:
+        before, pod.report, pod.received = pod.report, report, self._monotonic()
+        # After a silence even the same report is news: the pod is seen again.
+        if before is None or not pod.answered or not before.says_the_same(report):
+            self._changed(pod.key)
+
+    async def _ask(self, session: aiohttp.ClientSession, pod: _Pod) -> Report | None:
         try:
-            async with limit, session.get(url, allow_redirects=False) as response:
-                text = b""
-                async for chunk in response.content.iter_chunked(_LARGEST):
-                    text += chunk
-                    if len(text) > _LARGEST:
-                        return
-        except (aiohttp.ClientError, TimeoutError, OSError) as error:
-            logger.debug("%s: no report from %s: %s", key, url, error)
-            return
-        report = parse_report(text, self._clock())
-        if report is None or self._targets.get(key, {}).get(role) != url:
-            return
-        reports = self._reports.setdefault(key, {})
-        before = reports.get(role)
-        reports[role] = report
-        if before is None or not before.says_the_same(report):
-            self._changed(key)
+            async with session.get(pod.target.url, allow_redirects=False) as response:
+                text = await _read(response)
+        except (aiohttp.ClientError, OSError) as error:  # TimeoutError is an OSError
+            reason = one_line(str(error)) or type(error).__name__
+            logger.debug("%s/%s: no report from the %s: %s", *pod.key, pod.role, reason)
+            return None
+        return None if text is None else parse_report(text, pod_uid=pod.target.pod_uid)
+
+
+async def _read(response: aiohttp.ClientResponse) -> bytes | None:
+    """Read an answer; None if it is no report or longer than any."""
+    if response.status != 200:  # noqa: PLR2004 - HTTP
+        return None
+    text = b""
+    async for chunk in response.content.iter_chunked(_MAX_BYTES):
+        text += chunk
+        if len(text) > _MAX_BYTES:
+            return None
+    return text
+
+
+def _stop(pod: _Pod) -> None:
+    if pod.task is not None:
+        pod.task.cancel()

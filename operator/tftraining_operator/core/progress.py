@@ -52,6 +52,8 @@ class Report(_Document):
 
     received: Annotated[datetime | None, Field(exclude=True)] = None
     """When the operator got it; in no document."""
+    pod_uid: Annotated[str, Field(exclude=True)] = ""
+    """Which pod it is of, as addresses are reused; in no document."""
     unreachable: list[UnreachablePeer] = []
     """Servers that do not answer now."""
     seconds_since_step: Annotated[float | None, Field(ge=0)] = None
@@ -73,13 +75,16 @@ class Report(_Document):
         return self.model_copy(update=timeless) == other.model_copy(update=timeless)
 
 
-def parse_report(text: str | bytes, received: datetime | None = None) -> Report | None:
+def parse_report(
+    text: str | bytes, received: datetime | None = None, pod_uid: str = ""
+) -> Report | None:
     """Parse a report; None for anything that is not one, such as a log's tail."""
     try:
         document = json.loads(text)
         if not isinstance(document, dict):
             return None
-        return Report.model_validate(document | {"received": received})
+        # A document that names these itself is not believed.
+        return Report.model_validate(document | {"received": received, "podUid": pod_uid})
     except (ValueError, RecursionError):  # ValidationError is a ValueError
         return None
 

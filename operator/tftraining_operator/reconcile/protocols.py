@@ -1,6 +1,7 @@
 """What the pass needs from the world it runs in: calls, reports of pods, somewhere for events."""
 
 from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 from tftraining_operator.api.keys import Role
@@ -27,10 +28,21 @@ class Api(Protocol):
     ) -> _Object: ...
 
 
-class ReportSource(Protocol):
-    """Who keeps the reports of running pods; see controller.poller and cli.local.reports."""
+@dataclass(frozen=True, slots=True)
+class Target:
+    """A running pod that serves its progress. Its address alone may become another pod's."""
 
-    def watch(self, key: JobKey, targets: Mapping[Role, str]) -> None: ...  # noqa: D102
+    pod_uid: str
+    url: str
+
+
+class ReportSource(Protocol):
+    """Who keeps the reports of running pods; see controller.poller and cli.local.reports.
+
+    It returns reports of the pods that are watched now, and of no other.
+    """
+
+    def watch(self, key: JobKey, targets: Mapping[Role, Target]) -> None: ...  # noqa: D102
     def forget(self, key: JobKey) -> None: ...  # noqa: D102
     def reports(self, key: JobKey) -> Mapping[Role, Report]: ...  # noqa: D102
 

@@ -25,7 +25,7 @@ from tftraining_operator.reconcile.applier import (
     NameConflictError,
     Outcome,
 )
-from tftraining_operator.reconcile.protocols import Api, Record, ReportSource
+from tftraining_operator.reconcile.protocols import Api, Record, ReportSource, Target
 from tftraining_operator.reconcile.store import JobKey, Kind, Store
 
 _Object = dict[str, Any]
@@ -161,9 +161,9 @@ def _is_new(job: Job) -> bool:
     return not judged and job.status.start_time is None and not is_finished(job.status)
 
 
-def _targets(observed: Observed) -> dict[Role, str]:
+def _targets(observed: Observed) -> dict[Role, Target]:
     return {
-        role: pod.progress_url
+        role: Target(pod.uid, pod.progress_url)
         for role in (Role.CHIEF, Role.EVALUATOR)
         if (pod := observed.get(role)) is not None and pod.progress_url
     }

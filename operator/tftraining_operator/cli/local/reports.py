@@ -61,8 +61,10 @@ class Reports:
                 targets = list(self._targets.items())
             for role, target in targets:
                 text = _get(target.port)
-                report = parse_report(text, self._clock()) if text is not None else None
-                if text is None or report is None:
+                if text is None:
+                    continue
+                report = parse_report(text, self._clock(), target.pod_uid)
+                if report is None:
                     continue
                 said = _Said(target, report, _examples_per_second(text))
                 with self._lock:
