@@ -24,14 +24,17 @@ from tftrainer.cluster import Role
 from tftrainer.environment import Strategy
 from tftrainer.epochs import Epochs
 from tftrainer.errors import (
+    BadConfigurationError,
     CheckpointUnavailableError,
     PeersUnavailableError,
     TerminatedError,
+    TrainerError,
     gist,
 )
 from tftrainer.fence import claim
 from tftrainer.job import Job
 from tftrainer.pacing import Pace
+from tftrainer.peer_errors import loss_behind
 from tftrainer.recorder import Recorder
 from tftrainer.resume import Resumed, resume
 from tftrainer.step_losses import returning_loss
@@ -59,9 +62,14 @@ def train(job: Job, run: Run) -> None:
     """Train to the end."""
     try:
         _train(job, run)
-    except (tf.errors.UnavailableError, tf.errors.AbortedError) as error:
+    except Exception as error:
+        # The user's functions may have met the loss of a member; every other TrainerError is final.
+        is_final = isinstance(error, TrainerError) and not isinstance(error, BadConfigurationError)
+        loss = None if is_final or len(_members(job)) == 1 else loss_behind(error)
+        if loss is None:
+            raise
         raise PeersUnavailableError(
-            f"another member of the cluster was lost ({gist(error)}). All "
+            f"another member of the cluster was lost ({gist(loss)}). All "
             "members have to start again; training resumes from the newest checkpoint."
         ) from error
 

@@ -1,5 +1,7 @@
 """Which of TensorFlow's errors mean that a peer, or what it held for this chief, is gone."""
 
+from collections.abc import Iterator
+
 import tensorflow as tf
 
 _LOST = (tf.errors.UnavailableError, tf.errors.AbortedError, tf.errors.CancelledError)
@@ -10,11 +12,13 @@ _FORGOTTEN = ("Unable to find a context_id", "unknown device", "remote_handle")
 
 
 def loss_behind(error: BaseException) -> BaseException | None:
-    """Return the loss that an error is or was raised from; user code meets it too."""
-    behind: BaseException | None = error
-    while behind is not None and not is_loss(behind):
-        behind = behind.__cause__
-    return behind
+    """Return the loss that an error is or was raised from; the user's code may be in between."""
+    return next(filter(is_loss, _chain(error)), None)
+
+
+def is_of_tensorflow(error: BaseException) -> bool:
+    """Whether an error is TensorFlow's own, or was raised from one."""
+    return any(isinstance(each, tf.errors.OpError) for each in _chain(error))
 
 
 def is_loss(error: BaseException) -> bool:
@@ -27,3 +31,11 @@ def is_loss(error: BaseException) -> bool:
         return False
     text = str(error)
     return _FROM_PEER in text and any(words in text for words in _FORGOTTEN)
+
+
+def _chain(error: BaseException) -> Iterator[BaseException]:
+    """Yield an error, and each one that the one before was raised from or while handling."""
+    behind: BaseException | None = error
+    while behind is not None:
+        yield behind
+        behind = behind.__cause__ or behind.__context__

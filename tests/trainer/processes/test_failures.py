@@ -46,6 +46,42 @@ def dataset(split, context):
 """A task whose workers wait for their input most of the time."""
 
 
+BUILDS_FOR_EVER = """
+import time
+import tensorflow as tf
+from tftrainer.examples.mnist import dataset
+
+def model():
+    variable = tf.Variable(0.0)
+    print("building", flush=True)
+    while True:
+        variable.assign_add(1.0)
+        variable.numpy()
+        time.sleep(0.05)
+"""
+"""A task whose model is being built, on a ps, for as long as the ps answers."""
+
+BUILDS_AND_WRAPS = (
+    BUILDS_FOR_EVER.replace("def model", "def build")
+    + """
+def model():
+    try:
+        return build()
+    except Exception:
+        raise ValueError("the model cannot be built")
+"""
+)
+
+WRONG = """
+import tensorflow as tf
+from tftrainer.examples.mnist import dataset
+
+def model():
+    return tf.reshape(tf.Variable([1.0, 2.0]), [3])
+"""
+"""A task with a mistake that TensorFlow finds."""
+
+
 def start_chief(
     here: Computer, servers: Servers, *arguments: str, attempt: int = 0, **variables: str
 ) -> Process:
@@ -180,6 +216,41 @@ def test_a_worker_that_loses_its_way_to_the_ps_now_and_then_ends_nothing(
         chief.step_beyond(chief.progress()["step"] + 10)
         assert task is None or "begin theirs anew" in chief.log
         assert chief.popen.poll() is None
+
+
+@pytest.mark.parametrize(
+    "task",
+    [
+        pytest.param(BUILDS_FOR_EVER, id="which lets the error pass"),
+        pytest.param(BUILDS_AND_WRAPS, id="which raises another error from it"),
+    ],
+)
+@pytest.mark.parametrize("restarts", [False, True], ids=["and stays away", "and is restarted"])
+def test_a_ps_lost_while_the_model_is_built_is_not_the_users_mistake(
+    here: Computer, servers: Servers, task: str, *, restarts: bool
+) -> None:
+    (here.folder / "builds.py").write_text(task)
+    chief = start_chief(here, servers, "--task=builds.py")
+    chief.says("building")
+    servers.running["ps-0"].kill()
+    if restarts:
+        servers.start("ps", 0)
+
+    code = chief.ends(patience=60)
+    if not restarts:
+        servers.start("ps", 0)
+    assert code == 75, chief.last_words
+    assert "a parameter server was lost" in chief.last_words
+
+
+def test_an_error_of_the_users_model_is_a_bad_configuration_while_all_servers_answer(
+    here: Computer, servers: Servers
+) -> None:
+    (here.folder / "wrong.py").write_text(WRONG)
+    chief = start_chief(here, servers, "--task=wrong.py")
+
+    assert chief.ends(patience=60) == 64
+    assert "model() of wrong.py raised InvalidArgumentError" in chief.last_words
 
 
 def test_a_hung_ps_ends_the_chief_with_75(here: Computer, servers: Servers) -> None:

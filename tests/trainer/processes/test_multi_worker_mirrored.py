@@ -58,6 +58,30 @@ def test_a_lost_member_ends_the_other_with_69_and_all_resume(here: Computer) -> 
     assert again.step_beyond(resumed["resumedStep"])
 
 
+BUILDS_FOR_EVER = """
+    import time
+    import tensorflow as tf
+    from tftrainer.examples.mnist import dataset
+
+    def model():
+        print("building", flush=True)
+        while True:
+            tf.Variable(0.0)
+            time.sleep(0.05)
+"""
+
+
+def test_a_member_lost_while_the_model_is_built_is_not_the_users_mistake(here: Computer) -> None:
+    (here.folder / "builds.py").write_text(textwrap.dedent(BUILDS_FOR_EVER))
+    chief, worker = start(here, task="--task=builds.py")
+    chief.says("building")
+    worker.says("building")
+    worker.kill()
+
+    assert chief.ends(patience=60) == 69, chief.last_words
+    assert "another member of the cluster was lost" in chief.last_words
+
+
 SLOWER_AND_SHORTER = """
     import tensorflow as tf
     from tftrainer.examples.mnist import dataset, model

@@ -20,6 +20,16 @@ def raised_from(cause: Exception) -> Exception:
     return error
 
 
+def raised_while_handling(first: Exception) -> Exception:
+    try:
+        try:
+            raise first
+        except type(first):
+            raise ValueError("cannot be built")  # noqa: B904 -- as users write it
+    except ValueError as error:
+        return error
+
+
 def wrapped(original: Exception) -> Exception:
     error = Exception("Input has an error")
     error.original_exception = original  # type: ignore[attr-defined] -- as the coordinator does
@@ -35,6 +45,7 @@ BAD_SHAPE = tf.errors.InvalidArgumentError(None, None, f"bad shape{REMOTE}")
     [
         pytest.param(LOST, True, id="it does not answer"),
         pytest.param(raised_from(LOST), True, id="it was lost while the user's code ran"),
+        pytest.param(raised_while_handling(LOST), True, id="the user's code raised its own error"),
         pytest.param(wrapped(LOST), True, id="it was lost while an input was made"),
         pytest.param(
             tf.errors.InvalidArgumentError(None, None, f"/job:ps is an unknown device{REMOTE}"),

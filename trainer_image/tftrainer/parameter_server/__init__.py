@@ -12,10 +12,16 @@ from typing import Protocol
 
 from tftrainer.arguments import Mode
 from tftrainer.cluster import Cluster
-from tftrainer.errors import ParameterServerLostError, TrainerError, gist
+from tftrainer.errors import BadConfigurationError, TrainerError
 from tftrainer.job import Job
-from tftrainer.parameter_server import asynchronous, keras_fit, local_steps, session, synchronous
-from tftrainer.peer_errors import loss_behind
+from tftrainer.parameter_server import (
+    asynchronous,
+    keras_fit,
+    local_steps,
+    lost_servers,
+    session,
+    synchronous,
+)
 from tftrainer.supervisor import Run
 
 
@@ -42,26 +48,13 @@ def train(job: Job, run: Run, cluster: Cluster) -> None:
         training = _MODES[job.arguments.mode](begun)
         run.held.append(training)
         training.run()
-    except TrainerError:
-        raise
     except Exception as error:
+        # The user's functions may have met the loss of a server; every other TrainerError is final.
+        if isinstance(error, TrainerError) and not isinstance(error, BadConfigurationError):
+            raise
         # What is cut off in the middle may fail with anything, such as the end of a dataset that
         # has none.
-        loss = loss_behind(error) or _loss_of(begun)
-        if loss is None:
+        explained = lost_servers.explain(error, cluster, building=begun is None)
+        if explained is None:
             raise
-        raise ParameterServerLostError(
-            f"a parameter server was lost, and the variables with it ({gist(loss)}). "
-            "Training resumes from the newest checkpoint when the chief starts again."
-        ) from error
-
-
-def _loss_of(begun: session.Session | None) -> BaseException | None:
-    """Return why a ps does not tell the step any more; None if it does, or never did."""
-    if begun is None:
-        return None
-    try:
-        begun.step.numpy()
-    except Exception as error:  # noqa: BLE001 -- told by the type
-        return loss_behind(error)
-    return None
+        raise explained from error

@@ -1,0 +1,83 @@
+"""Decides whether an error means that a server was lost, rather than a mistake of the user's.
+
+Called by the package's `train` for every error that ends it. A ps or worker that goes away while
+the user's model() or dataset() runs raises inside the user's code. Where the error itself does not
+name the server, every server is asked.
+"""
+
+import re
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+
+import tensorflow as tf
+
+from tftrainer.cluster import Cluster, Member, Role
+from tftrainer.errors import (
+    BadConfigurationError,
+    ParameterServerLostError,
+    PeersUnavailableError,
+    TrainerError,
+    gist,
+)
+from tftrainer.peer_errors import is_loss, is_of_tensorflow, loss_behind
+from tftrainer.peers import StatusProbe
+
+_THREADS = 32
+_REMOTE = re.compile(r"from remote target /job:(ps|worker)/")
+
+
+def explain(error: BaseException, cluster: Cluster, *, building: bool) -> TrainerError | None:
+    """Return the error to end with if a server was lost; None if the error is what it seems.
+
+    `building` is true until training begins: from then on TensorFlow replaces workers by itself.
+    """
+    refused = isinstance(error, BadConfigurationError)
+    if refused and not is_of_tensorflow(error):
+        return None
+    loss = loss_behind(error)
+    if loss is not None and (named := _REMOTE.search(str(loss))):
+        return _worker_lost(gist(loss)) if building and named[1] == "worker" else _ps_lost(loss)
+    if loss is not None and not refused:
+        return _ps_lost(loss)
+    for member, why in _unusable(cluster):
+        if member.task.role is Role.PS:
+            return _ps_lost(f"{member.name}: {why}")
+        if loss is not None and building:
+            return _worker_lost(f"{member.name}: {why}")
+    # Something is unavailable, but no server of this cluster: it may be there at the next attempt.
+    return None if loss is None else TrainerError(str(error))
+
+
+def _ps_lost(why: BaseException | str) -> TrainerError:
+    said = why if isinstance(why, str) else gist(why)
+    return ParameterServerLostError(
+        f"a parameter server was lost, and the variables with it ({said}). "
+        "Training resumes from the newest checkpoint when the chief starts again."
+    )
+
+
+def _worker_lost(why: str) -> TrainerError:
+    return PeersUnavailableError(
+        f"a worker was lost before training began ({why}). The chief has to start again."
+    )
+
+
+def _unusable(cluster: Cluster) -> Iterator[tuple[Member, str]]:
+    """Ask every server; yield those that do not answer, or have lost what this chief put there."""
+    with ThreadPoolExecutor(max_workers=_THREADS) as pool:
+        servers = sorted(cluster.peers, key=lambda member: member.task.role is not Role.PS)
+        for member, failure in zip(servers, pool.map(StatusProbe(), servers), strict=True):
+            if failure is not None:
+                yield member, failure.reason
+            elif error := _context_error(member):
+                yield member, gist(error)
+
+
+def _context_error(member: Member) -> BaseException | None:
+    """Return why this chief can run nothing on a server that answers, such as a restarted one."""
+    try:
+        with tf.device(f"/job:{member.task.role}/task:{member.task.index}/device:CPU:0"):
+            tf.identity(tf.constant(0)).numpy()
+    except tf.errors.OpError as error:
+        return error if is_loss(error) else None
+    return None
