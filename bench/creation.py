@@ -13,6 +13,7 @@ import tempfile
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -87,7 +88,7 @@ async def _by_operator(server: ApiServer, namespace: str) -> float:
 async def _by_client(server: ApiServer, cluster: KubernetesApi, namespace: str) -> float:
     raw = _job()
     raw["metadata"] |= {"namespace": namespace, "uid": "00000000-0000-0000-0000-000000000000"}
-    job = parse_job(raw)
+    job = parse_job(raw, datetime.now(UTC))
     objects = [(Kind.SERVICE, desired.service(job))]
     objects += [(Kind.POD, desired.pod(job, role, i, 0, IMAGE)) for role, i, _ in slots(job)]
     async with _all_created(server, namespace) as (_, done):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 import pytest
@@ -64,7 +65,7 @@ def api(server: Server) -> Api:
 async def job(server: Server) -> Job:
     """A job that a user has submitted."""
     body = a_job().named("mnist", namespace=server.namespace).raw
-    return parse_job(await server.api.create(Kind.JOB, body))
+    return parse_job(await server.api.create(Kind.JOB, body), datetime.now(UTC))
 
 
 def pytest_itemcollected(item: pytest.Item) -> None:

@@ -297,7 +297,7 @@ class Life(RuleBasedStateMachine):
         Operator(self.cluster, self.runner).settle()
         assert sum(self.cluster.calls.values()) == before, "nor does a new operator find work"
 
-        job = parse_job(self.cluster.job(self.key))
+        job = parse_job(self.cluster.job(self.key), self.cluster.clock())
         # What a silent node held when the job ended or was suspended is in nobody's way.
         pods = {
             name: raw
@@ -336,7 +336,7 @@ class Life(RuleBasedStateMachine):
                 return
             self.operator = Operator(self.cluster, self.runner)
             self.operator.settle()
-        job = parse_job(self.cluster.job(self.key))
+        job = parse_job(self.cluster.job(self.key), self.cluster.clock())
         done = is_finished(job.status) or job.status.chief_completion_time is not None
         if done or rival or self.operator.behind or self.cluster.failing or self.cluster.faults:
             return

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 Raw = dict[str, Any]
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
+LATER = NOW + timedelta(days=365)
+"""No status of a test is from the future."""
 IMAGE = "example.com/trainer:1"
 
 
@@ -86,7 +88,7 @@ class JobBuilder:
         return self
 
     def build(self) -> Job:
-        return parse_job(self.raw)
+        return parse_job(self.raw, LATER)
 
 
 def a_job() -> JobBuilder:

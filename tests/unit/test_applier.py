@@ -34,7 +34,7 @@ class Bench:
 
     @property
     def job(self) -> Job:
-        return parse_job(self.cluster.job(KEY))
+        return parse_job(self.cluster.job(KEY), self.cluster.clock())
 
     def pods(self) -> list[Raw]:
         job = self.job

@@ -2,10 +2,23 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from datetime import datetime
 from typing import TYPE_CHECKING, Annotated, Any
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, model_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    ValidationInfo,
+    model_validator,
+)
 from pydantic.alias_generators import to_camel
+from pydantic_core import PydanticCustomError
+
+from tftraining_operator.api.keys import Role
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -55,7 +68,11 @@ def unique(key: str) -> Callable[[list[Any]], list[Any]]:
         seen = [getattr(item, key) for item in items]
         twice = sorted({name for name in seen if seen.count(name) > 1})
         if twice:
-            raise ValueError(f"each {key} may stand once; given again: {', '.join(twice)}")
+            raise PydanticCustomError(
+                "duplicate_item",
+                "{key} must be unique; given more than once: {twice}",
+                {"key": key, "twice": ", ".join(map(str, twice))},
+            )
         return items
 
     return check
@@ -74,3 +91,57 @@ StringMap = Annotated[dict[str, str], BeforeValidator(_without_nulls)]
 
 INTEGRAL = BeforeValidator(_integral)
 """3.0 is 3, as in JSON. Not so where a CEL rule reads the field: there 3.0 has the wrong type."""
+
+
+@dataclass(frozen=True, slots=True)
+class Lifetime:
+    """Between which moments a stored time can lie; the context of a validation that checks it."""
+
+    earliest: datetime
+    latest: datetime
+
+
+def _time(text: str, info: ValidationInfo) -> str:
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        moment = None
+    if moment is None or moment.tzinfo is None:
+        raise PydanticCustomError("time_format", "must be a time in RFC 3339")
+    if isinstance(info.context, Lifetime):
+        if moment > info.context.latest:
+            raise PydanticCustomError("time_too_late", "{time} is in the future", {"time": text})
+        if moment < info.context.earliest:
+            message = "{time} is before the job was created"
+            raise PydanticCustomError("time_too_early", message, {"time": text})
+    return text
+
+
+def _number(text: str) -> str:
+    try:
+        float(text)
+    except ValueError:
+        raise PydanticCustomError("number_format", "must be a decimal number as text") from None
+    return text
+
+
+def _role(text: str) -> str:
+    if text not in list(Role):
+        raise PydanticCustomError("role_name", "must be one of {roles}", {"roles": ", ".join(Role)})
+    return text
+
+
+Time = Annotated[str, AfterValidator(_time)]
+"""A moment in RFC 3339, of which the operator reads only those that lie in a Lifetime."""
+
+Decimal = Annotated[str, AfterValidator(_number)]
+"""A number as text."""
+
+RoleName = Annotated[str, Field(max_length=63), AfterValidator(_role)]
+"""A role as text: chief, worker, ps or evaluator."""
+
+Count = Annotated[int, Field(ge=0, le=2**31 - 1)]
+"""A number of things, of 32 bits as in all of Kubernetes."""
+
+Natural = Annotated[int, Field(ge=0)]
+"""A number that has no bound but 0."""

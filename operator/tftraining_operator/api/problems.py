@@ -15,6 +15,7 @@ from tftraining_operator.api.types import Spec
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
+    from pydantic.fields import FieldInfo
     from pydantic_core import ErrorDetails
 
 
@@ -75,15 +76,29 @@ def _unknown_field(loc: Sequence[int | str], model: type[BaseModel]) -> str:
 
 
 def _known_fields(model: type[BaseModel], parents: Sequence[int | str]) -> list[str]:
-    for part in parents:
-        if isinstance(part, int):
-            continue
-        field = next((f for n, f in model.model_fields.items() if (f.alias or n) == part), None)
-        found = _model_in(field.annotation) if field else None
-        if found is None:
-            return []
-        model = found
-    return [field.alias or name for name, field in model.model_fields.items()]
+    found = _model_at(model, parents)
+    fields = found.model_fields.items() if found is not None else ()
+    return [field.alias or name for name, field in fields]
+
+
+def field_at(model: type[BaseModel], loc: Sequence[int | str]) -> FieldInfo | None:
+    """Return the field at a location in `model`; None where no model declares one."""
+    *parents, name = loc
+    found = _model_at(model, parents)
+    return _field(found, name) if found is not None else None
+
+
+def _model_at(model: type[BaseModel], loc: Sequence[int | str]) -> type[BaseModel] | None:
+    found: type[BaseModel] | None = model
+    for part in loc:
+        if isinstance(part, str) and found is not None:
+            field = _field(found, part)
+            found = _model_in(field.annotation) if field is not None else None
+    return found
+
+
+def _field(model: type[BaseModel], alias: int | str) -> FieldInfo | None:
+    return next((f for n, f in model.model_fields.items() if (f.alias or n) == alias), None)
 
 
 def _model_in(annotation: Any) -> type[BaseModel] | None:  # noqa: ANN401
@@ -169,5 +184,7 @@ _MESSAGES: dict[str, Callable[[Mapping[str, Any], object], str]] = {
     "too_long": lambda ctx, _given: (
         f"has {ctx['actual_length']} items, may have {ctx['max_length']}"
     ),
-    "value_error": lambda ctx, _given: str(ctx["error"]),
+    "time_format": _must_be("a time in RFC 3339"),
+    "number_format": _must_be("a decimal number as text"),
+    "role_name": lambda ctx, given: f"must be one of {ctx['roles']}, not {_kind(given)}",
 }

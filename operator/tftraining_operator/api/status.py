@@ -2,13 +2,29 @@
 
 from __future__ import annotations
 
-import json
 from enum import StrEnum
 from typing import Annotated, Any
 
-from pydantic import Field
+from pydantic import AfterValidator, Field
 
-from tftraining_operator.api.base import Model, map_by
+from tftraining_operator.api.base import (
+    Count,
+    Decimal,
+    Model,
+    Natural,
+    RoleName,
+    Time,
+    map_by,
+    unique,
+)
+
+MAX_CONDITIONS = 16
+MAX_WORKERS = 1000
+
+RENAMED = {"awayWorkers": "unavailableWorkers", "leftOutWorkers": "excludedWorkers"}
+"""Fields by the names that earlier versions stored them under."""
+
+Index = Annotated[int, Field(ge=0, le=MAX_WORKERS - 1)]
 
 
 class ConditionStatus(StrEnum):
@@ -30,9 +46,9 @@ class Condition(Model):
     """One CamelCase word for machines."""
     message: Annotated[str, Field(max_length=4096)] = ""
     """One sentence for people."""
-    last_transition_time: str
+    last_transition_time: Time
     """When status last changed, RFC 3339 in UTC."""
-    observed_generation: int
+    observed_generation: Natural
     """metadata.generation that this was computed from."""
 
 
@@ -54,15 +70,15 @@ class RoleStatus(Model):
 
     name: Annotated[str, Field(max_length=63)]
     """Role: chief, worker, ps or evaluator."""
-    desired: int
+    desired: Count
     """Pods that the spec asks for."""
-    ready: int
+    ready: Count
     """Pods that are ready; succeeded pods count, as their work is done."""
-    active: int
+    active: Count
     """Pods that are pending or running."""
-    succeeded: int
+    succeeded: Count
     """Pods that ended well."""
-    failed: int
+    failed: Count
     """Pods that failed and are not replaced yet."""
 
 
@@ -78,36 +94,36 @@ class Metric(Model):
 class Progress(Model):
     """How far the training is, as its chief reports it."""
 
-    step: int
+    step: Natural
     """Training steps done."""
-    total_steps: int | None = None
+    total_steps: Natural | None = None
     """Training steps in all."""
-    percent: int | None = None
+    percent: Natural | None = None
     """step of totalSteps, 0 to 100."""
     percent_text: Annotated[str | None, Field(max_length=8)] = None
     """percent with its sign, for the printer column."""
-    eta_seconds: int | None = None
+    eta_seconds: Natural | None = None
     """Seconds to the end at the present rate."""
     eta_text: Annotated[str | None, Field(max_length=16)] = None
     """etaSeconds in its two largest units, for the printer column."""
-    steps_per_second: Annotated[str | None, Field(max_length=32)] = None
+    steps_per_second: Annotated[Decimal | None, Field(max_length=32)] = None
     """Training rate, as text."""
     metrics: Annotated[list[Metric], Field(max_length=32)] = []
     """Training metrics of the last steps."""
     loss: Annotated[str | None, Field(max_length=64)] = None
     """The metric named loss, for the printer column."""
-    updated_at: str
+    updated_at: Time
     """When a new step was last written here, RFC 3339 in UTC."""
-    last_step_time: str | None = None
+    last_step_time: Time | None = None
     """When the newest step was made, RFC 3339 in UTC."""
-    resumed_step: int | None = None
+    resumed_step: Natural | None = None
     """Step of the checkpoint that the present chief resumed from; not set if it began anew."""
 
 
 class CheckpointStatus(Model):
     """The newest complete checkpoint."""
 
-    step: int
+    step: Natural
     """Training step at which it was written."""
     time: str
     """When it was written, RFC 3339 in UTC."""
@@ -118,7 +134,7 @@ class CheckpointStatus(Model):
 class Evaluation(Model):
     """The newest evaluation."""
 
-    step: int
+    step: Natural
     """Training step of the checkpoint that was evaluated."""
     metrics: Annotated[list[Metric], Field(max_length=32)] = []
     """Metrics on the held-out data."""
@@ -129,9 +145,9 @@ class Evaluation(Model):
 class Failure(Model):
     """Why a pod failed or cannot start."""
 
-    role: Annotated[str, Field(max_length=63)]
+    role: RoleName
     """Role of the pod."""
-    index: int
+    index: Index
     """Index of the pod within its role."""
     pod: Annotated[str, Field(max_length=63)]
     """Name of the pod."""
@@ -143,68 +159,76 @@ class Failure(Model):
     """Exit code of the container, if it ran."""
     message: Annotated[str, Field(max_length=2048)] = ""
     """What to know: the last lines of the log or the cluster's own words, bounded."""
-    time: str
+    time: Time
     """When it was seen, RFC 3339 in UTC."""
 
 
 class UnavailableWorker(Model):
     """A worker of the running cluster that does not serve."""
 
-    index: int
+    index: Index
     """Index of the worker."""
-    since: str
+    since: Time
     """Since when, RFC 3339 in UTC."""
 
 
 class Disruption(Model):
     """A pod that the cluster took away: drained, preempted or evicted."""
 
-    role: Annotated[str, Field(max_length=63)]
+    role: RoleName
     """Role of the pod."""
     pod: Annotated[str, Field(max_length=63)]
     """Name of the pod."""
     reason: Annotated[str, Field(max_length=63)]
     """The cluster's own word, such as EvictionByEvictionAPI."""
-    time: str
+    time: Time
     """When it was announced, RFC 3339 in UTC."""
 
 
 class Status(Model):
     """What has become of the job. Conditions are the truth; `state` is for display."""
 
-    observed_generation: int | None = None
+    observed_generation: Natural | None = None
     """metadata.generation that this status was computed from."""
     state: Annotated[str | None, Field(max_length=32)] = None
     """One word for people, derived from the conditions."""
     message: Annotated[str | None, Field(max_length=1024)] = None
     """The sentence that explains `state`."""
     conditions: Annotated[
-        list[Condition], Field(max_length=16, json_schema_extra=map_by("type"))
+        list[Condition],
+        Field(max_length=MAX_CONDITIONS, json_schema_extra=map_by("type")),
+        AfterValidator(unique("type")),
     ] = []
     """Conditions by type."""
-    start_time: str | None = None
+    start_time: Time | None = None
     """When the job was accepted or last resumed, RFC 3339 in UTC."""
-    completion_time: str | None = None
+    completion_time: Time | None = None
     """When the job ended, RFC 3339 in UTC."""
-    chief_completion_time: str | None = None
+    chief_completion_time: Time | None = None
     """When the chief succeeded; the evaluator's grace runs from here."""
-    active_seconds: int = 0
+    active_seconds: Natural = 0
     """Seconds of activity before the last suspension, for activeDeadlineSeconds."""
-    attempt: int = 0
+    attempt: Count = 0
     """Attempt of the chief, from 0."""
-    restarts: int = 0
+    restarts: Count = 0
     """Restarts that count against backoffLimit."""
     replicas: Replicas | None = None
     """Ready and desired pods by role, as text."""
-    roles: Annotated[list[RoleStatus], Field(max_length=4, json_schema_extra=map_by("name"))] = []
+    roles: Annotated[
+        list[RoleStatus],
+        Field(max_length=4, json_schema_extra=map_by("name")),
+        AfterValidator(unique("name")),
+    ] = []
     """Pod counts by role."""
-    excluded_workers: Annotated[list[int], Field(max_length=1000)] = []
+    excluded_workers: Annotated[list[Index], Field(max_length=MAX_WORKERS)] = []
     """Indexes of the workers that the present cluster does without."""
     unavailable_workers: Annotated[
-        list[UnavailableWorker], Field(max_length=1000, json_schema_extra=map_by("index"))
+        list[UnavailableWorker],
+        Field(max_length=MAX_WORKERS, json_schema_extra=map_by("index")),
+        AfterValidator(unique("index")),
     ] = []
     """Workers that do not serve, where spec.worker.minReplicas lets the job go on without them."""
-    worker_replicas: int | None = None
+    worker_replicas: Count | None = None
     """Workers that exist, for the scale subresource."""
     worker_selector: Annotated[str | None, Field(max_length=1024)] = None
     """Label selector of the workers, for the scale subresource."""
@@ -228,10 +252,3 @@ class Status(Model):
         """
         dumped: dict[str, Any] = self.model_dump(mode="json", by_alias=True, exclude_none=True)
         return dumped
-
-
-def parse_status(raw: dict[str, Any] | None) -> Status:
-    """Parse a stored status; fields of other operator versions are ignored."""
-    known = {f.alias or n for n, f in Status.model_fields.items()}
-    kept = {k: v for k, v in (raw or {}).items() if k in known}
-    return Status.model_validate_json(json.dumps(kept))

@@ -1,14 +1,13 @@
 """One job as the core sees it: identity, parsed spec, stored status."""
 
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 
-from pydantic import ValidationError
-
 from tftraining_operator.api import keys, rules
-from tftraining_operator.api.problems import Problem, from_error
-from tftraining_operator.api.status import Status, parse_status
-from tftraining_operator.api.types import ObjectMeta, Spec, parse_spec
+from tftraining_operator.api.status import Status
+from tftraining_operator.api.types import ObjectMeta, Spec
+from tftraining_operator.core.salvage import stored_spec, stored_status
 
 
 class InvalidJobError(Exception):
@@ -22,6 +21,10 @@ class Job:
     meta: ObjectMeta
     spec: Spec
     status: Status
+    repairs: tuple[str, ...] = ()
+    """One sentence for each stored status field that was garbage."""
+    unsupported: str = ""
+    """Why this operator does not understand the spec of a started job; `spec` is a guess then."""
 
     @property
     def name(self) -> str:
@@ -55,18 +58,19 @@ class Job:
         return str(len(members)) if whole else ",".join(map(str, members))
 
 
-def parse_job(raw: dict[str, Any]) -> Job:
-    """Parse an object as the API server returned it. Raises InvalidJobError."""
+def parse_job(raw: dict[str, Any], now: datetime) -> Job:
+    """Parse an object as the API server returned it. Raises InvalidJobError.
+
+    The spec may come from a newer version: fields that this one does not know are ignored. What it
+    cannot understand makes a job invalid only before it is started; later it is `unsupported`.
+    """
     meta = ObjectMeta.model_validate(raw["metadata"])
-    try:
-        spec = parse_spec(raw.get("spec") or {})
-    except ValidationError as error:
-        raise InvalidJobError(_sentence(from_error(error))) from error
-    # The CRD refuses these as well; a job stored under an older CRD may still break them.
-    if found := rules.problems(meta.name, spec):
-        raise InvalidJobError(_sentence(found))
-    return Job(meta=meta, spec=spec, status=parse_status(raw.get("status")))
-
-
-def _sentence(problems: list[Problem]) -> str:
-    return "; ".join(str(problem) for problem in problems)
+    created = raw["metadata"].get("creationTimestamp")
+    status, repairs = stored_status(raw.get("status"), created=created, now=now)
+    spec, problems = stored_spec(raw.get("spec") or {})
+    # The CRD refuses these as well; a job stored under another CRD may still break them.
+    problems = problems or rules.problems(meta.name, spec)
+    told = "; ".join(str(problem) for problem in problems)
+    if problems and status.start_time is None:
+        raise InvalidJobError(told)
+    return Job(meta=meta, spec=spec, status=status, repairs=repairs, unsupported=told)

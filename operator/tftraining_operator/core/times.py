@@ -9,8 +9,9 @@ def rfc3339(moment: datetime) -> str:
 
 
 def parse(text: str) -> datetime:
-    """Parse a timestamp of Kubernetes' or ours. Raises ValueError."""
-    return datetime.fromisoformat(text)
+    """Parse a timestamp of Kubernetes' or ours; UTC where it names no zone. Raises ValueError."""
+    moment = datetime.fromisoformat(text)
+    return moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
 
 
 def seconds_since(text: str | None, now: datetime) -> float:

@@ -6,7 +6,7 @@ from typing import Any
 
 from tftraining_operator.api import keys
 from tftraining_operator.api.keys import ConditionType, Role
-from tftraining_operator.api.status import Status, parse_status
+from tftraining_operator.api.status import Status
 from tftraining_operator.api.types import ObjectMeta
 from tftraining_operator.core import desired
 from tftraining_operator.core.conditions import find, is_finished
@@ -19,6 +19,7 @@ from tftraining_operator.core.patch import merge_patch
 from tftraining_operator.core.plan import Plan, make_plan
 from tftraining_operator.core.podtemplate import InvalidTemplateError
 from tftraining_operator.core.progress import next_write
+from tftraining_operator.core.salvage import stored_status
 from tftraining_operator.core.status import compute_status, rejected_status
 from tftraining_operator.reconcile.applier import (
     Applier,
@@ -65,7 +66,8 @@ class Reconciler:
             return None
         now = self._clock()
         try:
-            job = parse_job(raw)
+            job = parse_job(raw, now)
+            _refuse_unsupported(job)
             prepared = _is_new(job) and await self._prepare(key, job)
             return await self._carry_out(key, raw, job, now, prepared=prepared)
         except InvalidJobError as problem:
@@ -124,8 +126,9 @@ class Reconciler:
         self, key: JobKey, raw: _Object, reason: str, problem: str, now: datetime
     ) -> None:
         self._reports.forget(key)
-        before = parse_status(raw.get("status"))
         meta = ObjectMeta.model_validate(raw["metadata"])
+        created = raw["metadata"].get("creationTimestamp")
+        before, _ = stored_status(raw.get("status"), created=created, now=now)
         status = rejected_status(before, meta.generation, reason, problem, now)
         if await self._write(key, raw, status):
             nothing = Actions(created=[], created_service=False, replaced={})
@@ -145,6 +148,11 @@ class Reconciler:
 def _is_ours(raw: _Object) -> bool:
     policy = (raw.get("spec") or {}).get("runPolicy") or {}
     return bool(policy.get("managedBy", keys.MANAGED_BY) == keys.MANAGED_BY)
+
+
+def _refuse_unsupported(job: Job) -> None:
+    if job.unsupported:
+        raise InvalidJobError(job.unsupported)
 
 
 def _is_new(job: Job) -> bool:

@@ -114,7 +114,7 @@ def told(spec: Any) -> list[str]:
         ),
         pytest.param(
             a_spec(template={"spec": {"containers": [{"name": "a"}, {"name": "a"}]}}),
-            "spec.template.spec.containers: each name may stand once; given again: a",
+            "spec.template.spec.containers: name must be unique; given more than once: a",
             id="a name given twice is named",
         ),
         pytest.param(
