@@ -1,4 +1,4 @@
-# `make demo` and `make test` do all their own set-up; `make help` lists the rest.
+# `make demo` and `make test` install all they need; `make help` lists the other targets.
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
@@ -11,9 +11,9 @@ export MYPYPATH := operator
 
 .PHONY: help
 help: ## List the targets
-	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sort | awk -F':.*## ' '{printf "  make %-18s %s\n", $$1, $$2}'
+	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sort | awk -F':.*## ' '{printf "  make %-18s %s\n", $$1, $$2}'
 
-# ---- set-up: virtual environments out of the lock files --------------------------------------
+# ---- set-up: virtual environments from the lock files ----------------------------------------
 .tools/ready: requirements/uv.lock
 	@echo "· installing uv"
 	@python3 -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed")'
@@ -34,44 +34,44 @@ help: ## List the targets
 	@touch $@
 
 .PHONY: venv
-venv: .venv/ready .venv-trainer/ready ## Make both virtual environments
+venv: .venv/ready .venv-trainer/ready ## Create both virtual environments
 
 .PHONY: lock
-lock: .tools/ready ## Compile the lock files anew
+lock: .tools/ready ## Update the lock files
 	@cd requirements && compile="../$(UV) pip compile --quiet --upgrade --generate-hashes --universal --python-version 3.11 --no-header --no-annotate"; \
 	for name in uv operator dev; do $$compile $$name.in -o $$name.lock; done; \
 	for name in trainer trainer-test; do $$compile --override trainer.overrides $$name.in -o $$name.lock; done
 
 # ---- the two commands -------------------------------------------------------------------------
 .PHONY: demo
-demo: .venv/ready ## Train the main job on a real cluster, show it, clean up
+demo: .venv/ready ## Train the example job on a real cluster, show its progress, clean up
 	@$(PY) -m e2e.demo
 
 .PHONY: test
-test: .venv/ready .venv-trainer/ready ## Run every test that this machine can run
+test: .venv/ready .venv-trainer/ready ## Run every test that this machine supports
 	@$(PY) -m tools.suites
 
 # ---- single suites ----------------------------------------------------------------------------
 .PHONY: test-unit test-stateful test-protocol test-integration test-trainer test-e2e
-test-unit: .venv/ready ## Pure tests, in seconds
+test-unit: .venv/ready ## Run the unit tests (seconds)
 	@$(PY) -m tools.suites unit
 
-test-stateful: .venv/ready ## The operator killed at every write, and any order of events, on a fake API
+test-stateful: .venv/ready ## Run the operator against a fake API: killed at every write, events in any order
 	@$(PY) -m tools.suites stateful
 
-test-protocol: .venv/ready ## The same questions to the fake API and to a real kube-apiserver
+test-protocol: .venv/ready ## Run the API tests against the fake and a real kube-apiserver
 	@$(PY) -m tools.suites protocol
 
-test-integration: .venv/ready ## The operator's process against a real kube-apiserver and etcd
+test-integration: .venv/ready ## Run the operator's process against a real kube-apiserver and etcd
 	@$(PY) -m tools.suites integration
 
-test-trainer: .venv-trainer/ready .venv/ready ## Real TensorFlow processes on loopback
+test-trainer: .venv-trainer/ready .venv/ready ## Run the trainer's tests: real TensorFlow processes on loopback
 	@$(PY) -m tools.suites trainer
 
-test-e2e: .venv/ready ## Stories with real pods on a real cluster
+test-e2e: .venv/ready ## Run the scenarios: real pods on a real cluster
 	@$(PY) -m tools.suites e2e
 
-# ---- what is generated, and whether it is right -------------------------------------------------
+# ---- generated files and checks -----------------------------------------------------------------
 .PHONY: manifests
 manifests: .venv/ready ## Generate the CRD from the models
 	@$(PY) -m tftraining_operator.api.crd --write .
@@ -87,10 +87,10 @@ format: .venv/ready ## Format the Python code
 
 # ---- clusters and images --------------------------------------------------------------------
 .PHONY: cluster-up cluster-down images
-cluster-up: .venv/ready ## Bring up a kind cluster and print its KUBECONFIG
+cluster-up: .venv/ready ## Start a kind cluster and print its KUBECONFIG
 	@$(PY) -m tools.cluster up
 
-cluster-down: .venv/ready ## Take it down again
+cluster-down: .venv/ready ## Delete the cluster and everything that came with it
 	@$(PY) -m tools.cluster down
 
 images: .venv/ready ## Build both images and load them into the cluster
@@ -101,20 +101,20 @@ bench: .venv/ready ## Measure how fast the operator creates a job's pods
 	@$(PY) -m bench.creation
 
 .PHONY: bench-train
-bench-train: .venv/ready .venv-trainer/ready ## Measure whether distribution makes training faster: 15 minutes on a quiet machine
+bench-train: .venv/ready .venv-trainer/ready ## Measure the speed-up of distributed training (15 minutes on an idle machine)
 	@$(PY) -m bench.training
 
 .PHONY: classics
-classics: .venv/ready .venv-trainer/ready ## Run the classic programs; put their plot and tables into docs/guide/classics
+classics: .venv/ready .venv-trainer/ready ## Run the classic programs and update their plot and tables in docs/guide/classics
 	@$(TRAINER_PY) -m bench.classics
 
 .PHONY: chaos
 MINUTES ?= 30
 SEED ?= 1
-chaos: .venv/ready ## Hit training jobs with random faults for MINUTES, chosen by SEED; tell the long stories
+chaos: .venv/ready ## Run the slow scenarios, then inject random faults for MINUTES, chosen by SEED
 	@$(PY) -m pytest e2e/scenarios/slow --timeout=900 -o timeout_func_only=true
 	@$(PY) -m e2e.chaos --minutes $(MINUTES) --seed $(SEED)
 
 .PHONY: clean
-clean: ## Delete what was installed in this folder (the cache stays)
+clean: ## Delete what was installed in this folder (not the cache)
 	rm -rf .venv .venv-trainer .tools .demo .test-logs

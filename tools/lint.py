@@ -1,4 +1,4 @@
-"""`make lint`: style, types, layers, generated files, chart and workflow; runs all, then says."""
+"""Checks style, types, layers, generated files, chart and workflow (`make lint`)."""
 
 import subprocess
 import sys
@@ -14,6 +14,7 @@ from tools.cluster.shell import ClusterError
 ROOT = Path(__file__).parents[1]
 BIN = ROOT / ".venv/bin"
 CHART = "charts/tftraining-operator"
+BENCH_TASKS = "bench/training/tasks"
 
 console = Console(highlight=False)
 
@@ -24,11 +25,12 @@ def checks() -> Mapping[str, list[str]]:
     return {
         "ruff check": [f"{BIN}/ruff", "check", "."],
         "ruff format": [f"{BIN}/ruff", "format", "--check", "."],
-        "mypy, operator and tools": [f"{BIN}/mypy"],
-        "mypy, trainer": [
-            *("env", "MYPYPATH=trainer_image", f"{BIN}/mypy"),
-            *("--config-file", "trainer_image/pyproject.toml"),
-            *("--python-executable", ".venv-trainer/bin/python"),
+        "mypy, operator, tools, e2e and bench": [f"{BIN}/mypy"],
+        "mypy, trainer": _trainer_mypy("trainer_image"),
+        "mypy, bench's trainer programs": [
+            *_trainer_mypy(f"trainer_image:{BENCH_TASKS}:."),
+            *("--explicit-package-bases", "bench/classics", BENCH_TASKS),
+            *("bench/training/evaluate.py", "bench/training/plain.py"),
         ],
         "import-linter": [f"{BIN}/lint-imports"],
         "generated files": [sys.executable, "-m", "tftraining_operator.api.crd", "--check", "."],
@@ -38,8 +40,17 @@ def checks() -> Mapping[str, list[str]]:
     }
 
 
+def _trainer_mypy(path: str) -> list[str]:
+    """Return mypy's command for code that runs in the trainer's environment."""
+    return [
+        *("env", f"MYPYPATH={path}", f"{BIN}/mypy"),
+        *("--config-file", "trainer_image/pyproject.toml"),
+        *("--python-executable", ".venv-trainer/bin/python"),
+    ]
+
+
 def main() -> int:
-    """Run every check; return the exit code."""
+    """Run every check, also after one failed; return the exit code."""
     failed = []
     try:
         wanted = checks()

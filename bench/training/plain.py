@@ -56,7 +56,8 @@ def _several(model: tf.keras.Model) -> Callable[[Iterator[Any], tf.Tensor], None
         for _ in tf.range(steps):
             model.train_step(next(iterator))
 
-    return several
+    steps: Callable[[Iterator[Any], tf.Tensor], None] = several
+    return steps
 
 
 def _load(path: Path) -> ModuleType:

@@ -4,9 +4,10 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from bench.training.processes import Machine, Process, free_port, listens, machine
+from bench.training.processes import Machine, Process, listens, machine
 from bench.training.setups import TASKS, Setup
 from bench.training.speed import environment
+from tools.ports import free_port
 
 _TASK = f"--task={TASKS / 'mlp.py'}"
 
