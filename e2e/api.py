@@ -33,7 +33,7 @@ class Api:
 
     def get(self, path: str, timeout: float = 3.0) -> _Object:
         """Read JSON. Raises ApiError."""
-        with self._asked(path, timeout) as response:
+        with self._request(path, timeout) as response:
             try:
                 found: _Object = json.loads(response.read())
             except (OSError, http.client.HTTPException, ValueError) as error:
@@ -73,7 +73,7 @@ class Api:
         sign = "&" if "?" in path else "?"
         since = listed["metadata"]["resourceVersion"]
         query = f"{path}{sign}watch=1&resourceVersion={since}&timeoutSeconds={_WATCH_SECONDS}"
-        with self._asked(query, timeout=_WATCH_SECONDS + 10.0) as response:
+        with self._request(query, timeout=_WATCH_SECONDS + 10.0) as response:
             while not end.is_set() and (line := response.readline()):
                 change = json.loads(line)
                 if change["type"] == "ERROR":
@@ -86,7 +86,7 @@ class Api:
                 see(change["type"], item)
 
     @contextmanager
-    def _asked(self, path: str, timeout: float) -> Iterator[http.client.HTTPResponse]:
+    def _request(self, path: str, timeout: float) -> Iterator[http.client.HTTPResponse]:
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=timeout)
         try:
             try:
@@ -108,7 +108,7 @@ def open_api(cluster: Cluster) -> Iterator[Api]:
         [cluster.tool("kubectl"), "--kubeconfig", cluster.kubeconfig, "proxy", "--port=0"]
     )
     with subprocess.Popen(
-        # It tells of each request that it could not serve, and so does ApiError.
+        # It logs each request that it could not serve, and ApiError says the same.
         command,
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,

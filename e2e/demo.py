@@ -62,7 +62,7 @@ def main() -> int:
 
 
 def say(line: str) -> None:
-    """Tell one step."""
+    """Print one step."""
     console.print(f"[dim]·[/] {escape(line)}", soft_wrap=True)
 
 

@@ -1,22 +1,19 @@
-"""Faults, made on a real cluster as nodes, kernels and people make them.
+"""Faults of one pod, made on a real cluster as nodes, kernels and people make them.
 
 What the API can do (delete, evict) works on any cluster. The rest reaches into the node: a node of
 kind is a container of an engine that we may use. Where the cluster was given by KUBECONFIG there is
-no such engine, and these raise NoNodeError, so that a test skips them by name.
+no such engine, and these raise NoNodeError, so that a test skips them by name. Faults of what all
+jobs share are in `platform_faults`.
 """
 
 import json
-import time
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
 from tools.cluster import Cluster, ClusterError
-from tools.waiting import eventually
 
-_APISERVER = "/etc/kubernetes/manifests/kube-apiserver.yaml"
-_ASIDE = "/etc/kubernetes/kube-apiserver.yaml"
-_API_SECONDS = 120
+_CLUSTER_PORT = 2222
 
 # Many, because the kernel takes the largest: each of them stays smaller than what trains. A bite is
 # touched, so that it counts.
@@ -77,7 +74,7 @@ class Pod:
         container = self._container(found)
         # Else the kernel might take an eater, whose end would be nobody's loss.
         script = (
-            f"echo 1000 > /proc/$({_pid_of(container)})/oom_score_adj; "
+            f"echo 1000 > /proc/$({pid_of(container)})/oom_score_adj; "
             f'exec crictl exec --sync --timeout 60 {container} python3 -c "$1"'
         )
         # The container goes, and the eaters with it, which crictl calls a failure.
@@ -89,15 +86,40 @@ class Pod:
 
         So a node that lost the network looks: its kubelet says that the pod is ready.
         """
-        self._in_network(
+        self.in_network(
             "via=$(ip route show default | awk '{print $3}'); "
             "iptables --wait -A INPUT ! -i lo ! -s $via -j DROP; "
             "iptables --wait -A OUTPUT ! -o lo ! -d $via -j DROP"
         )
 
+    def cut_off_from_servers(self) -> None:
+        """Drop all packets to the workers and parameter servers, and theirs; all else passes."""
+        self.in_network(
+            f"iptables --wait -A OUTPUT -p tcp --dport {_CLUSTER_PORT} -j DROP; "
+            f"iptables --wait -A INPUT -p tcp --sport {_CLUSTER_PORT} -j DROP"
+        )
+
     def reconnect(self) -> None:
-        """Undo `cut_off`."""
-        self._in_network("iptables --wait -F")
+        """Undo `cut_off` and `cut_off_from_servers`."""
+        self.in_network("iptables --wait -F")
+
+    def in_network(self, script: str) -> None:
+        """Run a shell script of the node in the pod's network, whether its containers run or not.
+
+        Raises ClusterError if the pod is gone.
+        """
+        find = (
+            f"crictl pods --namespace {self.namespace} --name '^{self.name}$' --state Ready --quiet"
+        )
+        path = (
+            "{{range .info.runtimeSpec.linux.namespaces}}"
+            '{{if eq .type "network"}}{{.path}}{{end}}{{end}}'
+        )
+        enter = (
+            f"network=$(crictl inspectp -o go-template --template '{path}' $({find})); "
+            'nsenter --net=$network sh -euc "$1"'
+        )
+        self._in_node(self.read(), enter, "changing a pod's network", script)
 
     def read(self) -> dict[str, Any]:
         """Read the pod. Raises ClusterError if there is none."""
@@ -106,14 +128,8 @@ class Pod:
 
     def _signal(self, name: str) -> None:
         found = self.read()
-        pid = _pid_of(self._container(found))
+        pid = pid_of(self._container(found))
         self._in_node(found, f"kill -{name} $({pid})", f"SIG{name}")
-
-    def _in_network(self, script: str) -> None:
-        found = self.read()
-        pid = _pid_of(self._container(found))
-        enter = f'nsenter --net=/proc/$({pid})/ns/net sh -euc "$1"'
-        self._in_node(found, enter, "dropping packets", script)
 
     def _in_node(self, pod: dict[str, Any], script: str, fault: str, *arguments: str) -> None:
         in_node(self.cluster, pod["spec"]["nodeName"], script, fault, *arguments)
@@ -126,53 +142,6 @@ class Pod:
 
     def _kubectl(self, *arguments: str) -> str:
         return self.cluster.kubectl("-n", self.namespace, *arguments)
-
-
-def kill_operator(cluster: Cluster, namespace: str) -> None:
-    """Kill every process of the operator with SIGKILL; its Deployment makes new ones.
-
-    The dead pods are deleted: else the kubelet would wait longer each time before it tries again.
-    So is their lease, which would bind new ones for a while to somebody who is surely dead.
-    """
-    selected = ("-l", "app.kubernetes.io/name=tftraining-operator")
-    listed = cluster.kubectl("-n", namespace, "get", "pods", *selected, "-o", "json")
-    running = [
-        (pod["spec"]["nodeName"], str(status["containerID"]).rpartition("/")[2])
-        for pod in json.loads(listed)["items"]
-        for status in pod["status"].get("containerStatuses", [])
-        if "running" in status["state"]
-    ]
-    for node in {node for node, _ in running}:
-        pids = " ".join(f"$({_pid_of(container)})" for at, container in running if at == node)
-        # One that ended meanwhile needs no killing.
-        with suppress(ClusterError):
-            in_node(cluster, node, f"kill -KILL {pids}", "killing the operator")
-    now = ("--force", "--grace-period=0")
-    cluster.kubectl("-n", namespace, "delete", "pods", *selected, *now)
-    cluster.kubectl("-n", namespace, "delete", "leases", "--all")
-
-
-def operator_leads(cluster: Cluster, namespace: str) -> bool:
-    """Whether a process of the operator holds the lease."""
-    holders = "jsonpath={.items[*].spec.holderIdentity}"
-    return bool(cluster.kubectl("-n", namespace, "get", "leases", "-o", holders))
-
-
-def stop_apiserver(cluster: Cluster, seconds: float) -> None:
-    """Have no API server for some time; return when it answers again."""
-    node = control_plane(cluster)
-    # The kubelet restarts what has a manifest. Killed, it takes no time to say goodbye.
-    in_node(
-        cluster,
-        node,
-        f"mv {_APISERVER} {_ASIDE}; pkill -KILL -x kube-apiserver",
-        "stopping the API server",
-    )
-    try:
-        time.sleep(seconds)
-    finally:
-        in_node(cluster, node, f"mv {_ASIDE} {_APISERVER}", "starting the API server")
-    eventually(lambda: _answers(cluster), "the API server answers", _API_SECONDS)
 
 
 def corrupt_newest_checkpoint(cluster: Cluster, namespace: str, claim: str) -> str:
@@ -212,14 +181,6 @@ def in_node(cluster: Cluster, node: str, script: str, fault: str, *arguments: st
     return cluster.engine.docker("exec", node, "sh", "-euc", script, "sh", *arguments, timeout=90)
 
 
-def _pid_of(container: str) -> str:
+def pid_of(container: str) -> str:
     """Return the command that prints the process number of a container, as its node counts."""
     return f"crictl inspect -o go-template --template '{{{{.info.pid}}}}' {container}"
-
-
-def _answers(cluster: Cluster) -> bool:
-    try:
-        cluster.kubectl("get", "--raw", "/readyz", "--request-timeout=5s")
-    except ClusterError:
-        return False
-    return True

@@ -10,8 +10,10 @@ from tools.cluster.shell import Say, run
 
 ROOT = Path(__file__).parents[1]
 CHART = ROOT / "charts/tftraining-operator"
+CRD = "crds/tftraining.dev_tftrainingjobs.yaml"
 RELEASE = "tftraining"
 NAMESPACE = "tftraining-system"
+OPERATOR = f"deployment/{RELEASE}-operator"
 
 _NAMESPACES = """\
 apiVersion: v1

@@ -68,6 +68,6 @@ def paced(
     milliseconds: int = 100,
     **spec: Any,  # noqa: ANN401 - YAML
 ) -> _Object:
-    """Return a job of which each worker makes few steps a second until it is told to hurry."""
+    """Return a job of which each worker makes few steps a second until it is to hurry."""
     arguments = (f"--epochs={epochs}", f"--option=milliseconds={milliseconds}")
     return task_job(name, "paced", *arguments, memory="1000Mi", **spec)

@@ -73,7 +73,7 @@ class Change:
 
     @property
     def ended(self) -> bool:
-        """Whether it shows that the process is gone, and not only told to go."""
+        """Whether it shows that the process is gone, and not only asked to end."""
         return self.kind == "DELETED" or (not self.leaving and not self.started and self._ran)
 
     @property
@@ -102,7 +102,7 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """What a chief said of its progress."""
+    """What a chief reported of its progress."""
 
     at: float
     chief: str
@@ -193,11 +193,11 @@ class Recording:
             self.samples.setdefault(job, []).append(found)
 
     def step(self, job: str) -> int:
-        """Return the step that was last told, 0 if none was."""
+        """Return the step that was last reported, 0 if none was."""
         samples = self.samples.get(job)
         return samples[-1].step if samples else 0
 
-    def goes_on(self, job: str, seconds: float, since: float | None = None) -> float:
+    def wait_for_steps(self, job: str, seconds: float, since: float | None = None) -> float:
         """Wait until the job makes steps after a moment (now); return when it did."""
         since = time.monotonic() if since is None else since
 
@@ -212,6 +212,11 @@ class Recording:
             if change.name == name:
                 return None if change.kind == "DELETED" else change
         return None
+
+    def present(self, job: str) -> dict[str, Change]:
+        """Return the newest changes of the pods of a job ("" for all jobs) that exist, by name."""
+        changes = [c for each in list(self._present.values()) for c in list(each.values())]
+        return {c.name: c for c in changes if job in ("", c.label("job"))}
 
     def resumes(self, job: str) -> list[Resume]:
         """Return where each chief but the first began, and what the one before had reached."""

@@ -9,14 +9,16 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 
+from e2e.chaos.kinds import KINDS, Kind
 from e2e.chaos.report import markdown, show
 from e2e.chaos.run import Chaos
 from e2e.faults import NoNodeError
 from e2e.install import installed, make_namespace
+from e2e.previous import Version, load_previous
 from e2e.recording import recording
 from e2e.scenarios.drill import now
 from e2e.scenarios.space import Space
-from tools.cluster import ClusterError, obtain
+from tools.cluster import Cluster, ClusterError, obtain
 from tools.pages import fill
 
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
@@ -34,9 +36,12 @@ def main(
     operator_kills: Annotated[
         int, typer.Option(help="Kill only the operator, so often, while the jobs run.")
     ] = 0,
+    only: Annotated[
+        list[str] | None, typer.Option(help="Only kinds of which this is a part of the title.")
+    ] = None,
     page: Annotated[Path | None, typer.Option(help="Replace a section of this page.")] = None,
 ) -> None:
-    """Hit jobs that train with random faults, and tell what came of it."""
+    """Hit jobs that train with random faults, and report what came of it."""
     try:
         with obtain(say=_say) as cluster, installed(cluster, _say):
             name = f"chaos-{secrets.token_hex(3)}"
@@ -44,11 +49,13 @@ def main(
             space = Space(cluster, name)
             try:
                 with recording(cluster, name) as record:
-                    chaos = Chaos(space, record, seed, _say)
+                    previous = _previous(cluster)
+                    chaos = Chaos(space, record, seed, _say, previous)
                     if operator_kills:
                         outcome = chaos.run_operator_kills(jobs, operator_kills, at_once)
                     else:
-                        outcome = chaos.run(jobs, faults, at_once, now() + 60 * minutes)
+                        chosen = _kinds(only, previous)
+                        outcome = chaos.run(jobs, faults, at_once, now() + 60 * minutes, chosen)
             finally:
                 cluster.kubectl("delete", "namespace", name, "--wait=false")
     except (ClusterError, NoNodeError) as error:
@@ -58,9 +65,22 @@ def main(
     if page is not None:
         section = "operator killed" if operator_kills else "random faults"
         fill(page, section, markdown(outcome))
-    for trouble in outcome.troubles:
-        console.print(f"[red]wrong[/] {escape(trouble)}", soft_wrap=True)
-    raise typer.Exit(1 if outcome.troubles else 0)
+    for wrong in outcome.errors:
+        console.print(f"[red]wrong[/] {escape(wrong)}", soft_wrap=True)
+    raise typer.Exit(1 if outcome.errors else 0)
+
+
+def _previous(cluster: Cluster) -> Version | None:
+    try:
+        return load_previous(cluster, _say)
+    except ClusterError as error:
+        _say(f"without the version before, which cannot be built here: {error}")
+        return None
+
+
+def _kinds(only: list[str] | None, previous: Version | None) -> list[Kind]:
+    wanted = [kind for kind in KINDS if previous is not None or not kind.needs_previous]
+    return [kind for kind in wanted if not only or any(part in kind.title for part in only)]
 
 
 def _say(line: str) -> None:

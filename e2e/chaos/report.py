@@ -1,4 +1,4 @@
-"""Tells what a run of chaos learned: tables for a terminal, and the same as Markdown."""
+"""Reports what a run of chaos learned: tables for a terminal, and the same as Markdown."""
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from rich.console import Console
 from rich.table import Table
 
+from e2e.chaos.outcome import Injected, Outcome
 from e2e.chaos.recovery import quantile
-from e2e.chaos.run import Injected, Outcome
 from e2e.recording import Resume
 from tools.pages import table
 
-_ROLES = ("worker", "ps", "chief", "evaluator")
+_ROLES = ("worker", "ps", "chief", "evaluator", "job")
 _SHARED = "all jobs"
 
 
@@ -51,13 +51,15 @@ def markdown(outcome: Outcome) -> str:
 
 def _summary(outcome: Outcome) -> Sheet:
     resumes = [resume for ended in outcome.ended for resume in ended.resumes]
-    wrong = [e for e in outcome.ended if e.troubles]
+    wrong = [e for e in outcome.ended if e.errors]
     rows = [
         ("seed", str(outcome.seed)),
         ("minutes", f"{outcome.seconds / 60:.1f}"),
         ("faults injected", str(len(outcome.injected) + outcome.operator_kills)),
         ("jobs finished", str(len(outcome.ended))),
         ("wrong ends, counters or models", str(len(wrong))),
+        ("healthy pods deleted", str(len(outcome.harms))),
+        ("healthy pods restarted", str(len(outcome.restarted))),
         ("pods duplicated", str(len(outcome.duplicates))),
         ("chiefs that resumed", str(len(resumes))),
         ("steps lost, in all", str(sum(resume.lost for resume in resumes))),
@@ -70,7 +72,7 @@ def _summary(outcome: Outcome) -> Sheet:
             "resumed behind the newest readable checkpoint",
             str(sum(_behind(ended.unreadable, ended.resumes) for ended in outcome.ended)),
         ),
-        ("faults that were not repaired", str(sum(bool(i.trouble) for i in outcome.injected))),
+        ("faults that were not repaired", str(sum(bool(i.error) for i in outcome.injected))),
     ]
     if outcome.operator_kills:
         rows.insert(3, ("of these, operator killed", str(outcome.operator_kills)))
@@ -86,8 +88,13 @@ def _kinds(outcome: Outcome) -> list[Sheet]:
     if not outcome.injected:
         return []
     counts = Counter((i.kind.role or _SHARED, i.kind.name) for i in outcome.injected)
-    rows = [(role, name, str(count)) for (role, name), count in sorted(counts.items())]
-    return [Sheet("Faults", ("what was hit", "how", "times"), rows)]
+    causes = (fault for harm in outcome.harms if (fault := outcome.fault_of(harm)) is not None)
+    harms = Counter((fault.kind.role or _SHARED, fault.kind.name) for fault in causes)
+    rows = [
+        (role, name, str(count), str(harms[role, name]))
+        for (role, name), count in sorted(counts.items())
+    ]
+    return [Sheet("Faults", ("what was hit", "how", "times", "healthy pods deleted"), rows)]
 
 
 def _recoveries(outcome: Outcome) -> list[Sheet]:
@@ -95,7 +102,7 @@ def _recoveries(outcome: Outcome) -> list[Sheet]:
         return []
     rows = []
     for role in (*_ROLES, ""):
-        found = [i for i in outcome.injected if i.kind.role == role and not i.trouble]
+        found = [i for i in outcome.injected if i.kind.role == role and not i.error]
         if not found:
             continue
         prompt = [i for i in found if not i.delayed]

@@ -5,17 +5,21 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from random import Random
 from typing import Any
 
-from e2e import faults
-from e2e.chaos.kinds import Kind, choose
-from e2e.chaos.recovery import Recovery, recovery
-from e2e.install import NAMESPACE
+from e2e import platform_faults
+from e2e.chaos.harm import ends_of_jobs, healthy_deleted
+from e2e.chaos.injections import Fault
+from e2e.chaos.kinds import KINDS, STALL_SECONDS, STARTUP_SECONDS, Kind, deal
+from e2e.chaos.outcome import Ended, Injected, Outcome
+from e2e.chaos.recovery import recovery
+from e2e.chaos.turns import Turns
 from e2e.jobs import STEPS_AN_EPOCH, paced, tasks
-from e2e.recording import Recording, Resume
-from e2e.scenarios.drill import Drill, now
+from e2e.previous import Version
+from e2e.recording import Change, Recording
+from e2e.scenarios.drill import Drill, incarnation, now
 from e2e.scenarios.space import Space
 from tools.cluster import ClusterError
 from tools.cluster.shell import Say
@@ -27,79 +31,45 @@ _BACK_SECONDS = 150.0
 _PAUSES = (0.0, 3.0)
 _KILLS_APART = (1.0, 8.0)
 """Seconds between two kills of the operator, which needs about three to start."""
-_EPOCHS = 16
+_EPOCHS = 32
 _NEAR_THE_END = 0.9
-
-
-@dataclass(frozen=True, slots=True)
-class Injected:
-    """One fault and what came of it."""
-
-    job: str
-    kind: Kind
-    recovery: Recovery
-    trouble: str = ""
-    delayed: bool = False
-    """Whether the operator paused on purpose, because the job had failed before."""
-
-
-@dataclass(slots=True)
-class Ended:
-    """One job at its end."""
-
-    job: str
-    restarts: int
-    wanted_restarts: int
-    troubles: list[str] = field(default_factory=list)
-    resumes: list[Resume] = field(default_factory=list)
-    unreadable: int = 0
-
-
-@dataclass(slots=True)
-class Outcome:
-    """All that a run of chaos learned."""
-
-    seed: int
-    seconds: float = 0.0
-    injected: list[Injected] = field(default_factory=list)
-    ended: list[Ended] = field(default_factory=list)
-    duplicates: list[str] = field(default_factory=list)
-    operator_kills: int = 0
-
-    @property
-    def troubles(self) -> list[str]:
-        """Everything that is not as it should be."""
-        return [
-            *(
-                f"{i.job}, {i.kind.role} {i.kind.name}: {i.trouble}"
-                for i in self.injected
-                if i.trouble
-            ),
-            *(f"{ended.job}: {trouble}" for ended in self.ended for trouble in ended.troubles),
-            *(f"duplicate: {duplicate}" for duplicate in self.duplicates),
-        ]
+_RUN_POLICY = {
+    "backoffLimit": 20,
+    "stallTimeoutSeconds": STALL_SECONDS,
+    "startupDeadlineSeconds": STARTUP_SECONDS,
+}
 
 
 class Chaos:
     """One run: its jobs, its faults, its record."""
 
-    def __init__(self, space: Space, record: Recording, seed: int, say: Say) -> None:
+    def __init__(
+        self, space: Space, record: Recording, seed: int, say: Say, previous: Version | None = None
+    ) -> None:
         self._space = space
         self._record = record
         self._random = Random(seed)  # noqa: S311 - chance, not secrets
         self._say = say
+        self._previous = previous
         # What all jobs share is hit by one of them at a time, while no other is being hit.
-        self._turn = _Turns()
+        self._turns = Turns()
         self.outcome = Outcome(seed)
 
-    def run(self, jobs: int, faults_each: int, at_once: int, deadline: float) -> Outcome:
+    def run(
+        self,
+        jobs: int,
+        faults_each: int,
+        at_once: int,
+        deadline: float,
+        kinds: Sequence[Kind] = KINDS,
+    ) -> Outcome:
         """Run jobs with so many faults each, none beginning after the deadline."""
         began = now()
         todo: queue.SimpleQueue[tuple[str, list[Kind], Random]] = queue.SimpleQueue()
-        for number in range(1, jobs + 1):
+        for number, hand in enumerate(deal(self._random, jobs, faults_each, kinds), 1):
             # Chosen now, each with a source of chance of its own, however the threads take turns.
             random = Random(self._random.random())  # noqa: S311
-            todo.put((f"chaos-{number}", choose(random, faults_each), random))
+            todo.put((f"chaos-{number}", hand, random))
         self._together(at_once, lambda: self._work(todo, deadline))
         return self._finish(began)
 
@@ -122,9 +92,14 @@ class Chaos:
             thread.join()
 
     def _finish(self, began: float) -> Outcome:
-        self.outcome.seconds = now() - began
-        self.outcome.duplicates = self._record.duplicates
-        return self.outcome
+        outcome, record = self.outcome, self._record
+        outcome.seconds = now() - began
+        outcome.duplicates = record.duplicates
+        if outcome.injected:
+            explained = (uid for injected in outcome.injected for uid in injected.explained)
+            ends = ends_of_jobs([*record.jobs])
+            outcome.harms = healthy_deleted([*record.pods], ends, explained)
+        return outcome
 
     def _work(
         self, todo: queue.SimpleQueue[tuple[str, list[Kind], Random]], deadline: float
@@ -141,7 +116,7 @@ class Chaos:
             work()
         except (AssertionError, ClusterError) as error:
             self._say(f"{name} FAILED: {error}")
-            self.outcome.ended.append(Ended(name, 0, 0, troubles=[str(error)[:2000]]))
+            self.outcome.ended.append(Ended(name, 0, 0, errors=[str(error)[:2000]]))
         with suppress(ClusterError):
             self._space.kubectl("delete", "tftj,pvc", name, "--wait=false")
 
@@ -149,36 +124,43 @@ class Chaos:
         drill = Drill(self._space, self._record, name)
         evaluated = random.random() < 0.5 or any(kind.role == "evaluator" for kind in kinds)
         spec: _Object = {"evaluator": {}} if evaluated else {}
-        with self._turn.shared():
-            drill.start(paced(name, epochs=_EPOCHS, **spec))
+        with self._turns.shared():
+            drill.start(paced(name, epochs=_EPOCHS, runPolicy=_RUN_POLICY, **spec))
         counted = 0
         for kind in kinds:
             time.sleep(random.uniform(*_PAUSES))
-            with self._turn.alone() if not kind.role else self._turn.shared():
-                found = self._hit(drill, kind, random, counted)
+            with self._turns.alone() if kind.exclusive else self._turns.shared():
+                found = self._inject(drill, kind, random, counted)
             counted += kind.counted
             self.outcome.injected.append(found)
             self._say(_line(found, len(self.outcome.injected)))
-            if found.trouble or self._record.step(name) > _NEAR_THE_END * _EPOCHS * STEPS_AN_EPOCH:
+            if found.error or self._record.step(name) > _NEAR_THE_END * _EPOCHS * STEPS_AN_EPOCH:
                 break
         self._end(drill, counted, sum(kind.skips_checkpoint for kind in kinds))
 
-    def _hit(self, drill: Drill, kind: Kind, random: Random, counted: int) -> Injected:
+    def _inject(self, drill: Drill, kind: Kind, random: Random, counted: int) -> Injected:
         index = random.randrange(2) if kind.role == "worker" else 0
-        pod = drill.pod(kind.role or "chief", index)
-        trouble = ""
-        drill.is_back(pod, ("", 0), _BACK_SECONDS)
+        pod = drill.pod(kind.role if kind.hits_pod else "chief", index)
+        error = ""
+        drill.wait_until_back(pod, ("", 0), _BACK_SECONDS)
+        present = self._present(drill, kind)
+        explained = frozenset(
+            change.uid
+            for name, change in present.items()
+            if (kind.returns and name == pod.name)
+            or (change.label("job") == drill.job and change.label("role") in kind.replaces)
+        )
         at = now()
         try:
             before = drill.incarnation(pod)
-            kind.make(drill, pod)
+            kind.inject(Fault(drill, pod, self._previous))
             if kind.returns:
-                drill.is_back(pod, before, _BACK_SECONDS)
+                drill.wait_until_back(pod, before, _BACK_SECONDS)
             if not kind.role:
-                self._operator_leads()
-            self._steps_go_on(drill, at)
-        except AssertionError as error:
-            trouble = str(error)[:2000]
+                self._wait_for_leader()
+            self._wait_for_steps(drill, at)
+        except (AssertionError, ClusterError) as raised:
+            error = str(raised)[:2000] or repr(raised)
         stops = kind.role in ("chief", "ps")
         watched = drill.pod("chief").name if stops else pod.name
         found = recovery(
@@ -191,22 +173,42 @@ class Chaos:
         )
         if kind.blinds:
             found = replace(found, standstill=None)
-        return Injected(drill.job, kind, found, trouble, delayed=counted + kind.counted > 1)
-
-    def _operator_leads(self) -> None:
-        """Wait for it: an eviction that nobody saw cannot be told from a deletion afterwards."""
-        cluster = self._space.cluster
-        eventually(
-            lambda: faults.operator_leads(cluster, NAMESPACE), "an operator leads", _BACK_SECONDS
+        return Injected(
+            *(at, drill.job, kind, found, error),
+            delayed=counted + kind.counted > 1,
+            explained=explained,
+            restarted=self._restarted(present, explained),
         )
 
-    def _steps_go_on(self, drill: Drill, at: float) -> None:
+    def _present(self, drill: Drill, kind: Kind) -> dict[str, Change]:
+        """Return the pods of the jobs that a fault may concern, by name."""
+        return self._record.present("" if kind.exclusive else drill.job)
+
+    def _restarted(self, before: dict[str, Change], explained: frozenset[str]) -> tuple[str, ...]:
+        """Return which of the pods that were ready are not the same any more."""
+        ended = ends_of_jobs([*self._record.jobs])
+        present = self._record.present("")
+        return tuple(
+            name
+            for name, change in sorted(before.items())
+            if change.ready and change.uid not in explained and change.label("job") not in ended
+            if name not in present or incarnation(present[name]) != incarnation(change)
+        )
+
+    def _wait_for_leader(self) -> None:
+        """Wait for it: an eviction that nobody saw looks like a deletion afterwards."""
+        cluster = self._space.cluster
+        eventually(
+            lambda: platform_faults.operator_leads(cluster), "an operator leads", _BACK_SECONDS
+        )
+
+    def _wait_for_steps(self, drill: Drill, at: float) -> None:
         """Wait until the chief that is there now makes steps, not one that has not noticed yet."""
-        drill.goes_on(_BACK_SECONDS, at)
-        drill.goes_on(_BACK_SECONDS)
+        drill.wait_for_steps(_BACK_SECONDS, at)
+        drill.wait_for_steps(_BACK_SECONDS)
 
     def _end(self, drill: Drill, counted: int, unreadable: int) -> None:
-        status = drill.ends_well(unreadable=unreadable)
+        status = drill.expect_success(unreadable=unreadable)
         ended = Ended(
             drill.job,
             status["restarts"],
@@ -215,7 +217,7 @@ class Chaos:
             unreadable=unreadable,
         )
         if ended.restarts != counted:
-            ended.troubles.append(f"{ended.restarts} restarts are counted, {counted} were caused")
+            ended.errors.append(f"{ended.restarts} restarts are counted, {counted} were caused")
         self.outcome.ended.append(ended)
         self._say(f"{drill.job} {status['state']}, {ended.restarts} restarts")
 
@@ -224,7 +226,7 @@ class Chaos:
         while self.outcome.operator_kills < kills:
             if end.wait(self._random.uniform(*_KILLS_APART)):
                 return
-            faults.kill_operator(self._space.cluster, NAMESPACE)
+            platform_faults.kill_operator(self._space.cluster)
             self.outcome.operator_kills += 1
             self._say(f"operator killed, {self.outcome.operator_kills} of {kills}")
 
@@ -243,75 +245,25 @@ class Chaos:
         drill.start(paced(name, epochs=3, worker={"replicas": 1}))
         counted = 0
         if number % 3 == 0:
-            drill.hit(drill.pod("chief"), drill.pod("chief").kill)
+            drill.inject(drill.pod("chief"), drill.pod("chief").kill)
             counted = 1
         elif number % 3 == 1:
-            drill.hit(drill.pod("worker"), drill.pod("worker").delete)
+            drill.inject(drill.pod("worker"), drill.pod("worker").delete)
         self._end(drill, counted, 0)
         left = sorted(p for p in self._space.pods() if p.startswith(f"{name}-"))
         wanted = [f"{name}-chief-0"]
         chiefs = {c.uid for c in self._record.pods if c.name == wanted[0]}
         if len(chiefs) != 1 + counted:
-            self.outcome.ended[-1].troubles.append(f"{len(chiefs)} chiefs for {counted} restarts")
+            self.outcome.ended[-1].errors.append(f"{len(chiefs)} chiefs for {counted} restarts")
         if not set(left) >= set(wanted):
-            self.outcome.ended[-1].troubles.append(f"pods at the end: {left}")
-
-
-class _Turns:
-    """Many may share, or one be alone."""
-
-    def __init__(self) -> None:
-        self._change = threading.Condition()
-        self._sharing = 0
-        self._waiting = 0
-
-    def shared(self) -> "_Turn":
-        """Take part; waits while somebody is, or wants to be, alone."""
-        return _Turn(self._enter_shared, self._leave_shared)
-
-    def alone(self) -> "_Turn":
-        """Be alone; waits until nobody takes part."""
-        return _Turn(self._enter_alone, self._leave_alone)
-
-    def _enter_shared(self) -> None:
-        with self._change:
-            self._change.wait_for(lambda: not self._waiting)
-            self._sharing += 1
-
-    def _leave_shared(self) -> None:
-        with self._change:
-            self._sharing -= 1
-            self._change.notify_all()
-
-    def _enter_alone(self) -> None:
-        with self._change:
-            self._change.wait_for(lambda: not self._waiting)
-            self._waiting = 1
-            self._change.wait_for(lambda: not self._sharing)
-
-    def _leave_alone(self) -> None:
-        with self._change:
-            self._waiting = 0
-            self._change.notify_all()
-
-
-class _Turn:
-    def __init__(self, enter: Callable[[], None], leave: Callable[[], None]) -> None:
-        self._enter = enter
-        self._leave = leave
-
-    def __enter__(self) -> None:
-        self._enter()
-
-    def __exit__(self, *_: object) -> None:
-        self._leave()
+            self.outcome.ended[-1].errors.append(f"pods at the end: {left}")
 
 
 def _line(found: Injected, number: int) -> str:
     total = found.recovery.total
-    what = f"{found.kind.role or 'all'} {found.kind.name}"
     back = f"back after {total:.1f} s" if total is not None else "no pod to wait for"
     still = found.recovery.standstill
     stood = f"steps stood still for {still:.1f} s" if still is not None else "steps not seen"
-    trouble = f" TROUBLE: {found.trouble.splitlines()[0]}" if found.trouble else ""
-    return f"{number:3} {found.job}: {what}: {back}, {stood}{trouble}"
+    wrong = f" WRONG: {found.error.splitlines()[0]}" if found.error else ""
+    wrong += f" RESTARTED: {', '.join(found.restarted)}" if found.restarted else ""
+    return f"{number:3} {found.job}: {found.kind.title}: {back}, {stood}{wrong}"

@@ -1,1 +1,1 @@
-"""Stories: what users do on a real cluster, and what must come of it."""
+"""Scenarios: what users do on a real cluster, and what must come of it."""

@@ -1,4 +1,4 @@
-"""One cluster and one operator for all stories; a namespace for each."""
+"""One cluster and one operator for all scenarios; a namespace for each."""
 
 import secrets
 from collections.abc import Generator, Iterator
@@ -11,7 +11,7 @@ from e2e.install import installed, make_namespace
 from e2e.recording import recording
 from e2e.scenarios.drill import Drill
 from e2e.scenarios.space import Space
-from tools.cluster import Cluster, ClusterError, obtain
+from tools.cluster import Cluster, NoClusterError, obtain
 
 
 @pytest.fixture(scope="session")
@@ -19,25 +19,23 @@ def cluster(request: pytest.FixtureRequest) -> Iterator[Cluster]:
     """The given cluster, the one that is up, or one of our own that goes again at the end."""
     capture = request.config.pluginmanager.getplugin("capturemanager")
 
-    def tell(line: str) -> None:
+    def print_line(line: str) -> None:
         with capture.global_and_fixture_disabled():
             say(line)
 
     try:
-        found = obtain(say=tell)
-        with found as ready, installed(ready, tell):
+        found = obtain(say=print_line)
+        with found as ready, installed(ready, print_line):
             yield ready
-    except ClusterError as error:
-        # A cluster that this machine cannot have is skipped by name; one that breaks is an error.
-        if "install" in str(error) and "KUBECONFIG" in str(error):
-            pytest.skip(f"no cluster can be had here: {error}")
-        raise
+    except NoClusterError as error:
+        # One that breaks is an error.
+        pytest.skip(f"no cluster is available here: {error}")
 
 
 @pytest.fixture
 def space(cluster: Cluster) -> Iterator[Space]:
     """A namespace of the test's own, deleted with all that is in it."""
-    name = f"story-{secrets.token_hex(3)}"
+    name = f"scenario-{secrets.token_hex(3)}"
     make_namespace(cluster, name)
     yield Space(cluster, name)
     cluster.kubectl("delete", "namespace", name, "--wait=false")

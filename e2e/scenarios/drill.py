@@ -1,5 +1,6 @@
-"""A job under faults: what every story of faults does and asks."""
+"""A job under faults: what the scenarios and chaos do to it, wait for and expect of it."""
 
+import json
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -36,62 +37,99 @@ class Drill:
     def start(self, job: _Object) -> None:
         """Apply the job and wait for its first steps and checkpoint."""
         self.space.apply(tasks(), claim(self.job), job)
-        self.goes_on(_START_SECONDS)
-        self.saves(1)
+        self.wait_for_steps(_START_SECONDS)
+        self.wait_for_checkpoints(1)
 
     def pod(self, role: str, index: int = 0) -> Pod:
         """Return one of the job's pods as the target of faults."""
         return Pod(self.space.cluster, self.space.name, f"{self.job}-{role}-{index}")
 
-    def goes_on(self, seconds: float, since: float | None = None) -> None:
+    def wait_for_steps(self, seconds: float, since: float | None = None) -> None:
         """Wait until steps are made after a moment (now)."""
-        with self._told():
-            self.record.goes_on(self.job, seconds, since)
+        with self._described():
+            self.record.wait_for_steps(self.job, seconds, since)
 
-    def hit(self, pod: Pod, fault: Callable[[], None], seconds: float = _BACK_SECONDS) -> None:
+    def inject(self, pod: Pod, fault: Callable[[], None], seconds: float = _BACK_SECONDS) -> None:
         """Make a fault once the pod is ready; wait until it is back and steps are made."""
-        with self._told():
+        with self._described():
             eventually(lambda: self._ready(pod), f"{pod.name} is ready", _START_SECONDS)
         before = self.incarnation(pod)
         fault()
-        self.is_back(pod, before, seconds)
-        self.goes_on(seconds)
+        self.wait_until_back(pod, before, seconds)
+        self.wait_for_steps(seconds)
 
-    def is_back(self, pod: Pod, before: tuple[str, int], seconds: float = _BACK_SECONDS) -> None:
+    def wait_until_back(
+        self, pod: Pod, before: tuple[str, int], seconds: float = _BACK_SECONDS
+    ) -> None:
         """Wait until the pod is ready in another incarnation than before."""
 
         def is_other() -> bool:
             return self._ready(pod) and self.incarnation(pod) != before
 
-        with self._told():
+        with self._described():
             eventually(is_other, f"{pod.name} is back", seconds)
 
     def incarnation(self, pod: Pod) -> tuple[str, int]:
-        """Return what tells the pod's present process from its next one."""
+        """Return what distinguishes the pod's present process from its next one."""
         found = self.record.pod(pod.name)
         assert found is not None, f"there is no {pod.name}"
         return incarnation(found)
 
-    def resumed(self, seconds: float, restarts: int) -> None:
+    def wait_until_resumed(self, seconds: float, restarts: int) -> None:
         """Wait until steps are made and saved again; so many restarts are counted by then."""
-        self.goes_on(seconds)
-        self.saves(1)
-        with self._told():
+        self.wait_for_steps(seconds)
+        self.wait_for_checkpoints(1)
+        with self._described():
             eventually(
                 lambda: self.space.status(self.job).get("restarts") == restarts,
                 f"{restarts} restarts are counted",
                 _COUNTED_SECONDS,
             )
 
-    def saves(self, number: int) -> None:
+    def wait_for_checkpoints(self, number: int) -> None:
         """Wait until so many more checkpoints are written."""
         before = self._checkpoints()
-        with self._told():
+        with self._described():
             eventually(
                 lambda: len(self._checkpoints() - before) >= number,
                 f"{number} more checkpoints are written",
                 _SAVE_SECONDS,
             )
+
+    def scale(self, workers: int) -> None:
+        """Ask for so many workers, as `kubectl scale` does."""
+        self.space.kubectl("scale", "tftj", self.job, f"--replicas={workers}")
+
+    def suspend(self) -> None:
+        """Suspend the job."""
+        self._set_suspend(suspend=True)
+
+    def unsuspend(self) -> None:
+        """Let a suspended job go on."""
+        self._set_suspend(suspend=False)
+
+    def _set_suspend(self, *, suspend: bool) -> None:
+        change = json.dumps({"spec": {"runPolicy": {"suspend": suspend}}})
+        self.space.kubectl("patch", "tftj", self.job, "--type=merge", "-p", change)
+
+    def pods(self) -> dict[str, Change]:
+        """Return the newest changes of the job's pods that exist, by name."""
+        return self.record.present(self.job)
+
+    def wait_for_workers(self, number: int, seconds: float) -> None:
+        """Wait until just so many workers exist, ready or not."""
+        names = {self.pod("worker", index).name for index in range(number)}
+        with self._described():
+            eventually(
+                lambda: {name for name in self.pods() if "-worker-" in name} == names,
+                f"{number} workers exist",
+                seconds,
+            )
+
+    def wait_for_no_pods(self, seconds: float) -> None:
+        """Wait until none of the job's pods exists."""
+        with self._described():
+            eventually(lambda: not self.pods(), f"{self.job} has no pods", seconds)
 
     def hurry(self) -> None:
         """Have all who train wait no more before each batch."""
@@ -99,13 +137,13 @@ class Drill:
         for pod in self.space.kubectl("get", "pods", "-o", "name", "-l", who).split():
             self.space.kubectl("exec", pod, "--", "touch", "/tmp/hurry")  # noqa: S108
 
-    def ends_well(self, *, restarts: int | None = None, unreadable: int = 0) -> _Object:
+    def expect_success(self, *, restarts: int | None = None, unreadable: int = 0) -> _Object:
         """Have the job end; it is as good as an undisturbed one. Returns its status.
 
         So many checkpoints were made unreadable: the ones before them had to do.
         """
         self.hurry()
-        with self._told():
+        with self._described():
             try:
                 self.space.kubectl(
                     *("wait", "--for=condition=Finished", f"tftj/{self.job}"),
@@ -128,7 +166,7 @@ class Drill:
             assert not self.record.duplicates
             return status
 
-    def ran_throughout(self, since: float) -> None:
+    def expect_always_running(self, since: float) -> None:
         """The job was Running at every moment since."""
         seen = self.record.conditions(self.job, "Running", since)
         assert set(seen) <= {"True"}, seen
@@ -142,12 +180,12 @@ class Drill:
         return {sample.checkpoint for sample in samples if sample.checkpoint is not None}
 
     @contextmanager
-    def _told(self) -> Iterator[None]:
-        """Tell all that is known of the job with a failure."""
+    def _described(self) -> Iterator[None]:
+        """Add all that is known of the job to a failure's message."""
         try:
             yield
         except AssertionError as error:
-            raise AssertionError(f"{error}\n{self.space.story(self.job)}") from error
+            raise AssertionError(f"{error}\n{self.space.describe(self.job)}") from error
 
 
 def incarnation(pod: Change) -> tuple[str, int]:

@@ -22,8 +22,16 @@ metadata: {name: mnist}
 spec: {accessModes: [ReadWriteOnce], resources: {requests: {storage: 1Gi}}}
 """
 
-_TELLING = ("state", "message", "attempt", "restarts", "lastFailure", "lastDisruption", "progress")
-_DULL = re.compile("Scheduled|Pulled|Created|Started|Provisioning")
+_STATUS_FIELDS = (
+    "state",
+    "message",
+    "attempt",
+    "restarts",
+    "lastFailure",
+    "lastDisruption",
+    "progress",
+)
+_ROUTINE = re.compile("Scheduled|Pulled|Created|Started|Provisioning")
 _EVENTS = 40
 
 
@@ -93,7 +101,7 @@ class Space:
                 seconds,
             )
         except AssertionError as error:
-            raise AssertionError(f"{error}\n{self.story(name)}") from error
+            raise AssertionError(f"{error}\n{self.describe(name)}") from error
 
     def pods(self) -> dict[str, str]:
         """Read the pods' uids by name."""
@@ -101,17 +109,26 @@ class Space:
             pod["metadata"]["name"]: pod["metadata"]["uid"] for pod in self.read("pods")["items"]
         }
 
-    def story(self, name: str = "mnist") -> str:
-        """Tell all that is known of a job, for a failure's message: what says most comes first."""
+    def events(self, name: str = "mnist") -> list[_Object]:
+        """Read a job's events, the oldest first."""
+        of_job = (
+            "--field-selector",
+            f"involvedObject.kind=TFTrainingJob,involvedObject.name={name}",
+        )
+        found = json.loads(self.kubectl("get", "events", *of_job, "-o", "json"))["items"]
+        return sorted(found, key=lambda event: event["metadata"]["creationTimestamp"])
+
+    def describe(self, name: str = "mnist") -> str:
+        """Describe a job for a failure's message: what says most comes first."""
         status = self.status(name)
-        told = {field: status.get(field) for field in _TELLING}
+        shown = {field: status.get(field) for field in _STATUS_FIELDS}
         columns = (
             "custom-columns=TIME:.lastTimestamp,WHO:.involvedObject.name,REASON:.reason,"
             "MESSAGE:.message"
         )
         events = self.kubectl("get", "events", "--sort-by=.lastTimestamp", "-o", columns)
-        telling = [line for line in events.splitlines() if not _DULL.search(line)]
-        parts = [yaml.safe_dump(told), "\n".join(telling[-_EVENTS:])]
+        notable = [line for line in events.splitlines() if not _ROUTINE.search(line)]
+        parts = [yaml.safe_dump(shown), "\n".join(notable[-_EVENTS:])]
         parts.append(self.kubectl("get", "pods", "-o", "wide"))
         for pod in self.pods():
             for when in ("", "--previous"):

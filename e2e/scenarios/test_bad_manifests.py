@@ -15,7 +15,7 @@ _Object = dict[str, Any]
 _SECONDS = 60
 DEADLINE_SECONDS = 10
 LATE_SECONDS = 2
-TOLD_WITHIN_SECONDS = 5
+NAMED_WITHIN_SECONDS = 5
 RESTRICTED = {
     "allowPrivilegeEscalation": False,
     "capabilities": {"drop": ["ALL"]},
@@ -94,7 +94,7 @@ def test_what_the_api_server_refuses(space: Space, made: _Object, words: list[st
         ),
     ],
 )  # fmt: skip
-def test_what_the_operator_tells(
+def test_what_the_operator_reports(
     space: Space, made: _Object, condition: str, reason: str, words: list[str]
 ) -> None:
     space.apply(made)
@@ -108,22 +108,24 @@ def test_what_the_operator_tells(
     for word in words:
         assert word in found["message"]
     assert space.status()["state"] == reason
-    assert reason in space.kubectl("describe", "tftj", "mnist").split("Events:")[1]
+    eventually(
+        lambda: reason in {event["reason"] for event in space.events()}, f"event {reason}", 10
+    )
 
 
 def test_a_bad_image_is_named_in_seconds_and_the_deadline_falls_when_it_is_due(
     space: Space,
 ) -> None:
     # Whatever else the machine does takes its time as well: the quickest of three counts.
-    told, late = [], []
+    named, late = [], []
     for name in ("first", "second", "third"):
         made = with_container(image="no-such-image:1", securityContext=RESTRICTED)
         made["metadata"]["name"] = name
         made["spec"]["runPolicy"] = {"activeDeadlineSeconds": DEADLINE_SECONDS}
         began = time.monotonic()
         space.apply(made)
-        message = _told_of_the_image(space, name)
-        told.append(time.monotonic() - began)
+        message = _message_about_the_image(space, name)
+        named.append(time.monotonic() - began)
         for word in (f"{name}-", "no-such-image:1", "imagePullSecrets"):
             assert word in message
         failed = space.wait_for("Failed", name=name, seconds=_SECONDS)
@@ -132,12 +134,12 @@ def test_a_bad_image_is_named_in_seconds_and_the_deadline_falls_when_it_is_due(
         lasted = seconds_between(status["startTime"], status["completionTime"])
         assert lasted >= DEADLINE_SECONDS
         late.append(lasted - DEADLINE_SECONDS)
-        if told[-1] <= TOLD_WITHIN_SECONDS and late[-1] <= LATE_SECONDS:
+        if named[-1] <= NAMED_WITHIN_SECONDS and late[-1] <= LATE_SECONDS:
             return
-    pytest.fail(f"told after {told} s, too late by {late} s")
+    pytest.fail(f"named after {named} s, too late by {late} s")
 
 
-def _told_of_the_image(space: Space, name: str) -> str:
+def _message_about_the_image(space: Space, name: str) -> str:
     def message() -> str | None:
         found = space.condition("PodsReady", name)
         return found["message"] if found.get("reason") == "ImagePullBackOff" else None

@@ -1,4 +1,4 @@
-"""The classics run as their manifests stand, and give the numbers that the guide tells of."""
+"""The classics run as their manifests stand, and give the numbers that the guide states."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -31,7 +31,7 @@ def logs_of_chiefs(space: Space, *jobs: _Object) -> list[str]:
     names = [job["metadata"]["name"] for job in jobs]
     for name in names:
         space.wait_for("Finished", name=name, seconds=300)
-        assert space.condition("Succeeded", name).get("status") == "True", space.story(name)
+        assert space.condition("Succeeded", name).get("status") == "True", space.describe(name)
     return [space.logs(f"{name}-chief-0") for name in names]
 
 
@@ -91,7 +91,7 @@ def test_keras_fit_and_the_custom_loop_learn_the_same(space: Space) -> None:
     for name in ("both-ways", "custom-loop"):
         progress = space.status(name)["progress"]
         assert progress["step"] == progress["totalSteps"] > 0
-        assert metrics(space, name)["accuracy"] >= 0.9, space.story(name)
+        assert metrics(space, name)["accuracy"] >= 0.9, space.describe(name)
 
 
 def test_each_ps_holds_half_of_the_table(space: Space) -> None:

@@ -1,4 +1,4 @@
-"""Every other example runs to its end as it stands; the main one has a story of its own."""
+"""Every other example runs to its end as it stands; the main one has a test of its own."""
 
 import pytest
 
@@ -19,4 +19,4 @@ def test_it_succeeds(space: Space, name: str, columns: list[str]) -> None:
     space.kubectl("wait", "--for=condition=Finished", f"tftj/{name}", "--timeout=240s")
 
     shown = space.kubectl("get", "tftj", name).splitlines()[1].split()
-    assert shown[: len(columns) + 1] == [name, *columns], space.story(name)
+    assert shown[: len(columns) + 1] == [name, *columns], space.describe(name)

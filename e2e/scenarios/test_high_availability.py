@@ -46,7 +46,7 @@ def trains(space: Space) -> dict[str, str]:
 
 def trains_on(space: Space, before: dict[str, str]) -> None:
     step = space.status()["progress"]["step"]
-    eventually(lambda: space.status()["progress"]["step"] > step, "progress is told again", 60)
+    eventually(lambda: space.status()["progress"]["step"] > step, "progress is reported again", 60)
     assert space.pods() == before
     assert space.status()["restarts"] == 0
     assert space.condition("Running")["status"] == "True"
@@ -104,8 +104,8 @@ def last_end(pod: Pod) -> dict[str, Any]:
     return found
 
 
-def test_the_pods_tell_by_themselves_that_all_is_well(cluster: Cluster, leader: Pod) -> None:
-    """The leader and the other are both ready: an upgrade can wait for either."""
+def test_the_leader_and_the_standby_are_ready(cluster: Cluster, leader: Pod) -> None:
+    """So an upgrade can wait for either."""
     selector = "app.kubernetes.io/name=tftraining-operator"
     listed = cluster.kubectl("-n", NAMESPACE, "get", "pods", "-l", selector, "-o", "json")
     pods = {

@@ -53,4 +53,4 @@ def test_training_does_with_a_read_only_root_and_no_rights(space: Space) -> None
         space.kubectl("exec", "mnist-worker-0", "--", "touch", "/opt/venv/mine")
     assert space.kubectl("exec", "mnist-worker-0", "--", "id", "-u").strip() == "65532"
     space.kubectl("wait", "--for=condition=Finished", "tftj/mnist", "--timeout=240s")
-    assert space.status()["state"] == "Succeeded", space.story()
+    assert space.status()["state"] == "Succeeded", space.describe()

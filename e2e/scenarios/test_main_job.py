@@ -22,7 +22,7 @@ def test_the_example_trains_evaluates_and_succeeds(space: Space) -> None:
     space.kubectl("wait", "--for=condition=Finished", "tftj/mnist", "--timeout=300s")
 
     status = space.status()
-    assert status["state"] == "Succeeded", space.story()
+    assert status["state"] == "Succeeded", space.describe()
     assert status["restarts"] == 0
     assert status["progress"]["step"] == status["progress"]["totalSteps"]
     accuracy = next(
@@ -36,8 +36,7 @@ def test_the_example_trains_evaluates_and_succeeds(space: Space) -> None:
     eventually(
         lambda: set(space.pods()) == {"mnist-chief-0", "mnist-evaluator-0"}, "servers go", 60
     )
-    events = space.kubectl("describe", "tftj", "mnist").split("Events:")[1]
-    reasons = [line.split()[1] for line in events.splitlines()[3:] if line.strip()]
-    for reason in ("Created", "PodsReady", "Running", "ChiefSucceeded", "Succeeded"):
-        assert reason in reasons
-    assert "Warning" not in events
+    events = space.events()
+    reasons = {event["reason"] for event in events}
+    assert reasons >= {"Created", "PodsReady", "Running", "ChiefSucceeded", "Succeeded"}
+    assert {event["type"] for event in events} == {"Normal"}

@@ -1,5 +1,7 @@
 """The operator itself: its rights, its restart while jobs train, its upgrade and removal."""
 
+import json
+
 import pytest
 
 from e2e.install import NAMESPACE, RELEASE, helm, install
@@ -58,7 +60,7 @@ def test_restarted_while_a_job_trains_it_touches_nothing(space: Space, cluster: 
     )
 
     step = space.status()["progress"]["step"]
-    eventually(lambda: space.status()["progress"]["step"] > step, "progress is told again", 60)
+    eventually(lambda: space.status()["progress"]["step"] > step, "progress is reported again", 60)
     assert space.pods() == before
     assert space.status()["restarts"] == 0
     assert space.condition("Running")["status"] == "True"
@@ -90,6 +92,7 @@ def test_a_helm_upgrade_is_clean(cluster: Cluster, space: Space) -> None:
     before = space.pods()
     install(cluster, "log.level=debug")
 
-    assert "STATUS: deployed" in helm(cluster, "status", RELEASE, "--namespace", NAMESPACE)
+    release = helm(cluster, "status", RELEASE, "--namespace", NAMESPACE, "--output", "json")
+    assert json.loads(release)["info"]["status"] == "deployed"
     assert space.pods() == before
     install(cluster)

@@ -1,6 +1,6 @@
-"""A real Kubernetes cluster for stories and the demo: kind, also without Docker and registries."""
+"""A real Kubernetes cluster for scenarios and the demo: kind, also without a Docker engine."""
 
 from tools.cluster.cluster import Cluster, obtain
-from tools.cluster.shell import ClusterError
+from tools.cluster.shell import ClusterError, NoClusterError
 
-__all__ = ["Cluster", "ClusterError", "obtain"]
+__all__ = ["Cluster", "ClusterError", "NoClusterError", "obtain"]

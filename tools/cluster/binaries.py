@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tools.cluster.cache import cache_dir, digest, kept
-from tools.cluster.shell import ClusterError, Say, run, silent, succeeds
+from tools.cluster.shell import ClusterError, NoClusterError, Say, run, silent, succeeds
 
 PROGRAMS_DIR = Path(__file__).parent / "programs"
 
@@ -170,7 +170,7 @@ def _flags(source: Source, folder: Path) -> list[str]:
 
 def _go_version() -> str:
     if shutil.which("go") is None:
-        raise ClusterError(
+        raise NoClusterError(
             "Go is not installed: install Go 1.26 or newer, or give a cluster in KUBECONFIG"
         )
     # Asked inside a family's folder, Go answers for the toolchain that its go.mod selects.

@@ -21,7 +21,7 @@ from tools.cluster import leftovers, oci_runtime
 from tools.cluster.cache import cache_dir, digest, locked
 from tools.cluster.debian import Toolbox, toolbox
 from tools.cluster.machine import Machine, look
-from tools.cluster.shell import ClusterError, Say, merged, run, succeeds
+from tools.cluster.shell import ClusterError, NoClusterError, Say, merged, run, succeeds
 
 # Of the range reserved for benchmarks, so that no private network can be in the way.
 BRIDGE = "198.18.200.1/24"
@@ -86,7 +86,7 @@ def engine(say: Say) -> Engine:
     if succeeds(["docker", "version", "--format", "{{.Server.Version}}"], timeout=20):
         return Engine(env={}, ours=False, machine=machine)
     if machine.why_no_engine:
-        raise ClusterError(machine.why_no_engine)
+        raise NoClusterError(machine.why_no_engine)
     say("no Docker engine answers here: starting one from Debian's packages")
     tools = toolbox(say)
     with locked(cache_dir() / "locks" / "engine"):

@@ -59,18 +59,24 @@ def build_images(*names: str, say: Say = print) -> list[str]:
     """Build some of the images, or all, where they are not up to date; return their names."""
     engine = engines.engine(say)
     base = _python_image(engine, say)
-    return [_build(engine, name, base, say) for name in names or RECIPES]
+    return [_build(engine, RECIPES[name], image_name(name), base, say) for name in names or RECIPES]
 
 
-def _build(engine: Engine, name: str, base: str, say: Say) -> str:
-    recipe, image = RECIPES[name], image_name(name)
+def build_operator_from(checkout: Path, tag: str, say: Say = print) -> str:
+    """Build the operator's image from another checkout of the project; return its name."""
+    engine = engines.engine(say)
+    recipe = Recipe(checkout / "operator", checkout / "requirements/operator.lock")
+    return _build(engine, recipe, f"tftraining/operator:{tag}", _python_image(engine, say), say)
+
+
+def _build(engine: Engine, recipe: Recipe, image: str, base: str, say: Say) -> str:
     key = digest(recipe.folder, recipe.lock, base)
     if _label(engine, image) == key:
         return image
     before = engine.docker("images", "--quiet", "--no-trunc", image).split()
     wheels = wheelhouse(recipe.lock, say)
     say(f"building {image}")
-    work = f"image-{name}"
+    work = f"image-{image.replace('/', '-').replace(':', '-')}"
     with locked(cache_dir() / "locks" / work), scratch(work) as folder:
         context = folder / "context"
         shutil.copytree(recipe.folder, context, ignore=shutil.ignore_patterns(*NO_SOURCES))

@@ -11,7 +11,7 @@ from tools.cluster import components, node_root
 from tools.cluster.binaries import PROGRAMS_DIR, binary
 from tools.cluster.cache import cache_dir, digest, locked, scratch
 from tools.cluster.engine import Engine
-from tools.cluster.shell import Argument, ClusterError, Say, bound, run
+from tools.cluster.shell import Argument, ClusterError, NoClusterError, Say, bound, run
 
 # The default of the kind release in programs/kind, by its digest so that it is the same every time.
 PUBLIC = (
@@ -39,7 +39,7 @@ def node_image(engine: Engine, say: Say) -> str:
     if _has_public(engine, say):
         return PUBLIC
     if engine.machine.why_no_engine:
-        raise ClusterError(
+        raise NoClusterError(
             "kind's node image can't be pulled, and making one needs root on Debian: "
             "give the cluster to use in KUBECONFIG"
         )

@@ -19,6 +19,10 @@ class ClusterError(Exception):
     """A cluster can't be had or used; the message says what to do about it."""
 
 
+class NoClusterError(ClusterError):
+    """No cluster was given, and none can be made on this machine."""
+
+
 def silent(_line: str) -> None:
     """Say nothing."""
 

@@ -1,1 +1,1 @@
-"""Stories that take minutes: `make chaos` tells them, `make test` does not."""
+"""Scenarios that take minutes: `make chaos` runs them, `make test` does not."""

@@ -30,18 +30,18 @@ def test_a_worker_that_crashes_is_left_out_until_it_is_back(drill: Drill) -> Non
     began = now()
 
     with crashing(drill.pod("worker", 1)):
-        told = drill.space.wait_for("PodsReady", "False", seconds=60)
-        assert "mnist-worker-1" in told["message"]
+        not_ready = drill.space.wait_for("PodsReady", "False", seconds=60)
+        assert "mnist-worker-1" in not_ready["message"]
         eventually(
             lambda: drill.space.status().get("excludedWorkers") == [1],
             "worker-1 is left out",
             _LEFT_OUT_SECONDS,
         )
-        drill.goes_on(60)
+        drill.wait_for_steps(60)
     eventually(
         lambda: not drill.space.status().get("excludedWorkers"), "it is taken back", _BACK_SECONDS
     )
-    drill.goes_on(60)
+    drill.wait_for_steps(60)
     drill.space.wait_for("PodsReady", seconds=60)
     assert drill.record.resumes(drill.job)[0].at > began
-    drill.ends_well(restarts=0)
+    drill.expect_success(restarts=0)

@@ -12,9 +12,9 @@ def test_one_lost_worker_restarts_the_gang(drill: Drill) -> None:
     chief, worker = drill.pod("chief"), drill.pod("worker")
     before = drill.incarnation(chief)
 
-    drill.hit(worker, worker.kill)
-    drill.is_back(chief, before)
-    drill.resumed(120, restarts=1)
+    drill.inject(worker, worker.kill)
+    drill.wait_until_back(chief, before)
+    drill.wait_until_resumed(120, restarts=1)
 
     assert drill.record.resumes(drill.job)[0].start > 0
-    drill.ends_well(restarts=1)
+    drill.expect_success(restarts=1)

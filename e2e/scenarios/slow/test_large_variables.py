@@ -22,8 +22,8 @@ def test_five_lost_chiefs_and_a_variable_of_400_mb(drill: Drill) -> None:
 
     for losses in range(1, _LOSSES + 1):
         chief = drill.pod("chief")
-        drill.hit(chief, chief.kill, _RESUME_SECONDS)
-        drill.resumed(60, restarts=losses)
+        drill.inject(chief, chief.kill, _RESUME_SECONDS)
+        drill.wait_until_resumed(60, restarts=losses)
 
     servers = [pod for pod in drill.record.pods if pod.label("role") != "chief"]
     assert not {pod.name for pod in servers if was_killed(pod)}

@@ -5,8 +5,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from e2e import faults
-from e2e.install import NAMESPACE
+from e2e import platform_faults
 from e2e.jobs import claim, paced, tasks
 from e2e.recording import recording
 from e2e.scenarios.drill import Drill
@@ -27,7 +26,7 @@ def killed_again_and_again(cluster: Cluster) -> Iterator[list[float]]:
         for seconds in itertools.cycle(_BETWEEN_KILLS):
             if end.wait(seconds):
                 return
-            faults.kill_operator(cluster, NAMESPACE)
+            platform_faults.kill_operator(cluster)
             kills.append(seconds)
 
     with meanwhile(kill):
@@ -42,11 +41,11 @@ def test_jobs_end_as_they_would_have_undisturbed(space: Space, cluster: Cluster)
             space.apply(tasks(), *(claim(name) for name in jobs))
             space.apply(*(paced(name, epochs=4, worker={"replicas": 1}) for name in jobs))
             for drill in drills.values():
-                drill.goes_on(120)
+                drill.wait_for_steps(120)
         chief = drills["restarted"].pod("chief")
         with killed_again_and_again(cluster) as more:
-            drills["restarted"].hit(chief, chief.kill)
-            drills["calm"].ends_well(restarts=0)
-            drills["restarted"].ends_well(restarts=1)
+            drills["restarted"].inject(chief, chief.kill)
+            drills["calm"].expect_success(restarts=0)
+            drills["restarted"].expect_success(restarts=1)
         assert len(kills) >= 2
         assert len(more) >= 2

@@ -1,0 +1,155 @@
+"""Faults of what all jobs share: the operator, the API server, DNS, the room for pods.
+
+Each is a context: the fault lasts as long as the block and is undone afterwards.
+"""
+
+import json
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager, suppress
+
+from e2e.faults import Pod, control_plane, in_node, pid_of
+from e2e.install import NAMESPACE, OPERATOR
+from tools.cluster import Cluster, ClusterError
+from tools.waiting import eventually
+
+_APISERVER = "/etc/kubernetes/manifests/kube-apiserver.yaml"
+_ASIDE = "/etc/kubernetes/kube-apiserver.yaml"
+_API_SECONDS = 120
+_OPERATOR_PODS = ("-l", "app.kubernetes.io/name=tftraining-operator")
+_PROGRESS_PORT = 8080
+_QUOTA = "no-pods"
+
+
+def kill_operator(cluster: Cluster) -> None:
+    """Kill every process of the operator with SIGKILL; its Deployment makes new ones.
+
+    The dead pods are deleted: else the kubelet would wait longer each time before it tries again.
+    So is their lease, which would bind new ones for a while to somebody who is surely dead.
+    """
+    scope = ("-n", NAMESPACE)
+    listed = cluster.kubectl(*scope, "get", "pods", *_OPERATOR_PODS, "-o", "json")
+    running = [
+        (pod["spec"]["nodeName"], str(status["containerID"]).rpartition("/")[2])
+        for pod in json.loads(listed)["items"]
+        for status in pod["status"].get("containerStatuses", [])
+        if "running" in status["state"]
+    ]
+    for node in {node for node, _ in running}:
+        pids = " ".join(f"$({pid_of(container)})" for at, container in running if at == node)
+        # One that ended meanwhile needs no killing.
+        with suppress(ClusterError):
+            in_node(cluster, node, f"kill -KILL {pids}", "killing the operator")
+    now = ("--force", "--grace-period=0")
+    cluster.kubectl(*scope, "delete", "pods", *_OPERATOR_PODS, *now)
+    cluster.kubectl(*scope, "delete", "leases", "--all")
+
+
+def operator_leads(cluster: Cluster) -> bool:
+    """Whether a process of the operator holds the lease."""
+    holders = "jsonpath={.items[*].spec.holderIdentity}"
+    return bool(cluster.kubectl("-n", NAMESPACE, "get", "leases", "-o", holders))
+
+
+@contextmanager
+def without_apiserver(cluster: Cluster) -> Iterator[None]:
+    """Have no API server; it answers again afterwards."""
+    node = control_plane(cluster)
+    # The kubelet restarts what has a manifest. Killed, it does not wait for its clients.
+    in_node(
+        cluster,
+        node,
+        f"mv {_APISERVER} {_ASIDE}; pkill -KILL -x kube-apiserver",
+        "stopping the API server",
+    )
+    try:
+        yield
+    finally:
+        in_node(cluster, node, f"mv {_ASIDE} {_APISERVER}", "starting the API server")
+    eventually(lambda: _answers(cluster), "the API server answers", _API_SECONDS)
+
+
+def operator_pods(cluster: Cluster) -> list[Pod]:
+    """Return the operator's pods as targets of faults."""
+    listed = cluster.kubectl("-n", NAMESPACE, "get", "pods", *_OPERATOR_PODS, "-o", "json")
+    return [
+        Pod(cluster, NAMESPACE, pod["metadata"]["name"], container="operator")
+        for pod in json.loads(listed)["items"]
+        if "deletionTimestamp" not in pod["metadata"]
+    ]
+
+
+@contextmanager
+def scaled_to_zero(cluster: Cluster, namespace: str, deployment: str) -> Iterator[None]:
+    """Have no pod of a Deployment; it is available again afterwards."""
+    scope = ("-n", namespace)
+    path = ("-o", "jsonpath={.spec.replicas}")
+    replicas = cluster.kubectl(*scope, "get", deployment, *path)
+    cluster.kubectl(*scope, "scale", deployment, "--replicas=0")
+    try:
+        yield
+    finally:
+        cluster.kubectl(*scope, "scale", deployment, f"--replicas={replicas}")
+        cluster.kubectl(*scope, "rollout", "status", deployment, "--timeout=120s")
+
+
+def without_operator(cluster: Cluster) -> AbstractContextManager[None]:
+    """Have no operator."""
+    return scaled_to_zero(cluster, NAMESPACE, OPERATOR)
+
+
+def without_dns(cluster: Cluster) -> AbstractContextManager[None]:
+    """Have no CoreDNS: no name of a Service or pod resolves."""
+    return scaled_to_zero(cluster, "kube-system", "deployment/coredns")
+
+
+@contextmanager
+def progress_unreachable(cluster: Cluster) -> Iterator[None]:
+    """Drop the operator's requests for /progress, as a network policy may; all else passes."""
+    rule = f"OUTPUT -p tcp --dport {_PROGRESS_PORT} -j DROP"
+    pods = operator_pods(cluster)
+    for pod in pods:
+        pod.in_network(f"iptables --wait -A {rule}")
+    try:
+        yield
+    finally:
+        for pod in pods:
+            # The rule is gone with a pod that is.
+            with suppress(ClusterError):
+                pod.in_network(f"iptables --wait -D {rule}")
+
+
+@contextmanager
+def no_room(cluster: Cluster) -> Iterator[None]:
+    """Have no node that takes new pods; those that run stay."""
+    nodes = cluster.kubectl("get", "nodes", "-o", "name").split()
+    for node in nodes:
+        cluster.kubectl("cordon", node)
+    try:
+        yield
+    finally:
+        for node in nodes:
+            cluster.kubectl("uncordon", node)
+
+
+@contextmanager
+def no_pods_allowed(cluster: Cluster, namespace: str) -> Iterator[None]:
+    """Have a quota of 0 pods in a namespace."""
+    scope = ("-n", namespace)
+    cluster.kubectl(*scope, "create", "quota", _QUOTA, "--hard=pods=0")
+
+    def is_known() -> str:
+        return cluster.kubectl(*scope, "get", "quota", _QUOTA, "-o", "jsonpath={.status.hard.pods}")
+
+    try:
+        eventually(is_known, "the quota is in force", 30)
+        yield
+    finally:
+        cluster.kubectl(*scope, "delete", "quota", _QUOTA)
+
+
+def _answers(cluster: Cluster) -> bool:
+    try:
+        cluster.kubectl("get", "--raw", "/readyz", "--request-timeout=5s")
+    except ClusterError:
+        return False
+    return True

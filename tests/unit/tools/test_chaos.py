@@ -1,0 +1,104 @@
+"""How chaos deals its faults to jobs, and how it finds the harm that was done."""
+
+from random import Random
+from typing import Any
+
+import pytest
+
+from e2e.chaos.harm import ends_of_jobs, healthy_deleted
+from e2e.chaos.kinds import KINDS, deal
+from e2e.recording import Change
+
+
+def pod(
+    at: float, uid: str, kind: str = "MODIFIED", *, ready: bool = True, leaving: bool = False
+) -> Change:
+    metadata: dict[str, Any] = {
+        "name": "mnist-worker-0",
+        "uid": uid,
+        "labels": {"tftraining.dev/job": "mnist"},
+    }
+    if leaving:
+        metadata["deletionTimestamp"] = "2026-01-02T03:04:05Z"
+    conditions = [{"type": "Ready", "status": str(ready)}]
+    return Change(at, kind, {"metadata": metadata, "status": {"conditions": conditions}})
+
+
+def chance(seed: int) -> Random:
+    return Random(seed)  # noqa: S311 - chance, not secrets
+
+
+def job(at: float, kind: str = "MODIFIED", *, finished: str = "False") -> Change:
+    conditions = [{"type": "Finished", "status": finished}]
+    metadata = {"name": "mnist", "uid": "j"}
+    return Change(at, kind, {"metadata": metadata, "status": {"conditions": conditions}})
+
+
+def test_every_kind_is_dealt_when_there_are_faults_for_all() -> None:
+    hands = deal(chance(1), jobs=12, each=9)
+
+    assert [len(hand) for hand in hands] == [9] * 12
+    assert {kind.title for hand in hands for kind in hand} == {kind.title for kind in KINDS}
+
+
+def test_the_same_seed_deals_the_same() -> None:
+    first, second = deal(chance(7), 5, 6), deal(chance(7), 5, 6)
+
+    assert [[kind.title for kind in hand] for hand in first] == [
+        [kind.title for kind in hand] for hand in second
+    ]
+
+
+def test_no_job_is_dealt_more_counted_restarts_than_its_time_allows() -> None:
+    hands = deal(chance(3), jobs=3, each=40)
+
+    assert max(sum(kind.counted for kind in hand) for hand in hands) <= 4
+
+
+def test_titles_tell_the_kinds_apart() -> None:
+    titles = [kind.title for kind in KINDS]
+
+    assert len(titles) == len(set(titles))
+
+
+@pytest.mark.parametrize(
+    ("changes", "harmed"),
+    [
+        pytest.param([pod(1, "a"), pod(2, "a", leaving=True)], ["a"], id="deleted while ready"),
+        pytest.param([pod(1, "a"), pod(2, "a", "DELETED")], ["a"], id="gone while ready"),
+        pytest.param(
+            [pod(1, "a", ready=False), pod(2, "a", leaving=True)], [], id="deleted, not ready"
+        ),
+        pytest.param(
+            [pod(1, "a"), pod(2, "a", "DELETED"), pod(3, "a", "ADDED")],
+            [],
+            id="lost the label of its job and got it back",
+        ),
+        pytest.param([pod(1, "hit"), pod(2, "hit", leaving=True)], [], id="explained by a fault"),
+        pytest.param([pod(8, "a"), pod(9, "a", leaving=True)], [], id="after its job's end"),
+    ],
+)
+def test_a_healthy_pod_that_is_deleted_is_found(changes: list[Change], harmed: list[str]) -> None:
+    found = healthy_deleted(changes, {"mnist": 8.5}, ["hit"])
+
+    assert [harm.uid for harm in found] == harmed
+
+
+@pytest.mark.parametrize(
+    ("changes", "end"),
+    [
+        pytest.param([job(1), job(2, finished="True")], 2, id="finished"),
+        pytest.param([job(1), job(2, "DELETED")], 2, id="deleted"),
+        pytest.param([job(1, finished="True"), job(2)], None, id="a forged end that was undone"),
+        pytest.param([job(1)], None, id="none"),
+    ],
+)
+def test_a_job_ends_when_it_is_finished_for_good(changes: list[Change], end: float | None) -> None:
+    assert ends_of_jobs(changes).get("mnist") == end
+
+
+def test_faults_hit_one_role_or_a_job_or_all() -> None:
+    roles = {kind.role for kind in KINDS}
+
+    assert roles == {"worker", "ps", "chief", "evaluator", "job", ""}
+    assert all(kind.exclusive for kind in KINDS if not kind.role)
