@@ -118,6 +118,8 @@ class Progress(Model):
     """When the newest step was made, RFC 3339 in UTC."""
     resumed_step: Natural | None = None
     """Step of the checkpoint that the present chief resumed from; not set if it began anew."""
+    attempt: int | None = None
+    """Attempt whose chief reported this."""
 
 
 class CheckpointStatus(Model):
@@ -164,7 +166,7 @@ class Failure(Model):
 
 
 class UnavailableWorker(Model):
-    """A worker of the running cluster that does not serve."""
+    """A worker of the cluster that is not ready."""
 
     index: Index
     """Index of the worker."""
@@ -183,6 +185,47 @@ class Disruption(Model):
     """The cluster's own word, such as EvictionByEvictionAPI."""
     time: Time
     """When it was announced, RFC 3339 in UTC."""
+
+
+class Restart(Model):
+    """The newest restart of the chief, and what the next one has to know of it."""
+
+    reason: Annotated[str, Field(max_length=256)]
+    """Why the attempt ended."""
+    message: Annotated[str, Field(max_length=1024)] = ""
+    """What happened, in one sentence."""
+    time: Time
+    """When it was decided, RFC 3339 in UTC."""
+    counted: bool
+    """Whether it counts against backoffLimit."""
+    not_before: Time | None = None
+    """The next chief is not created before this time, RFC 3339 in UTC."""
+    failure_reason: Annotated[str | None, Field(max_length=63)] = None
+    """Reason of the failure that caused it, such as OOMKilled or ExitCode."""
+    failure_text: Annotated[str | None, Field(max_length=256)] = None
+    """First line of that failure's message."""
+    step: Count | None = None
+    """Newest training step known at that time."""
+    checkpoint_step: Count | None = None
+    """Step of the newest checkpoint at that time."""
+    repeats: Count = 1
+    """How many times in a row the same failure occurred at the same step."""
+
+
+class PodReplacement(Model):
+    """How often a pod was replaced in a row; the next replacement waits longer."""
+
+    pod: Annotated[str, Field(max_length=63)]
+    """Name of the pod."""
+    uid: Annotated[str, Field(max_length=63)]
+    """UID of the pod that was, or is about to be, replaced."""
+    count: Count
+    """Replacements in a row."""
+    time: Time
+    """When it was last replaced, RFC 3339 in UTC."""
+
+
+MAX_REPLACEMENTS = 256
 
 
 class Status(Model):
@@ -208,10 +251,27 @@ class Status(Model):
     """When the chief succeeded; the evaluator's grace runs from here."""
     active_seconds: Natural = 0
     """Seconds of activity before the last suspension, for activeDeadlineSeconds."""
+    first_running_time: Time | None = None
+    """When the training first ran, RFC 3339 in UTC; startupDeadlineSeconds applies until then."""
+    interrupted_time: Time | None = None
+    """Since when the training does not run though it had run, RFC 3339 in UTC."""
+    trainer_image: Annotated[str | None, Field(max_length=1024)] = None
+    """The operator's trainer image that the job started with; used for all of its pods."""
     attempt: Count = 0
-    """Attempt of the chief, from 0."""
+    """Number of the chief's pod, from 0; every new chief has a higher one."""
+    chief_uid: Annotated[str | None, Field(max_length=63)] = None
+    """UID of the chief's pod of the present attempt."""
     restarts: Count = 0
     """Restarts that count against backoffLimit."""
+    last_restart: Restart | None = None
+    """The newest restart of the chief."""
+    failed_starts: Count = 0
+    """Attempts in a row that ended before the training ran."""
+    replacements: Annotated[
+        list[PodReplacement],
+        Field(max_length=MAX_REPLACEMENTS, json_schema_extra=map_by("pod")),
+    ] = []
+    """Pods that were replaced lately, for the backoff of their next replacement."""
     replicas: Replicas | None = None
     """Ready and desired pods by role, as text."""
     roles: Annotated[
@@ -220,14 +280,16 @@ class Status(Model):
         AfterValidator(unique("name")),
     ] = []
     """Pod counts by role."""
+    cluster_workers: Count | None = None
+    """Number of workers that the present cluster was formed for, excluded ones included."""
     excluded_workers: Annotated[list[Index], Field(max_length=MAX_WORKERS)] = []
-    """Indexes of the workers that the present cluster does without."""
+    """Indexes of the workers that the present cluster continues without."""
     unavailable_workers: Annotated[
         list[UnavailableWorker],
         Field(max_length=MAX_WORKERS, json_schema_extra=map_by("index")),
         AfterValidator(unique("index")),
     ] = []
-    """Workers that do not serve, where spec.worker.minReplicas lets the job go on without them."""
+    """Workers that are not ready, where spec.worker.minReplicas allows to continue without them."""
     worker_replicas: Count | None = None
     """Workers that exist, for the scale subresource."""
     worker_selector: Annotated[str | None, Field(max_length=1024)] = None
@@ -243,7 +305,7 @@ class Status(Model):
     first_failure: Failure | None = None
     """The first failure since the job was created."""
     last_disruption: Disruption | None = None
-    """The newest disruption: what it ends is restarted, and not counted."""
+    """The newest disruption; a restart that it causes does not count against backoffLimit."""
 
     def as_dict(self) -> dict[str, Any]:
         """Return the status as it is stored: plain JSON data, nothing for None.

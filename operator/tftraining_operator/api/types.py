@@ -167,8 +167,12 @@ class RunPolicy(Model):
     """Seconds from start to Failed if not finished by then; paused while suspended."""
     startup_deadline_seconds: Annotated[int, Field(ge=1, le=2**31 - 1), INTEGRAL] = 600
     """Seconds within which all pods must be ready once; then Failed with the culprit named."""
+    recovery_deadline_seconds: Annotated[int | None, Field(ge=1, le=2**31 - 1), INTEGRAL] = None
+    """Fail the job if training stops and is not running again within this time; off if unset."""
     stall_timeout_seconds: Annotated[int | None, Field(ge=1, le=2**31 - 1), INTEGRAL] = None
     """Seconds without a new step after which the chief is restarted, counted."""
+    stop_on_repeated_failure: bool = True
+    """Fail the job when the same exception occurs three times in a row at the same step."""
     evaluator_grace_seconds: Annotated[int, Field(ge=0, le=2**31 - 1), INTEGRAL] = 120
     """Seconds the evaluator may take for the last checkpoint after the chief succeeded."""
     ttl_seconds_after_finished: Annotated[int | None, Field(ge=0, le=2**31 - 1), INTEGRAL] = None

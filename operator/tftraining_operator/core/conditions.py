@@ -6,6 +6,7 @@ from datetime import datetime
 
 from tftraining_operator.api.keys import ConditionType
 from tftraining_operator.api.status import Condition, ConditionStatus, Status
+from tftraining_operator.core.text import printable
 from tftraining_operator.core.times import rfc3339
 
 _MESSAGE_LIMIT = 2000
@@ -28,8 +29,12 @@ def is_true(status: Status, kind: ConditionType) -> bool:
 
 
 def is_finished(status: Status) -> bool:
-    """Tell whether the job has ended, well or not."""
-    return is_true(status, ConditionType.FINISHED)
+    """Tell whether the job has ended, well or not.
+
+    One condition that somebody else wrote is no end: the operator stores all of this at once.
+    """
+    ended = is_true(status, ConditionType.SUCCEEDED) != is_true(status, ConditionType.FAILED)
+    return is_true(status, ConditionType.FINISHED) and ended and status.completion_time is not None
 
 
 @dataclass(slots=True)
@@ -57,11 +62,21 @@ class ConditionWriter:
         self._next[kind] = Condition(
             type=kind.value,
             status=status,
-            reason=reason,
-            message=message[:_MESSAGE_LIMIT],
+            reason=str(reason),
+            message=printable(message)[:_MESSAGE_LIMIT],
             last_transition_time=since,
             observed_generation=self.generation,
         )
+
+    def keep(self, kind: ConditionType) -> None:
+        """Leave a condition as it was."""
+        if (before := find(self.previous, kind)) is not None:
+            self._next[kind] = before
+
+    def keep_all(self) -> None:
+        """Leave all conditions as they were."""
+        for kind in ConditionType:
+            self.keep(kind)
 
     def result(self) -> list[Condition]:
         """Return the conditions in their fixed order."""

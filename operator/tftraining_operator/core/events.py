@@ -1,45 +1,78 @@
-"""Events of a job, told from the difference of two statuses: a story for `kubectl describe`."""
+"""Events of a job, from the difference of two statuses and what a pass has done."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
+from enum import StrEnum
 
 from tftraining_operator.api.keys import ConditionType
+from tftraining_operator.api.reasons import Reason
 from tftraining_operator.api.status import Condition, Failure, Status
 from tftraining_operator.core.conditions import find, is_true
 from tftraining_operator.core.naming import join_names
+from tftraining_operator.core.text import one_line
 from tftraining_operator.core.times import seconds_since
 
-_NORMAL = "Normal"
-_WARNING = "Warning"
+
+class Action(StrEnum):
+    """What the operator was doing, for `action` of an event."""
+
+    ACCEPT = "Accept"
+    CREATE = "Create"
+    DELETE = "Delete"
+    OBSERVE = "Observe"
+    RESTART = "Restart"
+    SUSPEND = "Suspend"
+    RESUME = "Resume"
+    FINISH = "Finish"
+    REPAIR = "Repair"
+
+
+class EventType(StrEnum):
+    """The two types of Kubernetes' events."""
+
+    NORMAL = "Normal"
+    WARNING = "Warning"
 
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """One line of the story."""
+    """One event."""
 
     reason: str
+    """A Reason, or the cluster's own word for a failure."""
     note: str
-    action: str
-    type: str = _NORMAL
+    """One line."""
+    action: Action
+    type: EventType = EventType.NORMAL
+    pod: str = ""
+    """The pod that it is about, if it is about one."""
+    details: str = ""
+    """Further lines, such as the end of a log."""
 
 
 @dataclass(frozen=True, slots=True)
 class Actions:
     """What a pass has done."""
 
-    created: list[str]
+    created: Sequence[str] = ()
     """Names of the pods that were created."""
-    created_service: bool
-    replaced: Mapping[str, str]
-    """Why a pod was deleted only to be made again, by its name."""
+    created_service: bool = False
+    replaced: Mapping[str, str] = field(default_factory=dict)
+    """Why a pod was deleted only to be created again, by its name."""
+    repairs: Sequence[str] = ()
+    """What was wrong with the stored status."""
 
 
 def events_of(before: Status, after: Status, actions: Actions, now: datetime) -> list[Event]:
     """Return the events of one pass; none when nothing happened."""
     return [
+        *(
+            Event(Reason.STATUS_REPAIRED, repair, Action.REPAIR, EventType.WARNING)
+            for repair in actions.repairs
+        ),
         *_accepted(before, after),
-        *_deeds(before, actions),
+        *_actions(before, actions),
         *_failed(before, after),
         *_ready(before, after, now),
         *_transitions(before, after, now),
@@ -49,26 +82,28 @@ def events_of(before: Status, after: Status, actions: Actions, now: datetime) ->
 def _accepted(before: Status, after: Status) -> list[Event]:
     now_is = find(after.conditions, ConditionType.ACCEPTED)
     was = find(before.conditions, ConditionType.ACCEPTED)
-    if now_is is None or now_is.status == "True":
+    if now_is is None or (now_is.status == "True" and now_is.reason == Reason.VALID):
         return []
     if was is not None and (was.status, was.message) == (now_is.status, now_is.message):
         return []
-    return [Event(now_is.reason, now_is.message, "Accept", _WARNING)]
+    return [Event(now_is.reason, now_is.message, Action.ACCEPT, EventType.WARNING)]
 
 
-def _deeds(before: Status, actions: Actions) -> list[Event]:
+def _actions(before: Status, actions: Actions) -> list[Event]:
     events = []
     if actions.created:
-        what = " and the service" if actions.created_service else ""
+        service = " and the service" if actions.created_service else ""
         count = len(actions.created)
         if before.start_time is None:
-            note = f"created {count} pod{'s' if count > 1 else ''}{what}"
+            note = f"created {count} pod{'s' if count > 1 else ''}{service}"
         else:
-            note = f"created {join_names(actions.created)}{what}"
-        events.append(Event("Created", note, "Create"))
+            note = f"created {join_names(actions.created)}{service}"
+        events.append(Event(Reason.CREATED, note, Action.CREATE))
     for why in dict.fromkeys(actions.replaced.values()):
-        names = join_names([name for name, other in actions.replaced.items() if other == why])
-        events.append(Event("Replacing", f"replacing {names}: {why}", "Delete", _WARNING))
+        names = [name for name, other in actions.replaced.items() if other == why]
+        note = f"replacing {join_names(names)}: {why}"
+        pod = names[0] if len(names) == 1 else ""
+        events.append(Event(Reason.REPLACING, note, Action.DELETE, EventType.WARNING, pod=pod))
     return events
 
 
@@ -76,61 +111,89 @@ def _failed(before: Status, after: Status) -> list[Event]:
     failure = after.last_failure
     if failure is None or failure == before.last_failure:
         return []
-    return [Event(failure.reason, _failure_note(failure), "Observe", _WARNING)]
+    note, details = _failure_note(failure)
+    return [
+        Event(
+            failure.reason,
+            note,
+            Action.OBSERVE,
+            EventType.WARNING,
+            pod=failure.pod,
+            details=details,
+        )
+    ]
 
 
-def _failure_note(failure: Failure) -> str:
+def _failure_note(failure: Failure) -> tuple[str, str]:
     code = f" (exit code {failure.exit_code})" if failure.exit_code is not None else ""
-    return f"{failure.pod}: {failure.reason}{code}: {failure.message}".rstrip(": ")
+    first, _, rest = failure.message.strip().partition("\n")
+    return one_line(f"{failure.pod}: {failure.reason}{code}: {first}".rstrip(": "), 600), rest
 
 
 def _ready(before: Status, after: Status, now: datetime) -> list[Event]:
     if not _turned(before, after, ConditionType.PODS_READY):
         return []
-    found = find(after.conditions, ConditionType.PODS_READY)
     took = round(seconds_since(after.start_time, now))
     since = f" after {took} s" if after.restarts == 0 and before.progress is None else ""
-    return [Event("PodsReady", f"{found.message if found else ''}{since}", "Observe")]
+    note = f"{_message(after, ConditionType.PODS_READY)}{since}"
+    return [Event(Reason.PODS_READY, note, Action.OBSERVE)]
 
 
 def _transitions(before: Status, after: Status, now: datetime) -> list[Event]:
     events = []
     if _turned(before, after, ConditionType.RUNNING):
-        # From which step only its first report tells: status.progress.resumedStep.
-        source = " from the newest checkpoint" if after.last_checkpoint else ""
-        note = "training" if after.attempt == 0 else f"training goes on{source}"
-        events.append(Event("Running", f"{note} (attempt {after.attempt})", "Observe"))
-    events += _membership(before.excluded_workers, after.excluded_workers)
+        resumed = before.first_running_time is not None
+        note = "training again" if resumed else "training"
+        events.append(Event(Reason.RUNNING, f"{note} (attempt {after.attempt})", Action.OBSERVE))
+    events += _resumed_from_checkpoint(before, after)
     if _turned(before, after, ConditionType.STALLED) and after.attempt == before.attempt:
-        events.append(Event("Stalled", _message(after, ConditionType.STALLED), "Observe", _WARNING))
-    if after.attempt > before.attempt:
-        note = _message(after, ConditionType.RESTARTING)
-        events.append(Event("Restarting", note, "Restart", _WARNING))
+        note = _message(after, ConditionType.STALLED)
+        events.append(Event(Reason.STALLED, note, Action.OBSERVE, EventType.WARNING))
+    events += _restarted(before, after)
     if _turned(before, after, ConditionType.SUSPENDED):
-        events.append(Event("Suspended", _message(after, ConditionType.SUSPENDED), "Suspend"))
+        note = _message(after, ConditionType.SUSPENDED)
+        events.append(Event(Reason.SUSPENDED, note, Action.SUSPEND))
     if is_true(before, ConditionType.SUSPENDED) and not is_true(after, ConditionType.SUSPENDED):
-        events.append(Event("Resumed", "the job is resumed", "Resume"))
+        events.append(Event(Reason.RESUMED, "the job is resumed", Action.RESUME))
     if before.chief_completion_time is None and after.chief_completion_time is not None:
         steps = f" after {after.progress.step} steps" if after.progress else ""
-        events.append(Event("ChiefSucceeded", f"the chief succeeded{steps}", "Observe"))
+        note = f"the chief succeeded{steps}"
+        events.append(Event(Reason.CHIEF_SUCCEEDED, note, Action.OBSERVE))
     if _turned(before, after, ConditionType.SUCCEEDED):
-        events.append(Event("Succeeded", _success_note(after, now), "Finish"))
+        events.append(Event(Reason.SUCCEEDED, _success_note(after, now), Action.FINISH))
     if _turned(before, after, ConditionType.FAILED):
         note = _message(after, ConditionType.FAILED)
-        events.append(Event("Failed", note, "Finish", _WARNING))
+        events.append(Event(Reason.FAILED, note, Action.FINISH, EventType.WARNING))
     return events
 
 
-def _membership(before: Sequence[int], after: Sequence[int]) -> list[Event]:
-    events = []
-    if left := [f"worker-{i}" for i in after if i not in before]:
-        note = f"the chief restarts without {join_names(left)}, which stays away"
-        events.append(Event("WorkerExcluded", note, "Restart", _WARNING))
-    if back := [f"worker-{i}" for i in before if i not in after]:
-        events.append(
-            Event("WorkerRejoined", f"the chief restarts with {join_names(back)}", "Restart")
-        )
-    return events
+_OWN_EVENT = frozenset({Reason.SCALED, Reason.WORKER_EXCLUDED, Reason.WORKER_REJOINED})
+"""Restarts that are told by their reason: nothing has failed."""
+
+
+def _restarted(before: Status, after: Status) -> list[Event]:
+    restart = after.last_restart
+    if restart is None or restart == before.last_restart:
+        return []
+    if restart.reason in _OWN_EVENT:
+        warns = restart.reason == Reason.WORKER_EXCLUDED
+        kind = EventType.WARNING if warns else EventType.NORMAL
+        note = f"{restart.message}; restarting the chief from its newest checkpoint"
+        return [Event(restart.reason, note, Action.RESTART, kind)]
+    return [Event(Reason.RESTARTING, restart.message, Action.RESTART, EventType.WARNING)]
+
+
+def _resumed_from_checkpoint(before: Status, after: Status) -> list[Event]:
+    progress, was = after.progress, before.progress
+    if progress is None or progress.resumed_step is None:
+        return []
+    # The chief of each attempt reports once where it began.
+    if was is not None and was.attempt == progress.attempt:
+        return []
+    saved = after.last_checkpoint
+    path = f" {saved.path}" if saved and saved.step == progress.resumed_step else ""
+    note = f"resumed at step {progress.resumed_step} from checkpoint{path}"
+    return [Event(Reason.RESUMED_FROM_CHECKPOINT, note.rstrip(), Action.OBSERVE)]
 
 
 def _success_note(after: Status, now: datetime) -> str:

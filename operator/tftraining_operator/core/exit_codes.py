@@ -3,6 +3,7 @@
 from enum import IntEnum
 
 from tftraining_operator.api.keys import Role
+from tftraining_operator.api.reasons import Reason
 from tftraining_operator.core.cause import Cause
 
 
@@ -24,11 +25,11 @@ class ExitCode(IntEnum):
 _PERMANENT = frozenset({ExitCode.BAD_CONFIGURATION, ExitCode.NOT_EXECUTABLE, ExitCode.NOT_FOUND})
 # The runtime's words for a command that could not be started at all.
 _CANNOT_START = frozenset({"StartError", "ContainerCannotRun"})
-_RESTART_REASONS: dict[int | None, str] = {
-    ExitCode.PEERS_UNAVAILABLE: "PeersUnavailable",
-    ExitCode.CHECKPOINT_UNAVAILABLE: "CheckpointUnavailable",
-    ExitCode.PARAMETER_SERVER_LOST: "ParameterServerLost",
-    ExitCode.STALLED: "Stalled",
+_RESTART_REASONS: dict[int | None, Reason] = {
+    ExitCode.PEERS_UNAVAILABLE: Reason.PEERS_UNAVAILABLE,
+    ExitCode.CHECKPOINT_UNAVAILABLE: Reason.CHECKPOINT_UNAVAILABLE,
+    ExitCode.PARAMETER_SERVER_LOST: Reason.PARAMETER_SERVER_LOST,
+    ExitCode.STALLED: Reason.STALLED,
 }
 
 
@@ -37,7 +38,7 @@ def is_permanent(cause: Cause) -> bool:
     return cause.exit_code in _PERMANENT or cause.reason in _CANNOT_START
 
 
-def restart_reason(role: Role, cause: Cause | None) -> str:
+def restart_reason(role: Role, cause: Cause | None) -> Reason:
     """Return the one word for why a failed pod of this role restarts the attempt."""
     code = cause.exit_code if cause is not None else None
-    return _RESTART_REASONS.get(code, f"{role.value.capitalize()}Failed")
+    return _RESTART_REASONS.get(code, Reason(f"{role.value.capitalize()}Failed"))

@@ -1,18 +1,45 @@
-"""What a pass has learned beside the pods themselves."""
+"""What a pass knows beside the pods themselves: reports, refusals, what this process remembers."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from datetime import datetime, timedelta
 
 from tftraining_operator.api.keys import Role
 from tftraining_operator.core.cause import Cause
+from tftraining_operator.core.observed import Pod
 from tftraining_operator.core.progress import Report
+
+FRESH = timedelta(seconds=15)
+"""An older report proves nothing about now: its chief may hang or be cut off from us."""
+
+REPORT_AWAITED = timedelta(seconds=30)
+"""So long a new chief, or a new operator, may take until the first report."""
 
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """Refusals and reports of one pass."""
+    """Facts of one pass."""
 
-    refused: Mapping[str, Cause] = field(default_factory=dict)
-    """Pods that the API server refused to create, by name."""
     reports: Mapping[Role, Report] = field(default_factory=dict)
-    """The newest reports of chief and evaluator."""
+    """The newest reports of the present chief and evaluator."""
+    asked_since: datetime | None = None
+    """Since when this process asks the present chief for reports."""
+    refused: Mapping[str, Cause] = field(default_factory=dict)
+    """Pods, or the service, that the API server refused to create, by name."""
+    held: frozenset[str] = frozenset()
+    """Pods not to be created before retry_at: refused ones and those that were to follow them."""
+    undeletable: Mapping[str, Cause] = field(default_factory=dict)
+    """Pods that the API server refused to delete, by name; not tried again before retry_at."""
+    retry_at: datetime | None = None
+    """When to try again what was refused."""
+
+    def fresh_report(self, chief: Pod | None, now: datetime) -> Report | None:
+        """Return the chief's report if it is recent enough to prove something about now."""
+        report = self.reports.get(Role.CHIEF)
+        if report is None or chief is None or report.received is None:
+            return None
+        return report if now - report.received <= FRESH else None
+
+    def waits(self, now: datetime) -> bool:
+        """Tell whether what was refused is not to be tried again yet."""
+        return self.retry_at is not None and now < self.retry_at

@@ -45,16 +45,24 @@ class Job:
         """Return how many pods of `role` the spec asks for."""
         return self.spec.replicas(role)
 
+    def cluster_size(self, role: keys.Role) -> int:
+        """Return how many tasks of `role` the present cluster was formed for.
+
+        New workers belong to it only when the chief has been restarted with them.
+        """
+        known = self.status.cluster_workers if role is keys.Role.WORKER else None
+        return known if known is not None else self.desired(role)
+
     def members(self, role: keys.Role) -> list[int]:
         """Return the indexes of a role's tasks that the present cluster has."""
         excluded = self.status.excluded_workers if role is keys.Role.WORKER else []
-        return [index for index in range(self.desired(role)) if index not in excluded]
+        return [index for index in range(self.cluster_size(role)) if index not in excluded]
 
     @property
     def worker_set(self) -> str:
         """The workers of the present cluster as text: their number, or the indexes if some lack."""
         members = self.members(keys.Role.WORKER)
-        whole = len(members) == self.desired(keys.Role.WORKER)
+        whole = len(members) == self.cluster_size(keys.Role.WORKER)
         return str(len(members)) if whole else ",".join(map(str, members))
 
 

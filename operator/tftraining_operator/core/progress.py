@@ -3,6 +3,7 @@
 import json
 import math
 from datetime import datetime, timedelta
+from enum import StrEnum
 from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, Field
@@ -35,6 +36,16 @@ class ReportedCheckpoint(_Document):
     time: Annotated[str, Field(max_length=64)]
 
 
+class PeerCause(StrEnum):
+    """Why a server counts as unreachable, as the trainer reports it."""
+
+    NOT_ASKED = "NotAsked"
+    NOT_RESOLVED = "NotResolved"
+    REFUSED = "Refused"
+    TIMED_OUT = "TimedOut"
+    FAILED = "Failed"
+
+
 class UnreachablePeer(_Document):
     """A server that does not answer the chief."""
 
@@ -43,7 +54,7 @@ class UnreachablePeer(_Document):
     seconds: Annotated[float, Field(ge=0)]
     """For how long it has not answered."""
     cause: Annotated[str, Field(max_length=253)] = ""
-    """NotAsked, NotResolved, Refused, TimedOut or Failed; empty from an older trainer."""
+    """A PeerCause; empty from an older trainer, unknown from a newer one."""
     reason: Annotated[str, Field(max_length=253)] = ""
 
 
@@ -89,7 +100,9 @@ def parse_report(
         return None
 
 
-def progress_of(report: Report, previous: Progress | None, now: datetime) -> Progress:
+def progress_of(
+    report: Report, previous: Progress | None, now: datetime, *, attempt: int
+) -> Progress:
     """Return the status' progress for a chief's report."""
     metrics = _metrics(report)
     rate = report.steps_per_second
@@ -112,6 +125,7 @@ def progress_of(report: Report, previous: Progress | None, now: datetime) -> Pro
         updated_at=updated_at,
         last_step_time=last_step_time,
         resumed_step=report.resumed_step,
+        attempt=attempt,
     )
 
 

@@ -1,15 +1,23 @@
-"""The whole status, computed from (job, observed, decision, reports, now) and nothing else."""
+"""The whole status, computed from (job, observed, decision, facts, now) and nothing else."""
 
 from datetime import datetime
 
 from tftraining_operator.api.keys import ConditionType, Role
-from tftraining_operator.api.status import Replicas, RoleStatus, Status
-from tftraining_operator.core.conditions import ConditionWriter, find, is_finished
+from tftraining_operator.api.reasons import Reason
+from tftraining_operator.api.status import (
+    MAX_REPLACEMENTS,
+    PodReplacement,
+    Replicas,
+    RoleStatus,
+    Status,
+)
+from tftraining_operator.core.conditions import ConditionWriter, find, is_finished, is_true
 from tftraining_operator.core.decision import Decision, Phase
 from tftraining_operator.core.facts import Facts
 from tftraining_operator.core.job import Job
 from tftraining_operator.core.naming import worker_selector
 from tftraining_operator.core.observed import Observed
+from tftraining_operator.core.policies.servers import FORGOTTEN_AFTER, replacements_in_a_row
 from tftraining_operator.core.progress import (
     Report,
     checkpoint_of,
@@ -19,14 +27,20 @@ from tftraining_operator.core.progress import (
 )
 from tftraining_operator.core.status_conditions import conditions, headline
 from tftraining_operator.core.status_failures import failures, newest_disruption
-from tftraining_operator.core.times import rfc3339, seconds_since
+from tftraining_operator.core.times import parse, rfc3339, seconds_since
 
 _STATE_LIMIT = 32
 _MESSAGE_LIMIT = 1000
 
 
 def compute_status(
-    job: Job, observed: Observed, decision: Decision, facts: Facts, now: datetime
+    job: Job,
+    observed: Observed,
+    decision: Decision,
+    facts: Facts,
+    now: datetime,
+    *,
+    trainer_image: str,
 ) -> Status:
     """Return the next status of an accepted job."""
     if decision.phase is Phase.FINISHED:
@@ -37,15 +51,18 @@ def compute_status(
     status = before.model_copy(
         update={
             "observed_generation": job.meta.generation,
-            "attempt": decision.attempt,
             "restarts": decision.restarts,
+            "trainer_image": before.trainer_image or trainer_image,
             "roles": _roles(job, observed),
             "worker_replicas": _workers(observed),
             "worker_selector": worker_selector(job.name),
+            "cluster_workers": decision.membership.size,
             "excluded_workers": list(decision.membership.excluded),
-            "unavailable_workers": list(decision.membership.away),
+            "unavailable_workers": list(decision.membership.unavailable),
             "last_disruption": newest_disruption(job, observed),
-            **_clock(job, decision, now),
+            **_attempt(job, observed, decision),
+            **_replaced(job, decision, now),
+            **_times(job, decision, now),
             **_reported(job, observed, facts, now),
             **failures(job, observed, decision, facts, now),
         }
@@ -54,44 +71,98 @@ def compute_status(
         released = before.replicas if before.chief_completion_time is not None else None
         status = status.model_copy(update={"replicas": _replicas(status.roles, released)})
     status = status.model_copy(
-        update={
-            "conditions": conditions(
-                job, observed, decision, facts, progress=status.progress, now=now
-            )
-        }
+        update={"conditions": conditions(job, observed, decision, facts, now)}
     )
+    status = status.model_copy(update=_running_times(status, decision, now))
     state, message = headline(status)
     shown = {"state": state[:_STATE_LIMIT], "message": message[:_MESSAGE_LIMIT]}
     return status.model_copy(update=shown)
 
 
 def rejected_status(
-    job_status: Status, generation: int, reason: str, problem: str, now: datetime
+    job_status: Status, generation: int, reason: Reason, problem: str, now: datetime
 ) -> Status:
     """Return the status of a job that cannot be carried out as it is written."""
     writer = ConditionWriter(job_status.conditions, generation, now)
+    writer.keep_all()
     writer.set(ConditionType.ACCEPTED, value=False, reason=reason, message=problem)
-    for kind in ConditionType:
-        if kind is ConditionType.ACCEPTED:
-            continue
-        found = find(job_status.conditions, kind)
-        writer.set(
-            kind,
-            value=bool(found and found.status == "True"),
-            reason=found.reason if found else "NotAccepted",
-            message=found.message if found else "",
-        )
+    if find(job_status.conditions, ConditionType.FINISHED) is None:
+        writer.set(ConditionType.FINISHED, value=False, reason=Reason.NOT_FINISHED, message=problem)
     return job_status.model_copy(
         update={
             "observed_generation": generation,
             "conditions": writer.result(),
-            "state": job_status.state if is_finished(job_status) else reason,
+            "state": job_status.state if is_finished(job_status) else reason.value,
             "message": problem[:_MESSAGE_LIMIT],
         }
     )
 
 
-def _clock(job: Job, decision: Decision, now: datetime) -> dict[str, object]:
+def held_status(job: Job, now: datetime) -> Status:
+    """Return the status of a running job that a newer operator started: nothing is touched."""
+    writer = ConditionWriter(job.status.conditions, job.meta.generation, now)
+    writer.keep_all()
+    writer.set(
+        ConditionType.ACCEPTED, value=True, reason=Reason.UNSUPPORTED, message=job.unsupported
+    )
+    return job.status.model_copy(update={"conditions": writer.result()})
+
+
+def refused_for_good(
+    status: Status, generation: int, reason: Reason, message: str, now: datetime
+) -> Status:
+    """Return the status of a job that was not corrected in time: its end."""
+    writer = ConditionWriter(status.conditions, generation, now)
+    writer.keep_all()
+    writer.set(ConditionType.FAILED, value=True, reason=reason, message=message)
+    writer.set(ConditionType.FINISHED, value=True, reason=Reason.FAILED, message=message)
+    return status.model_copy(
+        update={
+            "conditions": writer.result(),
+            "completion_time": rfc3339(now),
+            "state": ConditionType.FAILED.value,
+            "message": message[:_MESSAGE_LIMIT],
+        }
+    )
+
+
+def _attempt(job: Job, observed: Observed, decision: Decision) -> dict[str, object]:
+    if decision.attempt != job.status.attempt:
+        said: dict[str, object] = {"attempt": decision.attempt, "chief_uid": None}
+        if decision.restart is not None:
+            ran = job.status.first_running_time and job.status.interrupted_time is None
+            said["last_restart"] = decision.restart
+            said["failed_starts"] = 0 if ran else job.status.failed_starts + 1
+        return said
+    chief = observed.get(Role.CHIEF)
+    if chief is None or chief.attempt != job.status.attempt:
+        return {}
+    return {"chief_uid": chief.uid}
+
+
+def _replaced(job: Job, decision: Decision, now: datetime) -> dict[str, object]:
+    pods = [removal.pod for removal in decision.announced]
+    if not pods:
+        return {}
+    names = {pod.name for pod in pods}
+    kept = [
+        known
+        for known in job.status.replacements
+        if known.pod not in names and now - parse(known.time) < FORGOTTEN_AFTER
+    ]
+    new = [
+        PodReplacement(
+            pod=pod.name,
+            uid=pod.uid,
+            count=replacements_in_a_row(job, pod, now) + 1,
+            time=rfc3339(now),
+        )
+        for pod in pods
+    ]
+    return {"replacements": [*kept, *new][-MAX_REPLACEMENTS:]}
+
+
+def _times(job: Job, decision: Decision, now: datetime) -> dict[str, object]:
     before = job.status
     moments: dict[str, object] = {}
     if decision.phase is Phase.SUSPENDED:
@@ -107,12 +178,24 @@ def _clock(job: Job, decision: Decision, now: datetime) -> dict[str, object]:
     return moments
 
 
+def _running_times(status: Status, decision: Decision, now: datetime) -> dict[str, object]:
+    """Return when the training first ran, and since when it does not run any more."""
+    if decision.phase is not Phase.ACTIVE:
+        return {"interrupted_time": None}
+    if is_true(status, ConditionType.RUNNING):
+        first = status.first_running_time or rfc3339(now)
+        return {"first_running_time": first, "interrupted_time": None}
+    if status.first_running_time is None or status.interrupted_time is not None:
+        return {}
+    return {"interrupted_time": rfc3339(now)}
+
+
 def _reported(job: Job, observed: Observed, facts: Facts, now: datetime) -> dict[str, object]:
     said: dict[str, object] = {}
     chief = _report(observed, facts, Role.CHIEF)
     # A chief that only waits has step 0; that is not progress, nor a step back to 0.
     if chief is not None and (chief.step or chief.total_steps):
-        said["progress"] = progress_of(chief, job.status.progress, now)
+        said["progress"] = progress_of(chief, job.status.progress, now, attempt=job.status.attempt)
     if chief is not None and (checkpoint := checkpoint_of(chief)) is not None:
         said["last_checkpoint"] = checkpoint
     evaluator = _report(observed, facts, Role.EVALUATOR)
@@ -126,13 +209,11 @@ def _reported(job: Job, observed: Observed, facts: Facts, now: datetime) -> dict
 
 def _report(observed: Observed, facts: Facts, role: Role) -> Report | None:
     pod = observed.get(role)
-    # What a pod said as it ended is complete; the last poll may have missed its last steps.
-    if (
-        pod is not None
-        and pod.succeeded
-        and (last := parse_report(pod.termination_message)) is not None
-    ):
-        return last
+    # What a pod reported as it ended is complete; the last poll may have missed its last steps.
+    if pod is not None and pod.succeeded:
+        last = parse_report(pod.termination_message)
+        if last is not None:
+            return last
     return facts.reports.get(role)
 
 

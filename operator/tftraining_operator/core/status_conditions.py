@@ -1,20 +1,28 @@
-"""The conditions of a job, and the one word and sentence that people are shown of them."""
+"""The conditions of a job, and the one word and sentence that people are shown of them.
+
+A condition that was never true and need not be waited for is left out: Restarting, Stalled,
+Suspended, Succeeded and Failed appear when they first say something.
+"""
 
 from datetime import datetime
 
 from tftraining_operator.api.keys import ConditionType, Role
-from tftraining_operator.api.status import Condition, Progress, Status
-from tftraining_operator.core.cause import Cause
+from tftraining_operator.api.reasons import Reason
+from tftraining_operator.api.status import Condition, Status
 from tftraining_operator.core.conditions import ConditionWriter, find, is_true
-from tftraining_operator.core.decision import Decision, Phase, describe_exit
+from tftraining_operator.core.decision import Decision, Phase
 from tftraining_operator.core.facts import Facts
 from tftraining_operator.core.job import Job
+from tftraining_operator.core.messages import describe_problem, pods_not_ready
 from tftraining_operator.core.naming import join_names, pod_of_task
-from tftraining_operator.core.observed import Observed, slots
-from tftraining_operator.core.policies.deadlines import silence_deadline
+from tftraining_operator.core.observed import Observed
+from tftraining_operator.core.policies import stall
 from tftraining_operator.core.policies.failure import is_stale
-from tftraining_operator.core.progress import last_step
+from tftraining_operator.core.roles import traits
 from tftraining_operator.core.times import rfc3339
+
+_ROUTINE = frozenset({Reason.STARTING, Reason.POD_REPLACED, Reason.ALL_READY})
+"""Reasons of PodsReady that name no problem."""
 
 
 def conditions(
@@ -22,48 +30,61 @@ def conditions(
     observed: Observed,
     decision: Decision,
     facts: Facts,
-    *,
-    progress: Progress | None,
     now: datetime,
 ) -> list[Condition]:
-    """Return all conditions of an accepted job."""
+    """Return the conditions of an accepted job."""
     writer = ConditionWriter(job.status.conditions, job.meta.generation, now)
-    writer.set(
-        ConditionType.ACCEPTED, value=True, reason="Valid", message="the spec can be carried out"
-    )
+    writer.set(ConditionType.ACCEPTED, value=True, reason=Reason.VALID, message="the spec is valid")
     _set_pods_ready(writer, job, observed, decision, facts)
     running = _set_running(writer, job, observed, decision, facts)
     _set_restarting(writer, job, decision, running=running)
-    if decision.restarts_attempt(job) or not running:
-        _set_stalled_by_restart(writer, job, decision)
-    else:
-        _set_stalled(writer, job, observed, facts, progress)
-    suspended = decision.phase is Phase.SUSPENDED
-    writer.set(
-        ConditionType.SUSPENDED,
-        value=suspended,
-        reason="Suspended" if suspended else "NotSuspended",
-        message="spec.runPolicy.suspend is true; the checkpoint stays" if suspended else "",
-    )
-    ends = {
-        ConditionType.SUCCEEDED: decision.phase is Phase.SUCCEEDED,
-        ConditionType.FAILED: decision.phase is Phase.FAILED,
-    }
-    finished = any(ends.values())
-    for kind, value in ends.items():
+    _set_stalled(writer, job, observed, decision, facts, running=running)
+    _set_suspended(writer, job, decision, facts)
+    _set_end(writer, decision)
+    return writer.result()
+
+
+def _set_end(writer: ConditionWriter, decision: Decision) -> None:
+    ends = {Phase.SUCCEEDED: ConditionType.SUCCEEDED, Phase.FAILED: ConditionType.FAILED}
+    kind = ends.get(decision.phase)
+    if kind is None or decision.reason is None:
         writer.set(
-            kind,
-            value=value,
-            reason=decision.reason if value else ("Finished" if finished else "NotFinished"),
-            message=decision.message if value else "",
+            ConditionType.FINISHED,
+            value=False,
+            reason=Reason.NOT_FINISHED,
+            message="the job is not finished",
         )
+        return
+    writer.set(kind, value=True, reason=decision.reason, message=decision.message)
     writer.set(
         ConditionType.FINISHED,
-        value=finished,
-        reason=decision.phase.value if finished else "NotFinished",
-        message=decision.message if finished else "",
+        value=True,
+        reason=Reason(decision.phase.value),
+        message=decision.message,
     )
-    return writer.result()
+
+
+def _set_suspended(writer: ConditionWriter, job: Job, decision: Decision, facts: Facts) -> None:
+    kind = ConditionType.SUSPENDED
+    if decision.phase is Phase.SUSPENDED:
+        reason, message = Reason.SUSPENDED, decision.message
+        if facts.undeletable:
+            reason, message = Reason.DELETION_REFUSED, _describe_undeletable(facts)
+        writer.set(kind, value=True, reason=reason, message=message)
+    elif job.spec.run_policy.suspend and decision.phase is Phase.EVALUATING:
+        message = "the chief has succeeded; the last evaluation is not suspended"
+        writer.set(kind, value=False, reason=Reason.NOT_SUSPENDED, message=message)
+    elif find(job.status.conditions, kind) is not None:
+        writer.set(
+            kind, value=False, reason=Reason.NOT_SUSPENDED, message="the job is not suspended"
+        )
+
+
+def _describe_undeletable(facts: Facts) -> str:
+    name, cause = next(iter(facts.undeletable.items()))
+    more = len(facts.undeletable) - 1
+    tail = f" (and {more} more)" if more else ""
+    return f"could not delete pod {name}{tail}: {cause.message}"
 
 
 def _set_pods_ready(
@@ -72,60 +93,94 @@ def _set_pods_ready(
     kind = ConditionType.PODS_READY
     total = sum(job.desired(role) for role in Role)
     if decision.phase is Phase.SUSPENDED:
-        writer.set(kind, value=False, reason="Suspended", message="the job has no pods")
+        message = f"{len(observed.pods)} pods left" if observed.pods else "the job has no pods"
+        writer.set(kind, value=False, reason=Reason.SUSPENDED, message=message)
         return
     if decision.phase in (Phase.EVALUATING, Phase.SUCCEEDED):
-        writer.set(kind, value=False, reason="ChiefSucceeded", message="the servers are released")
+        message = "workers and parameter servers are stopped"
+        writer.set(kind, value=False, reason=Reason.CHIEF_SUCCEEDED, message=message)
+        return
+    if facts.undeletable:
+        message = _describe_undeletable(facts)
+        writer.set(kind, value=False, reason=Reason.DELETION_REFUSED, message=message)
         return
     waiting = pods_not_ready(job, observed, facts)
+    if (refused := facts.refused.get(job.name)) is not None:
+        waiting = [(f"service {job.name}", refused), *waiting]
     if not waiting:
         message = f"{total} of {total} pods are ready"
-        writer.set(kind, value=True, reason="AllReady", message=message)
+        writer.set(kind, value=True, reason=Reason.ALL_READY, message=message)
         return
     name, cause = waiting[0]
     if cause is not None:
         more = sum(1 for _, other in waiting[1:] if other is not None)
-        tail = f" (and {more} more in trouble)" if more else ""
-        message = f"{name}: {cause.reason}: {cause.message or describe_exit(cause)}{tail}"
+        tail = f" (and {more} more)" if more else ""
+        message = f"{describe_problem(name, cause)}{tail}"
         writer.set(kind, value=False, reason=cause.reason, message=message)
         return
     names = join_names([name for name, _ in waiting])
     message = f"{total - len(waiting)} of {total} pods are ready; waiting for {names}"
-    before = find(job.status.conditions, kind)
     # Which pods are ready changes many times at the start; the reason names the kind of wait.
-    reason = "PodReplaced" if before is not None and before.reason == "AllReady" else "Starting"
-    if before is not None and before.reason == "PodReplaced":
-        reason = "PodReplaced"
+    ran = job.status.first_running_time is not None
+    reason = Reason.POD_REPLACED if ran else Reason.STARTING
     writer.set(kind, value=False, reason=reason, message=message)
 
 
 def _set_running(
     writer: ConditionWriter, job: Job, observed: Observed, decision: Decision, facts: Facts
 ) -> bool:
+    kind = ConditionType.RUNNING
     chief = observed.get(Role.CHIEF)
+    before = find(job.status.conditions, kind)
+    was_running = before is not None and is_true(job.status, kind)
     attached = (
         decision.phase is Phase.ACTIVE
-        and not decision.restarts_attempt(job)
+        and decision.restart is None
         and chief is not None
         and chief.phase == "Running"
         and not chief.deleting
         and not is_stale(job, chief)
     )
     # A chief too busy to answer one probe still trains: only its end ends Running.
-    running = attached and (
-        (chief is not None and chief.ready) or is_true(job.status, ConditionType.RUNNING)
-    )
-    reason, message = "ChiefNotReady", "the chief is not connected to every server yet"
-    if running:
-        reason, message = "ChiefReady", "the chief is connected to every server and trains"
+    running = attached and ((chief is not None and chief.ready) or was_running)
+    problem = _no_workers(job, observed, facts) if running else ""
+    report = facts.reports.get(Role.CHIEF)
+    reason = Reason.CHIEF_NOT_READY
+    message = "the chief is not ready"
+    if problem:
+        running, reason, message = False, Reason.NO_WORKERS, problem
+    elif running and decision.suspicion:
+        reason, message = Reason.TRAINING, decision.suspicion
+    elif running and report is not None:
+        reason, message = Reason.TRAINING, "the chief trains"
+    elif running and was_running and before is not None and before.reason == Reason.TRAINING:
+        # An operator that has just started has no report yet: that is no news of the job.
+        reason, message = Reason.TRAINING, before.message
+    elif running:
+        reason, message = Reason.TRAINING, "the chief is ready; it has not reported progress"
     elif decision.phase is not Phase.ACTIVE:
-        reason, message = decision.phase.value, decision.message
-    elif decision.restarts_attempt(job):
-        reason, message = "Restarting", decision.message
-    elif (report := facts.reports.get(Role.CHIEF)) is not None and report.waiting_for:
-        message = f"the chief waits for {join_names(report.waiting_for)}"
-    writer.set(ConditionType.RUNNING, value=running, reason=reason, message=message)
+        reason, message = Reason(decision.phase.value), decision.message
+    elif decision.restart is not None:
+        reason, message = Reason.RESTARTING, decision.message
+    elif report is not None and report.waiting_for:
+        message = f"the chief is waiting for {join_names(report.waiting_for)}"
+    writer.set(kind, value=running, reason=reason, message=message)
     return running
+
+
+def _no_workers(job: Job, observed: Observed, facts: Facts) -> str:
+    """Say why no worker is left to train, "" if there is one or one is about to come."""
+    if not traits(job.spec.strategy, Role.WORKER).serves:
+        return ""
+    indexes = job.members(Role.WORKER)
+    pods = [observed.get(Role.WORKER, index) for index in indexes]
+    if any(pod is not None and pod.counts_as_ready for pod in pods):
+        return ""
+    names = {f"{job.name}-{Role.WORKER}-{index}" for index in indexes}
+    for name, cause in pods_not_ready(job, observed, facts):
+        if name in names and cause is not None:
+            return f"no worker is available: {describe_problem(name, cause)}"
+    return ""
 
 
 def _set_restarting(
@@ -133,59 +188,64 @@ def _set_restarting(
 ) -> None:
     kind = ConditionType.RESTARTING
     before = find(job.status.conditions, kind)
-    if decision.restarts_attempt(job):
-        writer.set(kind, value=True, reason=decision.reason, message=decision.message)
+    if decision.restart is not None:
+        writer.set(
+            kind, value=True, reason=decision.restart.reason, message=decision.restart.message
+        )
     elif before is not None and is_true(job.status, kind) and not running:
         ended = decision.phase is not Phase.ACTIVE
         writer.set(kind, value=not ended, reason=before.reason, message=before.message)
-    else:
-        writer.set(
-            kind, value=False, reason="NotRestarting", message=before.message if before else ""
-        )
-
-
-def _set_stalled_by_restart(writer: ConditionWriter, job: Job, decision: Decision) -> None:
-    kind = ConditionType.STALLED
-    if decision.restarts_attempt(job) and decision.reason == "Stalled":
-        writer.set(kind, value=True, reason="NoNewStep", message=decision.message)
-    elif is_true(job.status, kind) and decision.phase is Phase.ACTIVE:
-        before = find(job.status.conditions, kind)
-        writer.set(kind, value=True, reason="NoNewStep", message=before.message if before else "")
-    else:
-        writer.set(kind, value=False, reason="NotStalled", message="")
+    elif before is not None:
+        writer.set(kind, value=False, reason=Reason.NOT_RESTARTING, message=before.message)
 
 
 def _set_stalled(
     writer: ConditionWriter,
     job: Job,
     observed: Observed,
+    decision: Decision,
     facts: Facts,
-    progress: Progress | None,
+    *,
+    running: bool,
 ) -> None:
-    silent = silence_deadline(job, progress)
-    if progress is None or silent is None or writer.now < silent:
-        writer.set(ConditionType.STALLED, value=False, reason="NotStalled", message="")
+    kind = ConditionType.STALLED
+    before = find(job.status.conditions, kind)
+    if decision.restart is not None and decision.reason is Reason.STALLED:
+        writer.set(kind, value=True, reason=Reason.NO_NEW_STEP, message=decision.message)
+        return
+    if not running:
+        if before is not None:
+            still = is_true(job.status, kind) and decision.phase is Phase.ACTIVE
+            reason = Reason.NO_NEW_STEP if still else Reason.CHIEF_NOT_READY
+            message = before.message if still else "the chief does not run"
+            writer.set(kind, value=still, reason=reason, message=message)
+        return
+    age = stall.newest_step(job, observed, facts, writer.now)
+    if not age.is_known:
+        if age.awaited_until is not None and before is not None:
+            writer.keep(kind)
+        elif age.awaited_until is None and facts.asked_since is not None:
+            message = "the chief reports no progress, so a stall cannot be detected"
+            writer.set(kind, value=None, reason=Reason.NO_REPORT, message=message)
+        return
+    silent = stall.silence_deadline(facts.reports.get(Role.CHIEF), age)
+    if silent is None or writer.now < silent:
+        if before is not None:
+            reason = Reason.STEPS_COMPLETED if age.completed else Reason.TRAINING
+            message = "all steps are completed" if age.completed else "steps are completing"
+            writer.set(kind, value=False, reason=reason, message=message)
         return
     missing = [name for name, _ in pods_not_ready(job, observed, facts)]
     report = facts.reports.get(Role.CHIEF)
     missing += [pod_of_task(job.name, peer.task) for peer in report.unreachable] if report else []
-    message = f"no new step since {rfc3339(last_step(progress))}" + (
-        f"; not there: {join_names(sorted(set(missing)))}"
+    known = job.status.progress
+    newest = (known.last_step_time or known.updated_at) if known is not None and report else None
+    message = f"no new step since {newest or rfc3339(age.since or writer.now)}" + (
+        f"; unavailable: {join_names(sorted(set(missing)))}"
         if missing
         else ", though all pods are ready"
     )
-    writer.set(ConditionType.STALLED, value=True, reason="NoNewStep", message=message)
-
-
-def pods_not_ready(job: Job, observed: Observed, facts: Facts) -> list[tuple[str, Cause | None]]:
-    """Return (pod name, cause if known) of every wanted pod that is not ready; causes first."""
-    found: list[tuple[str, Cause | None]] = []
-    for role, index, name in slots(job):
-        pod = observed.get(role, index)
-        if pod is not None and pod.counts_as_ready:
-            continue
-        found.append((name, facts.refused.get(name) or (pod.startup_problem if pod else None)))
-    return sorted(found, key=lambda item: item[1] is None)
+    writer.set(kind, value=True, reason=Reason.NO_NEW_STEP, message=message)
 
 
 def headline(status: Status) -> tuple[str, str]:
@@ -194,17 +254,24 @@ def headline(status: Status) -> tuple[str, str]:
         found = find(status.conditions, kind)
         if found is not None and is_true(status, kind):
             return kind.value, found.message
+    running = find(status.conditions, ConditionType.RUNNING)
     if status.chief_completion_time is not None:
-        running = find(status.conditions, ConditionType.RUNNING)
         return "Evaluating", running.message if running else ""
     pods = find(status.conditions, ConditionType.PODS_READY)
-    running = find(status.conditions, ConditionType.RUNNING)
-    if is_true(status, ConditionType.RUNNING):
+    if running is not None and is_true(status, ConditionType.RUNNING):
         hurt = pods is not None and not is_true(status, ConditionType.PODS_READY)
-        return "Running", pods.message if pods and hurt else (running.message if running else "")
+        return "Running", pods.message if pods and hurt else running.message
+    return _not_running(status, pods, running)
+
+
+def _not_running(
+    status: Status, pods: Condition | None, running: Condition | None
+) -> tuple[str, str]:
     restarting = find(status.conditions, ConditionType.RESTARTING)
     if restarting is not None and is_true(status, ConditionType.RESTARTING):
         return "Restarting", restarting.message
-    if pods is not None and pods.reason not in ("Starting", "PodReplaced", "AllReady"):
+    if running is not None and running.reason == Reason.NO_WORKERS:
+        return running.reason, running.message
+    if pods is not None and pods.reason not in _ROUTINE:
         return pods.reason, pods.message
     return "Starting", pods.message if pods else ""

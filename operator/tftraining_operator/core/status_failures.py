@@ -1,6 +1,6 @@
 """Which failure a job's status tells of: the newest, and the first."""
 
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from tftraining_operator.api.status import Disruption, Failure
 from tftraining_operator.core.cause import Cause
@@ -8,8 +8,12 @@ from tftraining_operator.core.decision import Decision, Phase
 from tftraining_operator.core.facts import Facts
 from tftraining_operator.core.job import Job
 from tftraining_operator.core.observed import Observed, Pod, slots
-from tftraining_operator.core.policies.failure import ends_attempt_when_lost, is_stale
+from tftraining_operator.core.policies.failure import is_stale
+from tftraining_operator.core.roles import traits
 from tftraining_operator.core.times import parse, rfc3339
+
+_CLOCK_STEP = timedelta(seconds=1)
+"""Kubernetes' times have no fractions of a second."""
 
 
 def failures(
@@ -39,7 +43,9 @@ def newest_disruption(job: Job, observed: Observed) -> Disruption | None:
             time=pod.disruption.time,
         )
         for pod in observed.pods.values()
-        if pod.disruption is not None and pod.disruption.time and ends_attempt_when_lost(job, pod)
+        if pod.disruption is not None
+        and pod.disruption.time
+        and traits(job.spec.strategy, pod.role).loss_ends_attempt
     ]
     known = [job.status.last_disruption] if job.status.last_disruption is not None else []
     return max([*known, *found], key=lambda d: parse(d.time), default=None)
@@ -58,7 +64,9 @@ def _candidates(
         elif pod is None or pod.deleting or pod.succeeded or is_stale(job, pod):
             continue
         elif (cause := pod.failure or pod.startup_problem) is not None:
-            found.append((_failure(pod, cause, now), cause.time is not None))
+            # A node whose clock is ahead would report something new at each moment.
+            timed = cause.time is not None and parse(cause.time) < now - _CLOCK_STEP
+            found.append((_failure(pod, cause, now), timed))
     return found
 
 

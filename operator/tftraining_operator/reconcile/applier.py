@@ -10,11 +10,13 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from tftraining_operator.api import keys
+from tftraining_operator.api.reasons import Reason
 from tftraining_operator.core.cause import Cause
 from tftraining_operator.core.job import Job
 from tftraining_operator.core.observed import owned_by
 from tftraining_operator.core.plan import Plan
 from tftraining_operator.core.podtemplate import InvalidTemplateError
+from tftraining_operator.core.text import printable
 from tftraining_operator.reconcile import errors
 from tftraining_operator.reconcile.protocols import Api
 from tftraining_operator.reconcile.store import JobKey, Kind, Store
@@ -26,18 +28,31 @@ _T = TypeVar("_T")
 
 CALLS_AT_ONCE = 32
 
+FIRST_BATCH = 8
+"""Pods that are created at once before it is known that quota and admission let them pass."""
+
 
 class NameConflictError(Exception):
     """A name that the job needs belongs to somebody else; the text says what to do."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Outcome:
     """What became of a plan."""
 
     created: list[str] = field(default_factory=list)
+    created_service: bool = False
     refused: dict[str, Cause] = field(default_factory=dict)
-    """Pods that quota, admission or validation refused, by name."""
+    """Pods, or the service, that quota, admission or validation refused, by name."""
+    held: set[str] = field(default_factory=set)
+    """Pods that were refused, or not tried because others were."""
+    undeletable: dict[str, Cause] = field(default_factory=dict)
+    """Pods whose deletion was refused, by name."""
+
+    @property
+    def has_refusals(self) -> bool:
+        """Whether anything was refused."""
+        return bool(self.refused or self.undeletable)
 
 
 class Applier:
@@ -48,8 +63,8 @@ class Applier:
         self._store = store
         self._limit = asyncio.Semaphore(CALLS_AT_ONCE)
 
-    async def prepare(self, job: Job, samples: Sequence[_Object], service: _Object | None) -> None:
-        """Let the API server judge sample pods, and make the service meanwhile.
+    async def prepare(self, job: Job, samples: Sequence[_Object], service: _Object | None) -> bool:
+        """Let the API server judge sample pods; return whether the service was created meanwhile.
 
         Raises InvalidTemplateError with the API server's words, ApiError, NameConflictError.
         """
@@ -68,36 +83,73 @@ class Applier:
                 result, errors.AlreadyExistsError | errors.ForbiddenError
             ):
                 raise result
-        _raise_first(made)
+        # A refused service is tried again, and told, when the plan is carried out.
+        _raise_first(each for each in made if not isinstance(each, errors.ForbiddenError))
+        return True in made
 
-    async def apply(self, job: Job, plan: Plan) -> Outcome:
-        """Carry out a plan. Raises ApiError, NameConflictError."""
+    async def apply(self, job: Job, plan: Plan, *, carefully: bool) -> Outcome:
+        """Carry out a plan; `carefully` after a refusal. Raises ApiError, NameConflictError."""
         key = JobKey(job.namespace, job.name)
+        outcome = Outcome()
         if plan.delete_job:
             await self._delete(Kind.JOB, key, job.name, job.uid)
-            return Outcome()
-        deleted = await self._together(
-            self._delete(Kind.POD, key, pod.name, pod.uid, grace=plan.grace.get(pod.name))
-            for pod in plan.deletes
-        )
-        _raise_first(deleted)
+            return outcome
+        await self._delete_pods(key, plan, outcome)
         if plan.delete_service:
             for raw in self._store.children(Kind.SERVICE, key):
                 if owned_by(raw, job.uid):
                     await self._delete(Kind.SERVICE, key, job.name, raw["metadata"]["uid"])
-        if plan.service is not None:
-            await self._create(job, Kind.SERVICE, plan.service)
-        results = await self._together(self._create(job, Kind.POD, body) for body in plan.pods)
-        outcome = Outcome()
-        for body, result in zip(plan.pods, results, strict=True):
-            name = body["metadata"]["name"]
-            if (cause := _refusal(job, result)) is not None:
-                outcome.refused[name] = cause
+        if plan.service is not None and not await self._create_service(job, plan.service, outcome):
+            # Without the service no pod would find another.
+            outcome.held |= {body["metadata"]["name"] for body in plan.pods}
+            return outcome
+        await self._create_pods(job, plan.pods, outcome, batch=1 if carefully else FIRST_BATCH)
+        return outcome
+
+    async def _delete_pods(self, key: JobKey, plan: Plan, outcome: Outcome) -> None:
+        deleted = await self._together(
+            self._delete(Kind.POD, key, removal.pod.name, removal.pod.uid, grace=removal.grace)
+            for removal in plan.removals
+        )
+        for removal, result in zip(plan.removals, deleted, strict=True):
+            if isinstance(result, errors.ForbiddenError):
+                outcome.undeletable[removal.pod.name] = Cause(
+                    Reason.DELETION_REFUSED, printable(result.message)
+                )
             elif isinstance(result, BaseException):
                 raise result
-            elif result:
-                outcome.created.append(name)
-        return outcome
+
+    async def _create_service(self, job: Job, service: _Object, outcome: Outcome) -> bool:
+        try:
+            outcome.created_service = await self._create(job, Kind.SERVICE, service)
+        except errors.ForbiddenError as error:
+            outcome.refused[job.name] = _forbidden(error)
+            return False
+        return True
+
+    async def _create_pods(
+        self, job: Job, bodies: Sequence[_Object], outcome: Outcome, *, batch: int
+    ) -> None:
+        """Create pods in batches that double, up to the first refusal by quota or admission."""
+        left = list(bodies)
+        while left:
+            now, left = left[:batch], left[batch:]
+            batch *= 2
+            results = await self._together(self._create(job, Kind.POD, body) for body in now)
+            stop = False
+            for body, result in zip(now, results, strict=True):
+                name = body["metadata"]["name"]
+                if (cause := _refusal(job, result)) is not None:
+                    outcome.refused[name] = cause
+                    outcome.held.add(name)
+                    stop = stop or isinstance(result, errors.ForbiddenError)
+                elif isinstance(result, BaseException):
+                    raise result
+                elif result:
+                    outcome.created.append(name)
+            if stop:
+                outcome.held |= {body["metadata"]["name"] for body in left}
+                return
 
     async def _create(self, job: Job, kind: Kind, body: _Object) -> bool:
         """Create an object; return whether it was us who made it."""
@@ -167,13 +219,16 @@ def _refusal(job: Job, result: object) -> Cause | None:
     """Return why a pod was refused, None if it was not."""
     if isinstance(result, NameConflictError) and job.status.start_time is not None:
         # A job that runs is not refused as a whole because it cannot grow.
-        return Cause("NameConflict", str(result))
+        return Cause(Reason.NAME_CONFLICT, str(result))
     if isinstance(result, errors.InvalidObjectError):
-        return Cause("InvalidPod", result.message)
-    if not isinstance(result, errors.ForbiddenError):
-        return None
-    if "exceeded quota" in result.message:
-        return Cause("QuotaExceeded", result.message)
-    if "violates PodSecurity" in result.message:
-        return Cause("PodSecurity", result.message)
-    return Cause("Refused", result.message)
+        return Cause(Reason.INVALID_POD, printable(result.message))
+    return _forbidden(result) if isinstance(result, errors.ForbiddenError) else None
+
+
+def _forbidden(error: errors.ForbiddenError) -> Cause:
+    message = printable(error.message)
+    if "exceeded quota" in message:
+        return Cause(Reason.QUOTA_EXCEEDED, message)
+    if "violates PodSecurity" in message:
+        return Cause(Reason.POD_SECURITY, message)
+    return Cause(Reason.REFUSED, message)

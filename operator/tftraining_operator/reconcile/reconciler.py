@@ -1,40 +1,33 @@
-"""One pass over one job: read, parse, observe, decide, plan, apply, status, story."""
+"""One pass over one job: read, parse, observe, decide, plan, apply, status, events."""
 
 from collections.abc import Callable
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 from tftraining_operator.api import keys
 from tftraining_operator.api.keys import ConditionType, Role
+from tftraining_operator.api.reasons import Reason
 from tftraining_operator.api.status import Status
 from tftraining_operator.api.types import ObjectMeta
 from tftraining_operator.core import desired
 from tftraining_operator.core.conditions import find, is_finished
-from tftraining_operator.core.decision import Phase, decide
+from tftraining_operator.core.decision import Decision, decide
 from tftraining_operator.core.events import Actions, events_of
-from tftraining_operator.core.facts import Facts
 from tftraining_operator.core.job import InvalidJobError, Job, parse_job
 from tftraining_operator.core.observed import Observed, observe
 from tftraining_operator.core.patch import merge_patch
 from tftraining_operator.core.plan import Plan, make_plan
 from tftraining_operator.core.podtemplate import InvalidTemplateError
 from tftraining_operator.core.progress import next_write
-from tftraining_operator.core.salvage import stored_status
-from tftraining_operator.core.status import compute_status, rejected_status
-from tftraining_operator.reconcile.applier import (
-    Applier,
-    NameConflictError,
-    Outcome,
-)
+from tftraining_operator.core.status import compute_status, held_status
+from tftraining_operator.reconcile.applier import Applier, NameConflictError, Outcome
+from tftraining_operator.reconcile.errors import NotFoundError
+from tftraining_operator.reconcile.memory import Memory
 from tftraining_operator.reconcile.protocols import Api, Record, ReportSource, Target
+from tftraining_operator.reconcile.rejection import Rejection, rejected
 from tftraining_operator.reconcile.store import JobKey, Kind, Store
 
 _Object = dict[str, Any]
-
-REFUSED_AGAIN_SECONDS = 15.0
-"""A pod refused by quota or admission is tried again after this: nothing tells us sooner."""
-NAME_CONFLICT_AGAIN_SECONDS = 30.0
-"""A stranger that holds a name carries no label of ours: its end is not seen by a watch."""
 
 
 class Reconciler:
@@ -57,102 +50,137 @@ class Reconciler:
         self._trainer_image = trainer_image
         self._clock = clock
         self._applier = Applier(api, store)
+        self._memories: dict[JobKey, Memory] = {}
 
     async def __call__(self, key: JobKey) -> float | None:
         """Do one pass; return in how many seconds to do another though nothing changes."""
         raw = self._store.job(key)
         if raw is None or "deletionTimestamp" in raw["metadata"] or not _is_ours(raw):
-            self._reports.forget(key)
+            self._forget(key)
             return None
         now = self._clock()
         try:
-            job = parse_job(raw, now)
-            _refuse_unsupported(job)
-            prepared = _is_new(job) and await self._prepare(key, job)
-            return await self._carry_out(key, raw, job, now, prepared=prepared)
+            return await self._pass(key, raw, now)
         except InvalidJobError as problem:
-            await self._reject(key, raw, keys.INVALID_SPEC, str(problem), now)
+            return await self._reject(key, raw, Reason.INVALID_SPEC, str(problem), now)
         except InvalidTemplateError as problem:
-            await self._reject(key, raw, keys.INVALID_TEMPLATE, str(problem), now)
+            return await self._reject(key, raw, Reason.INVALID_TEMPLATE, str(problem), now)
         except NameConflictError as problem:
-            await self._reject(key, raw, "NameConflict", str(problem), now)
-            return NAME_CONFLICT_AGAIN_SECONDS
-        return None
+            return await self._reject(key, raw, Reason.NAME_CONFLICT, str(problem), now)
 
-    async def _prepare(self, key: JobKey, job: Job) -> bool:
-        """Have the templates judged; tell whether the service was asked for meanwhile."""
-        observed = self._observe(key, job)
-        wanted = not (
-            observed.has_service or observed.service_occupied or job.spec.run_policy.suspend
-        )
-        service = desired.service(job) if wanted else None
-        await self._applier.prepare(job, desired.samples(job, self._trainer_image), service)
-        return wanted
-
-    async def _carry_out(
-        self, key: JobKey, raw: _Object, job: Job, now: datetime, *, prepared: bool
-    ) -> float | None:
-        observed = self._observe(key, job)
-        decision = decide(job, observed, now)
-        reports = self._reports.reports(key)
-        plan = make_plan(
-            job, observed, decision, reports, now=now, trainer_image=self._trainer_image
-        )
-        outcome = await self._applier.apply(job, plan)
+    async def _pass(self, key: JobKey, raw: _Object, now: datetime) -> float | None:
+        job = parse_job(raw, now)
+        if job.unsupported:
+            # A newer operator started it: whatever we did could only harm it.
+            await self._write(key, raw, job, held_status(job, now), actions=Actions(), now=now)
+            return None
+        memory = self._memory(key, job)
+        memory.forget_refusals(now)
+        image = job.status.trainer_image or self._trainer_image
+        prepared = _is_new(job) and await self._prepare(key, job, memory, image, now)
+        observed = self._observe(key, job, memory, now)
+        self._ask(key, job, observed, memory, now)
+        decision = decide(job, observed, memory.facts(self._reports.reports(key)), now)
+        plan = make_plan(job, observed, decision, image)
+        outcome = await self._applier.apply(job, plan, carefully=memory.was_refused)
         if plan.delete_job:
             return None
-        observed = self._observe(key, job)
-        done = decision.phase is Phase.FINISHED
-        self._reports.watch(key, {} if done else _targets(observed))
-        facts = Facts(outcome.refused, self._reports.reports(key))
-        status = compute_status(job, observed, decision, facts, now)
+        _note(memory, outcome, now)
+        observed = self._observe(key, job, memory, now)
+        facts = memory.facts(self._reports.reports(key))
+        status = compute_status(job, observed, decision, facts, now, trainer_image=image)
         due = next_write(job.status, status, now)
-        wrote = due is None and await self._write(key, raw, status)
-        if wrote:
-            made_service = observed.has_service and (prepared or plan.service is not None)
-            actions = Actions(outcome.created, made_service, plan.replaced)
-            await self._record(job.meta, events_of(job.status, status, actions, now))
-        if wrote and not outcome.refused:
-            # What was stored began deadlines that this pass could not know, and no watch event
-            # follows our own write: the store has it already.
-            return 0.0
-        return _wait(plan, outcome, due, now)
+        actions = _actions(job, plan, outcome, created_service=prepared or outcome.created_service)
+        if due is None and await self._write(key, raw, job, status, actions=actions, now=now):
+            # What was stored may have begun a deadline, and no watch event follows our own write.
+            return memory.next_pass_after_write()
+        memory.note_rest()
+        return _next_look(decision, memory, due, now)
 
-    def _observe(self, key: JobKey, job: Job) -> Observed:
+    async def _prepare(
+        self, key: JobKey, job: Job, memory: Memory, image: str, now: datetime
+    ) -> bool:
+        """Have the templates judged; tell whether the service was created meanwhile."""
+        observed = self._observe(key, job, memory, now)
+        wanted = not (
+            observed.has_service
+            or observed.service_occupied
+            or job.spec.run_policy.suspend
+            or memory.was_refused
+        )
+        service = desired.service(job) if wanted else None
+        return await self._applier.prepare(job, desired.samples(job, image), service)
+
+    def _observe(self, key: JobKey, job: Job, memory: Memory, now: datetime) -> Observed:
         pods = self._store.children(Kind.POD, key)
-        return observe(job, pods, self._store.children(Kind.SERVICE, key), self._clock())
+        observed = observe(job, pods, self._store.children(Kind.SERVICE, key), now)
+        return memory.settle_clocks(observed, now)
+
+    def _ask(
+        self, key: JobKey, job: Job, observed: Observed, memory: Memory, now: datetime
+    ) -> None:
+        self._reports.watch(key, {} if is_finished(job.status) else _targets(observed))
+        memory.ask(observed.get(Role.CHIEF), now)
 
     async def _reject(
-        self, key: JobKey, raw: _Object, reason: str, problem: str, now: datetime
-    ) -> None:
+        self, key: JobKey, raw: _Object, reason: Reason, problem: str, now: datetime
+    ) -> float | None:
         self._reports.forget(key)
-        meta = ObjectMeta.model_validate(raw["metadata"])
-        created = raw["metadata"].get("creationTimestamp")
-        before, _ = stored_status(raw.get("status"), created=created, now=now)
-        status = rejected_status(before, meta.generation, reason, problem, now)
-        if await self._write(key, raw, status):
-            nothing = Actions(created=[], created_service=False, replaced={})
-            await self._record(meta, events_of(before, status, nothing, now))
+        found: Rejection = rejected(raw, reason, problem, now)
+        if found.status is not None:
+            patch = merge_patch(raw.get("status") or {}, found.status.as_dict())
+            if await self._patch(key, raw, patch):
+                events = events_of(found.before, found.status, Actions(), now)
+                await self._record(ObjectMeta.model_validate(raw["metadata"]), events)
+        return found.look_again
 
-    async def _write(self, key: JobKey, raw: _Object, status: Status) -> bool:
-        """Write a status if it says something new; tell whether it did. Raises ConflictError."""
+    async def _write(
+        self,
+        key: JobKey,
+        raw: _Object,
+        job: Job,
+        status: Status,
+        *,
+        actions: Actions,
+        now: datetime,
+    ) -> bool:
+        """Write a status and its events if it says something new. Raises ConflictError."""
         patch = merge_patch(raw.get("status") or {}, status.as_dict())
+        if not await self._patch(key, raw, patch):
+            return False
+        await self._record(job.meta, events_of(job.status, status, actions, now))
+        return True
+
+    async def _patch(self, key: JobKey, raw: _Object, patch: _Object) -> bool:
         if not patch:
             return False
-        version = raw["metadata"]["resourceVersion"]
-        answer = await self._api.patch_status(key.namespace, key.name, version, patch)
+        metadata = raw["metadata"]
+        try:
+            answer = await self._api.patch_status(
+                key.namespace, key.name, metadata["resourceVersion"], patch
+            )
+        except NotFoundError:
+            # The job is gone; its deletion has not reached the watch yet.
+            self._store.forget(Kind.JOB, key, key.name, metadata["uid"])
+            self._forget(key)
+            return False
         self._store.put(Kind.JOB, answer)
         return True
+
+    def _memory(self, key: JobKey, job: Job) -> Memory:
+        known = self._memories.get(key)
+        if known is None or known.job_uid != job.uid:
+            known = self._memories[key] = Memory(job.uid)
+        return known
+
+    def _forget(self, key: JobKey) -> None:
+        self._reports.forget(key)
+        self._memories.pop(key, None)
 
 
 def _is_ours(raw: _Object) -> bool:
     policy = (raw.get("spec") or {}).get("runPolicy") or {}
     return bool(policy.get("managedBy", keys.MANAGED_BY) == keys.MANAGED_BY)
-
-
-def _refuse_unsupported(job: Job) -> None:
-    if job.unsupported:
-        raise InvalidJobError(job.unsupported)
 
 
 def _is_new(job: Job) -> bool:
@@ -177,8 +205,29 @@ def _targets(observed: Observed) -> dict[Role, Target]:
     }
 
 
-def _wait(plan: Plan, outcome: Outcome, due: datetime | None, now: datetime) -> float | None:
-    waits = [(moment - now).total_seconds() for moment in (plan.wake_at, due) if moment]
-    if outcome.refused:
-        waits.append(REFUSED_AGAIN_SECONDS)
-    return min(waits, default=None)
+def _note(memory: Memory, outcome: Outcome, now: datetime) -> None:
+    if outcome.has_refusals:
+        memory.note_refusals(outcome.refused, frozenset(outcome.held), outcome.undeletable, now)
+    elif outcome.created:
+        memory.note_success()
+
+
+def _actions(job: Job, plan: Plan, outcome: Outcome, *, created_service: bool) -> Actions:
+    return Actions(
+        created=outcome.created,
+        created_service=created_service,
+        replaced={
+            removal.pod.name: removal.cause
+            for removal in plan.removals
+            if removal.is_replacement and removal.pod.name not in outcome.undeletable
+        },
+        repairs=job.repairs,
+    )
+
+
+def _next_look(
+    decision: Decision, memory: Memory, due: datetime | None, now: datetime
+) -> float | None:
+    """Return when to look again: the decision says it, but for what came of carrying it out."""
+    moments = [m for m in (decision.look_again, memory.retry_at, due) if m is not None]
+    return max(0.0, (min(moments) - now) / timedelta(seconds=1)) if moments else None

@@ -142,19 +142,19 @@ class LocalRun:
         self._kubelet.tick()
         now = _now()
         job, observed = self.job, self._observe()
-        decision = decide(job, observed, now)
         self._watch(observed)
-        reports = self._reports.newest()
-        plan = make_plan(job, observed, decision, reports, now=now, trainer_image=TRAINER_IMAGE)
+        facts = Facts(reports=self._reports.newest())
+        decision = decide(job, observed, facts, now)
+        plan = make_plan(job, observed, decision, TRAINER_IMAGE)
         actions = self._apply(plan)
         observed = self._observe()
-        status = compute_status(job, observed, decision, Facts(reports=reports), now)
+        status = compute_status(job, observed, decision, facts, now, trainer_image=TRAINER_IMAGE)
         self.job = replace(job, status=status)
         return events_of(job.status, status, actions, now)
 
     def _apply(self, plan: Plan) -> Actions:
-        for pod in plan.deletes:
-            self._kubelet.delete(pod.name, plan.grace.get(pod.name))
+        for removal in plan.removals:
+            self._kubelet.delete(removal.pod.name, removal.grace)
         if plan.service is not None:
             self._services.append(plan.service)
         for raw in plan.pods:
@@ -162,7 +162,7 @@ class LocalRun:
         return Actions(
             created=[raw["metadata"]["name"] for raw in plan.pods],
             created_service=False,
-            replaced=plan.replaced,
+            replaced={r.pod.name: r.cause for r in plan.removals if r.is_replacement},
         )
 
     def _create(self, raw: _Object) -> None:

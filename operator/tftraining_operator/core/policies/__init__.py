@@ -1,1 +1,1 @@
-"""One family of predicates each, over (job, observed, now)."""
+"""One family of rules each, over (job, observed, facts, now). Pure: they return what they want."""

@@ -1,17 +1,20 @@
-"""Which workers the cluster has: one that stays away is left out, and taken back when it is back.
+"""Which workers the cluster has: how many, and without whom it continues for now.
 
-The coordinator takes back a lost worker by itself, but only when no other one is away; so where
-the user allows fewer (worker.minReplicas), an absent one must not bind the others.
+The coordinator takes back a lost worker by itself, but only while no other one is unavailable; so
+where the user allows fewer (worker.minReplicas), an unavailable one must not block the others. And
+a cluster grows only when its new workers are ready: until then the present chief trains on.
 """
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from tftraining_operator.api.keys import ConditionType, Role
+from tftraining_operator.api.keys import Role
+from tftraining_operator.api.reasons import Reason
 from tftraining_operator.api.status import UnavailableWorker
-from tftraining_operator.core.conditions import is_true
 from tftraining_operator.core.job import Job
-from tftraining_operator.core.observed import Observed
+from tftraining_operator.core.naming import join_names
+from tftraining_operator.core.observed import Observed, Pod
+from tftraining_operator.core.roles import traits
 from tftraining_operator.core.times import parse, rfc3339
 
 EXCLUDED_AFTER = timedelta(seconds=30)
@@ -20,44 +23,111 @@ EXCLUDED_AFTER = timedelta(seconds=30)
 REJOINS_AFTER = timedelta(seconds=10)
 """Each return restarts the chief, so a worker that crashes at once must not be taken back."""
 
+JOINS_AFTER = timedelta(seconds=20)
+"""Longer than the 15 s of a HorizontalPodAutoscaler's step, so that several steps cost one restart
+of the chief."""
+
 
 @dataclass(frozen=True, slots=True)
 class Membership:
-    """Who is away, and without whom the next chief is to train."""
+    """The workers of the next chief's cluster."""
 
+    size: int
+    """Number of workers that the cluster is formed for."""
     excluded: tuple[int, ...] = ()
-    away: tuple[UnavailableWorker, ...] = ()
-    wake_at: datetime | None = None
+    """Indexes below `size` that it continues without."""
+    unavailable: tuple[UnavailableWorker, ...] = ()
+    due: datetime | None = None
+    """When to look again though nothing changes."""
+
+    def change(self, job: Job) -> tuple[Reason, str] | None:
+        """Return why the chief has to be restarted for it, None if it has not."""
+        before, known = job.cluster_size(Role.WORKER), set(job.status.excluded_workers)
+        if self.size != before:
+            return Reason.SCALED, f"scaled from {before} to {self.size} workers"
+        if left := sorted(set(self.excluded) - known):
+            names = join_names([f"worker-{i}" for i in left])
+            return Reason.WORKER_EXCLUDED, f"continuing without {names} (unavailable)"
+        if back := sorted(known - set(self.excluded)):
+            names = join_names([f"worker-{i}" for i in back])
+            return Reason.WORKER_REJOINED, f"continuing with {names} again"
+        return None
 
 
-ALL_WORKERS = Membership()
+def present(job: Job) -> Membership:
+    """Return the membership as it is stored."""
+    return Membership(
+        job.cluster_size(Role.WORKER),
+        tuple(job.status.excluded_workers),
+        tuple(job.status.unavailable_workers),
+    )
 
 
 def membership(job: Job, observed: Observed, now: datetime) -> Membership:
     """Return the next membership of a job that is active."""
+    size, joins = _size(job, observed, now)
+    if observed.get(Role.CHIEF) is None and job.status.chief_uid is None:
+        # No chief has been told of any cluster yet, so the change costs nothing.
+        size, joins = job.desired(Role.WORKER), None
     least = job.spec.worker.min_replicas if job.spec.worker is not None else None
-    if least is None:
-        return ALL_WORKERS
-    away = _away(job, observed, now)
-    absent = {worker.index for worker in away}
-    stays_out = {i for i in job.status.excluded_workers if i < job.desired(Role.WORKER)}
-    returns = {i: _back_at(observed, i) for i in stays_out - absent}
-    stays_out -= {i for i, moment in returns.items() if moment is not None and moment <= now}
+    if least is None or not traits(job.spec.strategy, Role.WORKER).tolerates_absence:
+        return Membership(size, due=joins)
+    missing = _unavailable(job, observed, size, now)
+    absent = {worker.index for worker in missing}
+    excluded = {i for i in job.status.excluded_workers if i < size}
+    returns = {i: _back_at(observed, i) for i in excluded - absent}
+    excluded -= {i for i, moment in returns.items() if moment is not None and moment <= now}
     waits = [moment for moment in returns.values() if moment is not None and moment > now]
     if _has_run(job):
-        due = {w.index: parse(w.since) + EXCLUDED_AFTER for w in away if w.index not in stays_out}
+        due = {w.index: parse(w.since) + EXCLUDED_AFTER for w in missing if w.index not in excluded}
         waits += [moment for moment in due.values() if moment > now]
         leaving = {index for index, moment in due.items() if moment <= now}
-        if job.desired(Role.WORKER) - len(stays_out | leaving) >= least:
-            stays_out |= leaving
-    return Membership(tuple(sorted(stays_out)), away, min(waits, default=None))
+        if size - len(excluded | leaving) >= least:
+            excluded |= leaving
+    waits += [joins] if joins is not None else []
+    return Membership(size, tuple(sorted(excluded)), missing, min(waits, default=None))
 
 
-def _away(job: Job, observed: Observed, now: datetime) -> tuple[UnavailableWorker, ...]:
+def _size(job: Job, observed: Observed, now: datetime) -> tuple[int, datetime | None]:
+    """Return the cluster's next size, and when it grows if all stays as it is."""
+    before, wanted = _known_size(job, observed), job.desired(Role.WORKER)
+    if wanted <= before:
+        return wanted, None
+    joining = [observed.get(Role.WORKER, index) for index in range(before, wanted)]
+    due = [_joins_at(job, pod, now) for pod in joining]
+    if any(moment is None for moment in due):
+        return before, None
+    last = max(moment for moment in due if moment is not None)
+    return (wanted, None) if last <= now else (before, last)
+
+
+def _known_size(job: Job, observed: Observed) -> int:
+    """Return the present cluster's size; where no status has it yet, the chief's pod does."""
+    chief = observed.get(Role.CHIEF)
+    if job.status.cluster_workers is None and chief is not None and chief.workers:
+        members = chief.workers.split(",")
+        last = members[-1]
+        if last.isdecimal():
+            return int(last) + 1 if len(members) > 1 else int(last)
+    return job.cluster_size(Role.WORKER)
+
+
+def _joins_at(job: Job, pod: Pod | None, now: datetime) -> datetime | None:
+    if pod is None or pod.deleting:
+        return None
+    if traits(job.spec.strategy, Role.WORKER).drives_attempt:
+        # A member of a gang is ready only together with the gang: that it has a place must do.
+        return now if pod.node is not None and pod.active else None
+    return parse(pod.ready_since) + JOINS_AFTER if pod.ready and pod.ready_since else None
+
+
+def _unavailable(
+    job: Job, observed: Observed, size: int, now: datetime
+) -> tuple[UnavailableWorker, ...]:
     since = {worker.index: worker.since for worker in job.status.unavailable_workers}
     return tuple(
         UnavailableWorker(index=index, since=since.get(index) or rfc3339(now))
-        for index in range(job.desired(Role.WORKER))
+        for index in range(size)
         if (pod := observed.get(Role.WORKER, index)) is None or not pod.counts_as_ready
     )
 
@@ -69,5 +139,5 @@ def _back_at(observed: Observed, index: int) -> datetime | None:
 
 def _has_run(job: Job) -> bool:
     """Tell whether all were there once; until then it is the startup deadline's matter."""
-    started = job.status.progress is not None or job.status.attempt > 0
-    return started or is_true(job.status, ConditionType.RUNNING)
+    status = job.status
+    return status.first_running_time is not None or status.progress is not None

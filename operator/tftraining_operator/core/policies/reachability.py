@@ -1,53 +1,91 @@
-"""Which servers have to be replaced because the chief cannot reach them.
+"""Which servers are replaced because the chief cannot reach them.
 
 A process that hangs keeps its port open, and a cut network does not stop the kubelet's probes: such
-a pod is Ready, and only the chief, which asks every server each 2 s, can tell.
+a pod is Ready, and only the chief, which asks every server each 2 s, can tell. But its word alone
+is weak: a server that was not asked or whose name did not resolve proves nothing, and when most
+servers are out of reach it is the chief that is cut off.
 """
 
-from collections.abc import Mapping
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from tftraining_operator.api.keys import Role
-from tftraining_operator.api.types import Strategy
+from tftraining_operator.core.facts import Facts
 from tftraining_operator.core.job import Job
 from tftraining_operator.core.naming import pod_of_task
 from tftraining_operator.core.observed import Observed, Pod
-from tftraining_operator.core.progress import Report
+from tftraining_operator.core.policies.removal import Removal
+from tftraining_operator.core.policies.servers import replacement_due
+from tftraining_operator.core.progress import PeerCause, UnreachablePeer
+from tftraining_operator.core.roles import traits
 from tftraining_operator.core.times import parse
 
 UNREACHABLE_SECONDS = 10.0
 """A server that answers nothing for so long hangs or is cut off; a busy one still answers."""
 
-_FRESH = timedelta(seconds=15)
-"""A report that is older says nothing of now: its chief may hang itself."""
+_HUNG_GRACE = 1
+"""Seconds for a server that answers nothing: no SIGTERM reaches it, and it has nothing to save."""
+
+_NO_EVIDENCE = frozenset({PeerCause.NOT_ASKED, PeerCause.NOT_RESOLVED})
 
 
-def unreachable(
-    job: Job, observed: Observed, reports: Mapping[Role, Report], now: datetime
-) -> dict[Pod, str]:
-    """Return the ready servers that the chief has not reached for too long, with its words."""
-    report = reports.get(Role.CHIEF)
-    if job.spec.strategy is not Strategy.PARAMETER_SERVER or report is None:
-        return {}
-    if report.received is None or now - report.received > _FRESH:
-        return {}
-    # Steps are made on the variables of the ps: while there are some, only the asking is slow.
-    since_step = report.seconds_since_step
-    steps = since_step is not None and since_step < UNREACHABLE_SECONDS
-    said = {
-        pod_of_task(job.name, peer.task): f"the chief cannot reach it for {peer.seconds:.0f} s"
-        + (f" ({peer.reason})" if peer.reason else "")
+@dataclass(frozen=True, slots=True)
+class Reachability:
+    """What follows from the chief's report on its servers."""
+
+    replacements: tuple[Removal, ...] = ()
+    suspicion: str = ""
+    """Why nothing is replaced though servers are out of reach; empty if there is no such doubt."""
+
+
+NOTHING_KNOWN = Reachability()
+
+
+def reachability(job: Job, observed: Observed, facts: Facts, now: datetime) -> Reachability:
+    """Judge the present chief's fresh report; without one nothing is known."""
+    report = facts.fresh_report(observed.get(Role.CHIEF), now)
+    if report is None:
+        return NOTHING_KNOWN
+    servers = [
+        (role, index)
+        for role in Role
+        if traits(job.spec.strategy, role).serves
+        for index in job.members(role)
+    ]
+    out_of_reach = {
+        pod_of_task(job.name, peer.task): peer
         for peer in report.unreachable
         if peer.seconds >= UNREACHABLE_SECONDS
     }
-    settled = now - timedelta(seconds=UNREACHABLE_SECONDS)
-    return {
-        pod: said[pod.name]
-        for role in ((Role.WORKER,) if steps else (Role.PS, Role.WORKER))
-        for pod in observed.of(role)
-        if pod.name in said
+    proven = {n: peer for n, peer in out_of_reach.items() if peer.cause not in _NO_EVIDENCE}
+    if len(out_of_reach) * 2 > len(servers):
+        return Reachability(
+            suspicion=f"the chief cannot reach {len(out_of_reach)} of {len(servers)} servers; it"
+            " may itself be cut off, so no server is replaced"
+        )
+    # Steps are made on the variables of the ps: while there are some, only the asking is slow.
+    since_step = report.seconds_since_step
+    steps = since_step is not None and since_step < UNREACHABLE_SECONDS
+    found = [
+        _replacement(job, pod, proven[pod.name], now)
+        for role, index in servers
+        if (pod := observed.get(role, index)) is not None
+        and pod.name in proven
+        and not (steps and role is Role.PS)
         and pod.ready
         and not pod.deleting
-        # What was said may still be of the pod before this one.
-        and (pod.ready_since is None or parse(pod.ready_since) <= settled)
-    }
+    ]
+    return Reachability(replacements=tuple(found))
+
+
+def _replacement(job: Job, pod: Pod, peer: UnreachablePeer, now: datetime) -> Removal:
+    cause = f"the chief cannot reach it for {peer.seconds:.0f} s"
+    # What was reported may still be of the pod before this one.
+    settled = parse(pod.ready_since) if pod.ready_since else now
+    due = max(replacement_due(job, pod, now), settled + timedelta(seconds=UNREACHABLE_SECONDS))
+    return Removal(
+        pod,
+        due,
+        cause=f"{cause} ({peer.reason})" if peer.reason else cause,
+        grace=_HUNG_GRACE,
+    )

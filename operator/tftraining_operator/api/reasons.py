@@ -1,0 +1,83 @@
+"""Every reason that the operator itself gives: of conditions, restarts, refusals and events.
+
+Reasons that the cluster gives (OOMKilled, ImagePullBackOff, Unschedulable and the like) are passed
+on as they are and stand in no list. docs/reasons.md is the table for users.
+"""
+
+from enum import StrEnum
+
+
+class Reason(StrEnum):
+    """One CamelCase word for machines. Names are API: never renamed."""
+
+    # Accepted
+    VALID = "Valid"
+    INVALID_SPEC = "InvalidSpec"
+    INVALID_TEMPLATE = "InvalidTemplate"
+    NAME_CONFLICT = "NameConflict"
+    UNSUPPORTED = "UnsupportedByThisVersion"
+
+    # PodsReady
+    ALL_READY = "AllReady"
+    STARTING = "Starting"
+    POD_REPLACED = "PodReplaced"
+    QUOTA_EXCEEDED = "QuotaExceeded"
+    POD_SECURITY = "PodSecurity"
+    REFUSED = "Refused"
+    INVALID_POD = "InvalidPod"
+    DELETION_REFUSED = "DeletionRefused"
+
+    # Running
+    TRAINING = "Training"
+    CHIEF_NOT_READY = "ChiefNotReady"
+    NO_WORKERS = "NoWorkersAvailable"
+    EVALUATING = "Evaluating"
+
+    # Stalled
+    NO_NEW_STEP = "NoNewStep"
+    NO_REPORT = "NoReport"
+    STEPS_COMPLETED = "StepsCompleted"
+
+    # Suspended
+    SUSPENDED = "Suspended"
+    NOT_SUSPENDED = "NotSuspended"
+
+    # Restarting: why an attempt ended
+    NOT_RESTARTING = "NotRestarting"
+    CHIEF_FAILED = "ChiefFailed"
+    WORKER_FAILED = "WorkerFailed"
+    PS_FAILED = "PsFailed"
+    PEERS_UNAVAILABLE = "PeersUnavailable"
+    CHECKPOINT_UNAVAILABLE = "CheckpointUnavailable"
+    PARAMETER_SERVER_LOST = "ParameterServerLost"
+    STALLED = "Stalled"
+    DISRUPTED = "Disrupted"
+    NODE_LOST = "NodeLost"
+    CHIEF_LOST = "ChiefLost"
+    SCALED = "Scaled"
+    WORKER_EXCLUDED = "WorkerExcluded"
+    WORKER_REJOINED = "WorkerRejoined"
+
+    # Succeeded, Failed, Finished
+    NOT_FINISHED = "NotFinished"
+    CHIEF_SUCCEEDED = "ChiefSucceeded"
+    NOT_EVALUATED = "NotEvaluated"
+    PERMANENT_FAILURE = "PermanentFailure"
+    POD_FAILED = "PodFailed"
+    REPEATED_FAILURE = "RepeatedFailure"
+    BACKOFF_LIMIT_EXCEEDED = "BackoffLimitExceeded"
+    DEADLINE_EXCEEDED = "DeadlineExceeded"
+    STARTUP_DEADLINE_EXCEEDED = "StartupDeadlineExceeded"
+    RECOVERY_DEADLINE_EXCEEDED = "RecoveryDeadlineExceeded"
+    SUCCEEDED = "Succeeded"
+    FAILED = "Failed"
+
+    # Events beside those above
+    CREATED = "Created"
+    REPLACING = "Replacing"
+    PODS_READY = "PodsReady"
+    RUNNING = "Running"
+    RESTARTING = "Restarting"
+    RESUMED = "Resumed"
+    RESUMED_FROM_CHECKPOINT = "ResumedFromCheckpoint"
+    STATUS_REPAIRED = "StatusRepaired"

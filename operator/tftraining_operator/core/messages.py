@@ -1,0 +1,59 @@
+"""Sentences about pods that several parts of the status need."""
+
+from tftraining_operator.api.keys import Role
+from tftraining_operator.core.cause import Cause
+from tftraining_operator.core.facts import Facts
+from tftraining_operator.core.job import Job
+from tftraining_operator.core.naming import join_names
+from tftraining_operator.core.observed import Observed, Pod, slots
+from tftraining_operator.core.text import one_line
+
+_LINE = 300
+
+
+def describe_pod_failure(pod: Pod) -> str:
+    """Say in one sentence how a pod failed."""
+    return f"{pod.name} {describe_exit(pod.failure)}" if pod.failure else f"{pod.name} failed"
+
+
+def describe_exit(cause: Cause) -> str:
+    """Say in a few words how something failed, with the line of its message that says most."""
+    code = f"exited with {cause.exit_code}" if cause.exit_code is not None else "failed"
+    reason = f" ({cause.reason})" if cause.reason != "ExitCode" else ""
+    line = one_line(telling_line(cause.message), _LINE)
+    return f"{code}{reason}" + (f": {line}" if line else "")
+
+
+def telling_line(message: str) -> str:
+    """Return the line that says most: the first of a cause's message."""
+    return next((line for line in message.splitlines() if line.strip()), "")
+
+
+def pods_not_ready(job: Job, observed: Observed, facts: Facts) -> list[tuple[str, Cause | None]]:
+    """Return (pod name, cause if known) of every wanted pod that is not ready; causes first."""
+    found: list[tuple[str, Cause | None]] = []
+    for role, index, name in slots(job):
+        pod = observed.get(role, index)
+        if pod is not None and pod.counts_as_ready:
+            continue
+        found.append((name, facts.refused.get(name) or (pod.startup_problem if pod else None)))
+    return sorted(found, key=lambda item: item[1] is None)
+
+
+def describe_problem(name: str, cause: Cause) -> str:
+    """Say what keeps a pod from running."""
+    return f"{name}: {cause.reason}: {cause.message or describe_exit(cause)}"
+
+
+def startup_culprit(job: Job, observed: Observed, facts: Facts) -> str:
+    """Name what keeps the job from running: the pod with a problem first, then who is not ready."""
+    if cause := facts.refused.get(job.name):
+        return describe_problem(f"service {job.name}", cause)
+    waiting = pods_not_ready(job, observed, facts)
+    for name, cause in waiting:
+        if cause is not None:
+            return describe_problem(name, cause)
+    if waiting:
+        return "not ready: " + join_names([name for name, _ in waiting])
+    chief = observed.get(Role.CHIEF)
+    return f"{chief.name} did not become ready" if chief else "there is no chief"

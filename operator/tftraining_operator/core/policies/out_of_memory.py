@@ -1,0 +1,25 @@
+"""A chief that runs out of memory twice in a row: the message says how much it had."""
+
+from tftraining_operator.api.keys import Role
+from tftraining_operator.core.job import Job
+from tftraining_operator.core.observed import Pod
+
+_OOM = "OOMKilled"
+
+
+def advice(job: Job, culprit: Pod) -> str:
+    """Return what to add to the failure's message, "" if nothing."""
+    last = job.status.last_restart
+    if culprit.role is not Role.CHIEF or culprit.failure is None or last is None:
+        return ""
+    if culprit.failure.reason != _OOM or last.failure_reason != _OOM:
+        return ""
+    had = (
+        f"with a memory limit of {culprit.memory_limit}"
+        if culprit.memory_limit
+        else ("without a memory limit of its own, so it had what its node had left")
+    )
+    return (
+        f"the chief ran out of memory twice in a row {had}; raise resources.limits.memory of its"
+        " container"
+    )

@@ -1,0 +1,50 @@
+"""In which order pods end: the chief first, so that it saves while its servers still serve."""
+
+from collections.abc import Iterable
+from datetime import datetime, timedelta
+
+from tftraining_operator.core.job import Job
+from tftraining_operator.core.observed import Observed, Pod
+from tftraining_operator.core.policies.removal import Removal
+from tftraining_operator.core.roles import traits
+from tftraining_operator.core.times import parse
+
+OVERDUE = timedelta(seconds=30)
+"""A pod that still exists so long after its grace is on a node that is lost."""
+
+_NODE_LOST = "still terminating past its grace period; assuming its node is lost"
+
+
+def end_in_order(
+    job: Job, observed: Observed, unwanted: Iterable[Pod], now: datetime
+) -> list[Removal]:
+    """Return what to delete now of the pods that are to go, those that drive the attempt first."""
+    saving = [pod for pod in observed.pods.values() if _drives(job, pod) and _may_save(pod)]
+    return [
+        Removal(pod, now, grace=0 if pod.has_no_process else None)
+        for pod in unwanted
+        if not pod.deleting and (not saving or _drives(job, pod))
+    ]
+
+
+def overdue(job: Job, observed: Observed) -> list[Removal]:
+    """Return the forced deletions of pods that do not end, each due when it counts as lost."""
+    return [
+        # What drives the attempt has a restart of its own that says so.
+        Removal(pod, moment, cause="" if _drives(job, pod) else _NODE_LOST, grace=0)
+        for pod in observed.pods.values()
+        if (moment := overdue_at(pod)) is not None
+    ]
+
+
+def overdue_at(pod: Pod) -> datetime | None:
+    """Return when a pod that is being deleted counts as held by a lost node."""
+    return parse(pod.grace_ends) + OVERDUE if pod.grace_ends is not None else None
+
+
+def _drives(job: Job, pod: Pod) -> bool:
+    return traits(job.spec.strategy, pod.role).drives_attempt
+
+
+def _may_save(pod: Pod) -> bool:
+    return pod.active and pod.runs

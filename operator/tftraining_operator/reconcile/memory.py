@@ -1,0 +1,113 @@
+"""What this process remembers of a job between two passes.
+
+None of it has to survive the process: a new operator asks again, or waits once more. What must
+survive stands in the status.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+
+from tftraining_operator.api.keys import Role
+from tftraining_operator.core.cause import Cause
+from tftraining_operator.core.facts import Facts
+from tftraining_operator.core.observed import Observed, Pod
+from tftraining_operator.core.progress import Report
+from tftraining_operator.core.times import parse, rfc3339
+
+_FIRST_RETRY = timedelta(seconds=15)
+_LONGEST_RETRY = timedelta(seconds=60)
+
+_IMMEDIATE_PASSES = 3
+_PAUSE_SECONDS = 1.0
+
+
+@dataclass(slots=True)
+class Memory:
+    """Memory of one job."""
+
+    job_uid: str
+    refused: dict[str, Cause] = field(default_factory=dict)
+    held: frozenset[str] = frozenset()
+    undeletable: dict[str, Cause] = field(default_factory=dict)
+    retry_at: datetime | None = None
+    _delay: timedelta = _FIRST_RETRY
+    _chief_uid: str = ""
+    _asked_since: datetime | None = None
+    _ready_since: dict[str, datetime] = field(default_factory=dict)
+    _immediate: int = 0
+
+    @property
+    def was_refused(self) -> bool:
+        """Whether the API server refused something when pods were last created or deleted."""
+        return self._delay > _FIRST_RETRY
+
+    def facts(self, reports: Mapping[Role, Report]) -> Facts:
+        """Return what decisions need of it."""
+        return Facts(
+            reports=reports,
+            asked_since=self._asked_since,
+            refused=self.refused,
+            held=self.held,
+            undeletable=self.undeletable,
+            retry_at=self.retry_at,
+        )
+
+    def note_refusals(
+        self,
+        refused: dict[str, Cause],
+        held: frozenset[str],
+        undeletable: dict[str, Cause],
+        now: datetime,
+    ) -> None:
+        """Note what was refused now; nothing of it is tried again before retry_at."""
+        self.refused |= refused
+        self.held |= held
+        self.undeletable |= undeletable
+        self.retry_at = now + self._delay
+        self._delay = min(self._delay * 2, _LONGEST_RETRY)
+
+    def forget_refusals(self, now: datetime) -> None:
+        """Try again what was refused, if its time has come."""
+        if self.retry_at is not None and now >= self.retry_at:
+            self.refused, self.held, self.undeletable = {}, frozenset(), {}
+            self.retry_at = None
+
+    def note_success(self) -> None:
+        """Note that nothing is refused any more."""
+        if self.retry_at is None:
+            self._delay = _FIRST_RETRY
+
+    def ask(self, chief: Pod | None, now: datetime) -> None:
+        """Note since when the present chief is asked for reports."""
+        uid = chief.uid if chief is not None and chief.progress_url else ""
+        if uid != self._chief_uid:
+            self._chief_uid, self._asked_since = uid, now if uid else None
+
+    def settle_clocks(self, observed: Observed, now: datetime) -> Observed:
+        """Return pods whose readiness is not later than this process first saw it.
+
+        A node's clock may be ahead: what it calls the future must not seem new at each look.
+        """
+        ready = {pod.uid: pod for pod in observed.pods.values() if pod.ready_since is not None}
+        self._ready_since = {uid: self._ready_since.get(uid, now) for uid in ready}
+        pods = {
+            key: replace(pod, ready_since=rfc3339(first))
+            if pod.ready_since is not None
+            and (first := self._ready_since[pod.uid]) < parse(pod.ready_since)
+            else pod
+            for key, pod in observed.pods.items()
+        }
+        return replace(observed, pods=pods)
+
+    def next_pass_after_write(self) -> float:
+        """Return in how many seconds to look again at what a write may have begun.
+
+        At once, but not for ever: a status that differs at each look must make no hot loop.
+        """
+        self._immediate += 1
+        return 0.0 if self._immediate <= _IMMEDIATE_PASSES else _PAUSE_SECONDS
+
+    def note_rest(self) -> None:
+        """Note a pass that had nothing to write."""
+        self._immediate = 0

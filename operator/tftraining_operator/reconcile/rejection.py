@@ -1,0 +1,56 @@
+"""A job that cannot be carried out as it is written: what is stored, and until when it may wait."""
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+from tftraining_operator.api.keys import ConditionType
+from tftraining_operator.api.reasons import Reason
+from tftraining_operator.api.status import Status
+from tftraining_operator.api.types import RunPolicy
+from tftraining_operator.core.conditions import find, is_finished
+from tftraining_operator.core.salvage import stored_status
+from tftraining_operator.core.status import refused_for_good, rejected_status
+from tftraining_operator.core.times import parse
+
+_AGAIN = timedelta(seconds=60)
+"""What refuses a template may be mended without a word to us: a name, a policy, a webhook."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rejection:
+    """What follows from a rejection."""
+
+    before: Status
+    status: Status | None
+    """The status to store, None if the job has ended already."""
+    look_again: float | None
+    """Seconds until the next look."""
+
+
+def rejected(raw: dict[str, Any], reason: Reason, problem: str, now: datetime) -> Rejection:
+    """Return what to store of a job that is rejected, and its end when that lasts too long."""
+    created = raw["metadata"].get("creationTimestamp")
+    before, _ = stored_status(raw.get("status"), created=created, now=now)
+    if is_finished(before):
+        return Rejection(before, None, None)
+    generation = int(raw["metadata"].get("generation") or 1)
+    status = rejected_status(before, generation, reason, problem, now)
+    limit = _startup_limit(raw)
+    deadline = _rejected_since(status, now) + timedelta(seconds=limit)
+    if now >= deadline and before.start_time is None:
+        message = f"{problem} (not corrected within startupDeadlineSeconds, {limit} s)"
+        return Rejection(before, refused_for_good(status, generation, reason, message, now), 0.0)
+    return Rejection(before, status, (min(deadline, now + _AGAIN) - now) / timedelta(seconds=1))
+
+
+def _rejected_since(status: Status, now: datetime) -> datetime:
+    accepted = find(status.conditions, ConditionType.ACCEPTED)
+    return parse(accepted.last_transition_time) if accepted is not None else now
+
+
+def _startup_limit(raw: dict[str, Any]) -> int:
+    policy = (raw.get("spec") or {}).get("runPolicy")
+    given = policy.get("startupDeadlineSeconds") if isinstance(policy, dict) else None
+    usable = isinstance(given, int) and not isinstance(given, bool) and given > 0
+    return given if usable and given is not None else RunPolicy().startup_deadline_seconds
