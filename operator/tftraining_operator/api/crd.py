@@ -142,7 +142,7 @@ def schema() -> Schema:
             "kind": {"type": "string"},
             "metadata": {"type": "object"},
             "spec": of_model(Spec),
-            "status": of_model(Status),
+            "status": _of_status(),
         },
     }
     rules: list[Rule | TransitionRule] = [*RULES, *TRANSITIONS]
@@ -158,6 +158,26 @@ def of_model(model: type[Spec | Status]) -> Schema:
     """Return the structural schema of one model."""
     raw = model.model_json_schema(by_alias=True, mode="validation")
     return _structural(raw, raw.get("$defs", {}), model.__name__)
+
+
+def _of_status() -> Schema:
+    """Return the status' schema, which operators of several versions write in turn.
+
+    What another version stores is kept. Nothing has a default: the version before removes each
+    field that it does not know, and a default would bring the field back, as a change for ever.
+    """
+    without = _without_defaults(of_model(Status))
+    return without | {"x-kubernetes-preserve-unknown-fields": True}
+
+
+def _without_defaults(node: Schema) -> Schema:
+    found = {key: value for key, value in node.items() if key != "default"}
+    if "properties" in node:
+        inner = {name: _without_defaults(each) for name, each in node["properties"].items()}
+        found["properties"] = inner
+    if "items" in node:
+        found["items"] = _without_defaults(node["items"])
+    return found
 
 
 def _structural(given: Schema, defs: dict[str, Schema], path: str) -> Schema:

@@ -128,6 +128,13 @@ def test_our_own_objects_keep_nothing_unknown() -> None:
     assert not [p for p, n in OUR_OWN.items() if "x-kubernetes-preserve-unknown-fields" in n]
 
 
+def test_a_status_keeps_what_other_versions_store_and_has_no_defaults_that_they_would_fight() -> (
+    None
+):
+    assert at(".status")["x-kubernetes-preserve-unknown-fields"] is True
+    assert not [p for p, n in OUR_OWN.items() if p.startswith(".status") and "default" in n]
+
+
 def test_only_what_a_structural_schema_knows_is_said() -> None:
     said = {key for node in ALL_NODES.values() for key in node}
     assert not said & {"$ref", "$defs", "anyOf", "allOf", "oneOf", "const", "title", "examples"}
