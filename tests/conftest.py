@@ -47,7 +47,7 @@ def _build(program: str) -> Path | str:
 def program_or_skip(program: str) -> Path:
     found = _build(program)
     if isinstance(found, str):
-        pytest.skip(f"{program} is not to be had: {found}")
+        pytest.skip(f"{program} is not available: {found}")
     return found
 
 

@@ -19,7 +19,7 @@ from rich.markup import escape
 from tools.cluster import leftovers
 from tools.cluster.cache import cache_dir
 from tools.cluster.debian import toolbox
-from tools.cluster.leftovers import Picture
+from tools.cluster.leftovers import Record
 from tools.cluster.machine import look
 
 ROOT = Path(__file__).parents[1]
@@ -137,14 +137,14 @@ def _run_and_log(command: list[str], log: Path) -> int:
     return process.returncode
 
 
-def _record() -> Picture | None:
+def _record() -> Record | None:
     """Record what a cluster may leave behind; None where no engine of ours can run."""
     if look().why_no_engine:
         return None
-    return leftovers.take(toolbox(console.print), cache_dir())
+    return leftovers.record(toolbox(console.print), cache_dir())
 
 
-def _compare(before: Picture) -> Tally:
+def _compare(before: Record) -> Tally:
     found = Tally()
     after = _record()
     lines = leftovers.compare(before, after) if after is not None else []

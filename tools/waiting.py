@@ -1,4 +1,4 @@
-"""Waiting for what must come true, by looking at it; never by a fixed pause."""
+"""Waits for conditions by polling, for tests and scenarios; never by a fixed pause."""
 
 import threading
 import time
@@ -25,7 +25,7 @@ def eventually(look: Callable[[], _T | None], what: str, seconds: float = 30.0) 
 
 @contextmanager
 def meanwhile(work: Callable[[threading.Event], None]) -> Iterator[None]:
-    """Do `work` in a thread; it is told by the event that the block has ended, and waited for."""
+    """Run `work` in a thread during the block; its event is set at the end, then it is joined."""
     end = threading.Event()
     thread = threading.Thread(target=work, args=(end,))
     thread.start()

@@ -28,8 +28,7 @@ def cluster(request: pytest.FixtureRequest) -> Iterator[Cluster]:
         with found as ready, installed(ready, print_line):
             yield ready
     except NoClusterError as error:
-        # One that breaks is an error.
-        pytest.skip(f"no cluster is available here: {error}")
+        pytest.skip(f"no cluster can run on this machine: {error}")
 
 
 @pytest.fixture

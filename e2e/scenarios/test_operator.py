@@ -16,7 +16,7 @@ def test_the_cluster_serves_services_names_volumes_and_loaded_images(cluster: Cl
     if cluster.given:
         pytest.skip("the cluster of your KUBECONFIG is not ours to check")
     for finding in check.check(cluster):
-        assert not finding.trouble, finding.step
+        assert not finding.error, finding.step
 
 
 @pytest.mark.parametrize(

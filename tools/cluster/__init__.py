@@ -1,4 +1,4 @@
-"""A real Kubernetes cluster for scenarios and the demo: kind, also without a Docker engine."""
+"""A real Kubernetes cluster for scenarios and the demo: kind, also without Docker or a registry."""
 
 from tools.cluster.cluster import Cluster, obtain
 from tools.cluster.shell import ClusterError, NoClusterError

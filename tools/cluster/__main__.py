@@ -1,4 +1,4 @@
-"""The command line: python -m tools.cluster COMMAND."""
+"""The command line of the cluster tooling: python -m tools.cluster COMMAND."""
 
 import os
 import sys
@@ -9,7 +9,6 @@ from typing import Annotated
 import typer
 from rich.console import Console
 from rich.markup import escape
-from rich.status import Status
 from rich.table import Table
 
 from tools.cluster import check as checks
@@ -18,10 +17,10 @@ from tools.cluster.binaries import SOURCES, binary, version
 from tools.cluster.cache import cache_dir
 from tools.cluster.cluster import NAME, down, find, up
 from tools.cluster.machine import look
-from tools.cluster.shell import ClusterError, Say, succeeds
+from tools.cluster.shell import ClusterError, NoClusterError, Say, succeeds
 
 app = typer.Typer(
-    help="A real Kubernetes cluster: that of your KUBECONFIG, else kind, also without Docker.",
+    help="The cluster of tests and demo: the one in KUBECONFIG, or kind, with or without Docker.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
@@ -33,10 +32,12 @@ Name = Annotated[str, typer.Option(help="The cluster's name.")]
 @app.command("up")
 def up_command(
     name: Name = NAME,
-    workers: Annotated[int, typer.Option(help="Worker nodes beside the control plane.")] = 0,
+    workers: Annotated[
+        int, typer.Option(help="Number of worker nodes, without the control plane.")
+    ] = 0,
 ) -> None:
-    """Have a cluster, and print the KUBECONFIG to use."""
-    with _telling() as say:
+    """Start the cluster unless it is running, and print its KUBECONFIG."""
+    with _progress() as say:
         cluster = up(name, say=say, workers=workers)
     console.print(f"[green]ready[/]  export KUBECONFIG={cluster.kubeconfig}", soft_wrap=True)
     if cluster.docker:
@@ -45,22 +46,22 @@ def up_command(
 
 @app.command("down")
 def down_command(name: Name = NAME) -> None:
-    """Take the cluster away, with everything that came with it."""
-    with _telling() as say:
+    """Delete the cluster and everything that came with it."""
+    with _progress() as say:
         rest = down(name, say=say)
     if rest:
-        raise ClusterError("these could not be taken away:\n" + "\n".join(rest))
+        raise ClusterError("could not remove:\n" + "\n".join(rest))
     if engine.pid() is None:
-        console.print("[green]nothing is left[/] but the cache, which makes the next time quick")
+        console.print("[green]deleted[/]; only the cache is kept, for a quick start next time")
     else:
-        console.print("[green]deleted[/]; the engine stays for its other clusters")
+        console.print("[green]deleted[/]; the engine keeps running for its other clusters")
 
 
 @app.command()
 def status(name: Name = NAME) -> None:
-    """Say what is up."""
+    """Show the engine, the cache, the cluster and its nodes."""
     running = engine.pid() is not None
-    console.print(f"our engine: {'runs' if running else 'does not run'}; cache: {cache_dir()}")
+    console.print(f"own engine: {'running' if running else 'not running'}; cache: {cache_dir()}")
     cluster = find(name, say=_line)
     console.print(f"cluster {cluster.name}: KUBECONFIG={cluster.kubeconfig}", soft_wrap=True)
     console.print(escape(cluster.kubectl("get", "nodes", "--output", "wide")), soft_wrap=True)
@@ -68,30 +69,30 @@ def status(name: Name = NAME) -> None:
 
 @app.command("check")
 def check_command(name: Name = NAME) -> None:
-    """Try a fresh service, DNS, a volume written by a non-root user, and a loaded image."""
+    """Test a new service, DNS, a volume written by a non-root user, and a loaded image."""
     cluster = find(name, say=_line)
     failed = 0
     for finding in checks.check(cluster):
-        failed += bool(finding.trouble)
-        mark = "[red]failed[/]" if finding.trouble else "[green]ok[/]"
+        failed += bool(finding.error)
+        mark = "[red]failed[/]" if finding.error else "[green]ok[/]"
         console.print(f"{mark:16} {finding.step} ({finding.seconds:.1f} s)")
-        if finding.trouble:
-            console.print(escape(finding.trouble))
+        if finding.error:
+            console.print(escape(finding.error))
     raise typer.Exit(1 if failed else 0)
 
 
 @app.command()
 def load(image: str, name: Name = NAME) -> None:
-    """Give the cluster's nodes an image of the engine's."""
-    with _telling() as say:
+    """Load an image of the engine into the cluster's nodes."""
+    with _progress() as say:
         say(f"loading {image}")
         find(name, say=_line).load(image)
 
 
 @app.command()
 def binaries(names: Annotated[list[str] | None, typer.Argument()] = None) -> None:
-    """Build programs (all, when none is named) and print their paths."""
-    with _telling() as say:
+    """Build the programs named, or all, and print their paths."""
+    with _progress() as say:
         paths = [binary(name, say) for name in names or SOURCES]
     for path in paths:
         print(path)
@@ -100,7 +101,7 @@ def binaries(names: Annotated[list[str] | None, typer.Argument()] = None) -> Non
 @app.command("images")
 def images_command(name: Name = NAME) -> None:
     """Build the project's images and load them into the cluster."""
-    with _telling() as say:
+    with _progress() as say:
         cluster = up(name, say=say)
         for image in images.build_images(say=say):
             say(f"loading {image}")
@@ -120,10 +121,10 @@ def kubectl(context: typer.Context, name: Name = NAME) -> None:
 
 @app.command()
 def doctor() -> None:
-    """Say what this machine is and which way a cluster would be had here."""
+    """Show what this machine has and how a cluster would be started on it."""
     machine = look()
     answers = succeeds(["docker", "version"], timeout=20)
-    none = "ours runs" if engine.pid() is not None else "none answers; ours would be started"
+    none = "own, running" if engine.pid() is not None else "none answers; our own would start"
     table = Table(show_header=False, box=None)
     for what, found in {
         "Docker engine": "answers" if answers else none,
@@ -139,7 +140,7 @@ def doctor() -> None:
         table.add_row(what, str(shown))
     console.print(table)
     if not answers and machine.why_no_engine:
-        raise ClusterError(machine.why_no_engine)
+        raise NoClusterError(machine.why_no_engine)
 
 
 def _line(text: str) -> None:
@@ -147,23 +148,19 @@ def _line(text: str) -> None:
 
 
 @contextmanager
-def _telling() -> Iterator[Say]:
-    """Show each line, and the last one with a running clock while it lasts."""
+def _progress() -> Iterator[Say]:
+    """Print each step, and show the current one with a spinner."""
     with console.status("starting", spinner="dots") as spinner:
 
         def say(text: str) -> None:
             _line(text)
-            _now(spinner, text)
+            spinner.update(f"[dim]{escape(text)} …[/]")
 
         yield say
 
 
-def _now(spinner: Status, text: str) -> None:
-    spinner.update(f"[dim]{escape(text)} …[/]")
-
-
 def main() -> None:
-    """Run, and show an error of ours as its message alone."""
+    """Run the command line; print a ClusterError as its message, without a traceback."""
     try:
         app()
     except ClusterError as error:

@@ -1,7 +1,7 @@
-"""Builds the programs of a cluster out of Go modules, locked by the go.mod and go.sum in programs/.
+"""Builds the programs of a cluster from Go modules, locked by go.mod and go.sum in programs/.
 
 One folder in programs/ is one family: families can't share a go.mod because their requirements
-clash. This module knows how a program is built, not what it is for.
+conflict. Called by every module that needs a program; it knows how to build one, not its use.
 """
 
 import os
@@ -28,7 +28,7 @@ _KUBERNETES_STAMPS = tuple(
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """Where a program comes from; stamps are the variables that the linker sets."""
+    """A program's source; stamps are the variables that the linker sets."""
 
     family: str
     package: str
@@ -92,7 +92,7 @@ SOURCES: dict[str, Source] = {
         "actionlint", "github.com/rhysd/actionlint/cmd/actionlint", "github.com/rhysd/actionlint"
     ),
 }
-"""Every program by name, in the order in which others wait for them."""
+"""Every program by name, the first needed first."""
 
 
 _VERSION_COMMANDS = {
@@ -103,10 +103,10 @@ _VERSION_COMMANDS = {
 
 
 def binary(name: str, say: Say = silent) -> Path:
-    """Return the path of a program, building it first where the cache has none."""
+    """Return the path of a program; build it if it is not cached. Raises ClusterError."""
     source = SOURCES.get(name)
     if source is None:
-        raise ClusterError(f"no program is named {name}; there are: {', '.join(SOURCES)}")
+        raise ClusterError(f"unknown program {name}; the programs are: {', '.join(SOURCES)}")
     folder = PROGRAMS_DIR / source.family
     flags = _flags(source, folder)
     key = digest(*sorted(folder.glob("*.*")), source.package, " ".join(flags), _go_version())
@@ -119,12 +119,12 @@ def binary(name: str, say: Say = silent) -> Path:
         run(["go", "build", *flags, "-o", output, source.package], cwd=folder, env=settings)
 
     path = kept("binaries", name, key, build) / name
-    _show(path)
+    _link(path)
     return path
 
 
 def program(name: str, say: Say = silent) -> Path:
-    """Return a client's path: the machine's own where its minor version is ours, else as binary."""
+    """Return the machine's own client if its minor version is the same, else that of `binary`."""
     asked = _VERSION_COMMANDS.get(name)
     found = shutil.which(name) if asked else None
     if found and asked:
@@ -136,21 +136,21 @@ def program(name: str, say: Say = silent) -> Path:
 
 
 def bin_dir() -> Path:
-    """Name the folder that has a link to the program last asked for under each name."""
+    """Return the folder with a link to the latest build of each program."""
     return cache_dir() / "bin"
 
 
 def version(family: str, module: str) -> str:
-    """Read a module's version from its family's go.mod, the one place that names it."""
+    """Read a module's version from its family's go.mod."""
     text = (PROGRAMS_DIR / family / "go.mod").read_text()
     found = re.search(rf"^(?:require)?\s*{re.escape(module)} (v\S+)", text, re.MULTILINE)
     if found is None:
-        raise ClusterError(f"programs/{family}/go.mod does not require {module}")
+        raise ClusterError(f"tools/cluster/programs/{family}/go.mod does not require {module}")
     return found[1]
 
 
 def module_dir(family: str, module: str) -> Path:
-    """Return the folder of a module's sources, fetching them where needed."""
+    """Return the folder of a module's sources; download them if needed."""
     folder = PROGRAMS_DIR / family
     _go_version()
     run(["go", "mod", "download", module], cwd=folder, env={"GOFLAGS": ""})
@@ -171,13 +171,13 @@ def _flags(source: Source, folder: Path) -> list[str]:
 def _go_version() -> str:
     if shutil.which("go") is None:
         raise NoClusterError(
-            "Go is not installed: install Go 1.26 or newer, or give a cluster in KUBECONFIG"
+            "Go is not installed: install Go 1.26 or newer, or set KUBECONFIG to your own cluster"
         )
-    # Asked inside a family's folder, Go answers for the toolchain that its go.mod selects.
+    # In a family's folder, Go reports the toolchain that its go.mod selects.
     return run(["go", "env", "GOVERSION", "GOARCH"], cwd=PROGRAMS_DIR / "pause")
 
 
-def _show(path: Path) -> None:
+def _link(path: Path) -> None:
     link = bin_dir() / path.name
     if link.is_symlink() and link.readlink() == path:
         return

@@ -1,7 +1,7 @@
-"""What is costly to make and worth keeping: folders named by the digest of what they come from.
+"""Caches what takes long to build, in folders named by the digest of their inputs.
 
-A folder is made beside its place and renamed into it, so a killed run leaves no half of one; a
-lock file makes a second run wait for the first instead of making the same thing again.
+A folder is built elsewhere and renamed into place, so a killed run leaves no incomplete one; a
+lock file makes a concurrent run wait for the first instead of building the same again.
 """
 
 import fcntl
@@ -13,14 +13,14 @@ from contextlib import contextmanager
 from fnmatch import fnmatch
 from pathlib import Path
 
-NO_SOURCES = ("__pycache__", ".*")
-"""Names of what tools leave beside sources (.ruff_cache and so on); it goes into no image."""
+IGNORED = ("__pycache__", ".*")
+"""Name patterns of files that are no sources (.ruff_cache and so on) and go into no image."""
 
 _SHORT = 16
 
 
 def cache_dir() -> Path:
-    """Name the folder that outlives runs: TFTRAINING_CACHE, else one in the XDG cache."""
+    """Return the cache's folder: TFTRAINING_CACHE, or one in the XDG cache."""
     named = os.environ.get("TFTRAINING_CACHE")
     if named:
         return Path(named).expanduser().absolute()
@@ -29,13 +29,13 @@ def cache_dir() -> Path:
 
 
 def digest(*parts: str | bytes | Path) -> str:
-    """Digest texts, bytes, files and whole folders, in the order given."""
+    """Return the digest of texts, bytes, files and whole folders, in the order given."""
     total = hashlib.sha256()
     for part in parts:
         one = hashlib.sha256()
         for chunk in _chunks(part):
             one.update(chunk)
-        # Digesting the parts apart keeps ("ab", "c") and ("a", "bc") apart.
+        # One digest per part, so that ("ab", "c") and ("a", "bc") differ.
         total.update(one.digest())
     return total.hexdigest()[:_SHORT]
 
@@ -48,20 +48,20 @@ def _chunks(part: str | bytes | Path) -> Iterator[bytes]:
     elif part.is_dir():
         for path in sorted(part.rglob("*")):
             inside = path.relative_to(part)
-            if path.is_file() and not _left_by_tools(inside):
+            if path.is_file() and not _ignored(inside):
                 yield f"\0{inside}\0{path.stat().st_mode & 0o111:o}\0".encode()
                 yield path.read_bytes()
     else:
         yield part.read_bytes()
 
 
-def _left_by_tools(path: Path) -> bool:
-    return any(fnmatch(name, pattern) for name in path.parts for pattern in NO_SOURCES)
+def _ignored(path: Path) -> bool:
+    return any(fnmatch(name, pattern) for name in path.parts for pattern in IGNORED)
 
 
 @contextmanager
 def locked(path: Path) -> Iterator[None]:
-    """Hold a lock file; the kernel lets go of it when this process ends, however it ends."""
+    """Hold a lock file; the kernel releases it when this process ends, however it ends."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("w") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
@@ -70,7 +70,7 @@ def locked(path: Path) -> Iterator[None]:
 
 @contextmanager
 def scratch(name: str) -> Iterator[Path]:
-    """Lend an empty folder, to be asked for under a lock; what a killed run left in it goes."""
+    """Provide an empty folder for the time of the block; the caller holds a lock for the name."""
     folder = cache_dir() / "scratch" / name
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
@@ -81,7 +81,7 @@ def scratch(name: str) -> Iterator[Path]:
 
 
 def kept(kind: str, name: str, key: str, make: Callable[[Path], None]) -> Path:
-    """Return the folder of this kind, name and key; `make` fills it when it is not there yet."""
+    """Return the folder of this kind, name and key; `make` fills it if it does not exist."""
     parent = cache_dir() / kind
     place = parent / f"{name}-{key}"
     if place.is_dir():

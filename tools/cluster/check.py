@@ -1,7 +1,7 @@
-"""Proves that a cluster does what pods need; nodes that are Ready prove little.
+"""Tests that a cluster offers what pods need (`python -m tools.cluster check`).
 
-Kubernetes' own pods are up before a service rule that can't be loaded, or a volume that only root
-may write to, shows. So a fresh service, a fresh volume and a loaded image are tried.
+Ready nodes are not enough: broken service rules, or volumes that only root can write to, show only
+when they are used. So the check uses a new service, a new volume and a loaded image.
 """
 
 import shutil
@@ -28,38 +28,38 @@ _SECONDS = 90
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """How one step of the check went."""
+    """The result of one step of the check."""
 
     step: str
     seconds: float
-    trouble: str = ""
+    error: str = ""
 
 
 def check(cluster: Cluster) -> Iterator[Finding]:
-    """Try the cluster, one finding after the other, and leave nothing of it behind."""
+    """Run the steps one by one, yield each result, and delete what they created."""
     clear = partial(
         cluster.kubectl, "delete", "namespace", _NAMESPACE, "--ignore-not-found", "--timeout=90s"
     )
     clear()
     steps: list[tuple[str, Callable[[], object]]] = [
-        ("an image is loaded", partial(_load_probe, cluster)),
-        ("manifests are applied", partial(cluster.kubectl, "apply", "--filename", MANIFEST)),
-        *((f"the job {name} succeeds", partial(_job, cluster, name)) for name in JOBS),
-        ("all of it is deleted", clear),
+        ("load an image", partial(_load_probe, cluster)),
+        ("apply the manifests", partial(cluster.kubectl, "apply", "--filename", MANIFEST)),
+        *((f"wait for the job {name}", partial(_job, cluster, name)) for name in JOBS),
+        ("delete all of it", clear),
     ]
     for step, act in steps:
         start = time.monotonic()
-        trouble = ""
+        failure = ""
         try:
             act()
         except ClusterError as error:
-            trouble = str(error)
-        yield Finding(step, time.monotonic() - start, trouble)
+            failure = str(error)
+        yield Finding(step, time.monotonic() - start, failure)
 
 
 def _load_probe(cluster: Cluster) -> None:
     if cluster.engine is None:
-        raise ClusterError("only a cluster of our own can be checked, because images are loaded")
+        raise ClusterError("only a kind cluster can be checked, because the check loads an image")
     with tempfile.TemporaryDirectory() as name:
         root = Path(name) / "root"
         root.mkdir()

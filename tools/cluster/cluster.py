@@ -1,7 +1,7 @@
-"""Brings a cluster up, hands it out and takes it down again; the only module that decides these.
+"""Creates, finds and deletes the cluster; scenarios, demo and the command line call it.
 
-A cluster of a given KUBECONFIG is used as it is. One of ours is ready only when its `ready` file
-says so, which is written last: whatever a killed run left is deleted by the next one.
+A cluster given in KUBECONFIG is used as it is. A kind cluster is ready once its `ready` file
+exists, which is written last: the next run deletes what a killed run left.
 """
 
 import os
@@ -26,12 +26,12 @@ _READY_SECONDS = 120
 
 @dataclass(frozen=True, slots=True)
 class Cluster:
-    """A cluster that answers."""
+    """A running cluster."""
 
     name: str
     kubeconfig: Path
     given: bool = False
-    """Whether the user named it in KUBECONFIG: it is never taken down."""
+    """Whether it was given in KUBECONFIG; it is never deleted."""
     engine: Engine | None = field(default=None, repr=False)
     say: Say = field(default=silent, repr=False)
 
@@ -41,9 +41,9 @@ class Cluster:
         return dict(self.engine.env) if self.engine else {}
 
     def load(self, image: str) -> None:
-        """Give the nodes an image that the engine has; a given cluster must have it already."""
+        """Load an image of the engine into the nodes; a given cluster must provide it itself."""
         if self.engine is None:
-            self.say(f"{image}: your cluster has to have it or be able to pull it")
+            self.say(f"{image}: your cluster must have this image or be able to pull it")
         else:
             kind.load(self.engine, self.name, image)
 
@@ -61,7 +61,7 @@ class Cluster:
 def obtain(
     name: str = NAME, *, say: Say = print, workers: int = 0, keep: bool = False
 ) -> Iterator[Cluster]:
-    """Have a cluster: the given one, the one that is up, or one for the time of the block."""
+    """Provide the given cluster, the running one, or a new one for the time of the block."""
     stays = keep or given_kubeconfig() is not None or _ready_file(name).exists()
     try:
         yield up(name, say=say, workers=workers)
@@ -71,19 +71,19 @@ def obtain(
 
 
 def up(name: str = NAME, *, say: Say = print, workers: int = 0) -> Cluster:
-    """Return the given cluster, the one that is up, or a new one."""
+    """Return the given cluster, the running one, or a new one."""
     given = given_kubeconfig()
     if given:
         say(f"using the cluster of your KUBECONFIG, {given}")
         return Cluster(name="given", kubeconfig=given, given=True, say=say)
-    with _alone():
+    with _exclusive():
         folder = _folder(name)
         engine = engines.engine(say)
         cluster = Cluster(name, folder / "kubeconfig", engine=engine, say=say)
         if name in kind.clusters(engine):
             if _ready_file(name).exists() and _answers(cluster):
                 return cluster
-            say(f"removing what is left of an earlier cluster {name}")
+            say(f"deleting an incomplete cluster {name}")
             kind.delete(engine, name, folder)
         _ready_file(name).unlink(missing_ok=True)
         folder.mkdir(parents=True, exist_ok=True)
@@ -96,7 +96,7 @@ def up(name: str = NAME, *, say: Say = print, workers: int = 0) -> Cluster:
 
 
 def find(name: str = NAME, *, say: Say = silent) -> Cluster:
-    """Return the given cluster, or ours if it is up; start nothing."""
+    """Return the given or the running cluster. Raises ClusterError if there is none."""
     given = given_kubeconfig()
     if given:
         return Cluster(name="given", kubeconfig=given, given=True, say=say)
@@ -104,12 +104,12 @@ def find(name: str = NAME, *, say: Say = silent) -> Cluster:
         cluster = Cluster(name, _folder(name) / "kubeconfig", say=say)
         if _answers(cluster):
             return replace(cluster, engine=engines.engine(say))
-    raise ClusterError(f"no cluster {name} is up: python -m tools.cluster up --name {name}")
+    raise ClusterError(f"cluster {name} is not running: python -m tools.cluster up --name {name}")
 
 
 def down(name: str = NAME, *, say: Say = print) -> list[str]:
-    """Take our cluster of this name away, and its engine with the last one; say what is left."""
-    with _alone():
+    """Delete the cluster, and the engine with the last one; return what could not be removed."""
+    with _exclusive():
         _ready_file(name).unlink(missing_ok=True)
         engine = _engine_of_earlier(say)
         if engine is not None and name in kind.clusters(engine):
@@ -127,7 +127,7 @@ def down(name: str = NAME, *, say: Say = print) -> list[str]:
 
 
 def given_kubeconfig() -> Path | None:
-    """Return the KUBECONFIG that the user gave; that of a cluster of ours is none."""
+    """Return the user's KUBECONFIG, unless it is that of a kind cluster of ours."""
     named = os.environ.get("KUBECONFIG", "")
     if not named:
         return None
@@ -135,12 +135,12 @@ def given_kubeconfig() -> Path | None:
     if path.is_relative_to(_folders()):
         return None
     if not path.is_file():
-        raise ClusterError(f"KUBECONFIG has to name one file, and {named} is none")
+        raise ClusterError(f"KUBECONFIG must name one file; {named} is not a file")
     return path
 
 
 def _engine_of_earlier(say: Say) -> Engine | None:
-    """Return the engine that may have clusters of ours, starting it only to clean up."""
+    """Return the engine if it may have clusters of ours; start it only to clean up."""
     if engines.used():
         return engines.engine(say)
     if succeeds(["docker", "version"], timeout=20):
@@ -149,7 +149,7 @@ def _engine_of_earlier(say: Say) -> Engine | None:
 
 
 def _wait(cluster: Cluster) -> None:
-    """Wait until the cluster's own pods serve; kind itself waits for no more than the nodes."""
+    """Wait until the cluster's own pods are available; kind waits only for the nodes."""
     limit = f"--timeout={_READY_SECONDS}s"
     for namespace in ("kube-system", "local-path-storage"):
         cluster.kubectl(
@@ -163,8 +163,8 @@ def _answers(cluster: Cluster) -> bool:
     return succeeds([*kubectl, "get", "--raw", "/readyz", "--request-timeout=5s"])
 
 
-def _alone() -> AbstractContextManager[None]:
-    """Wait for other runs; one lock for all names, because the last one down stops the engine."""
+def _exclusive() -> AbstractContextManager[None]:
+    """Wait for other runs; one lock for all names, because the last cluster stops the engine."""
     return locked(cache_dir() / "locks" / "clusters")
 
 

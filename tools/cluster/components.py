@@ -1,4 +1,4 @@
-"""Makes the images of a cluster's own pods, out of programs and under the names kubeadm wants."""
+"""Builds the images of a cluster's own pods from programs, under the names that kubeadm expects."""
 
 import re
 import shutil
@@ -16,12 +16,12 @@ _SHELL_COMMANDS = ("sh", "cat", "chroot", "mkdir", "rm", "wget", "nslookup", "ht
 
 
 def kubernetes_version() -> str:
-    """Name the Kubernetes version of the node image."""
+    """Return the Kubernetes version of the node image."""
     return version("kubernetes", "k8s.io/kubernetes")
 
 
 def image_names(say: Say = silent) -> dict[str, str]:
-    """Ask kubeadm under which names it looks for images: from the part's name to the image's."""
+    """Return the image names that kubeadm expects, by component."""
     listed = run(
         [
             *(binary("kubeadm", say), "config", "images", "list"),
@@ -34,7 +34,7 @@ def image_names(say: Say = silent) -> dict[str, str]:
 
 
 def write_all(folder: Path, root: Path, architecture: str, say: Say) -> list[Path]:
-    """Write every image as an archive; root is the node's root filesystem to take programs from."""
+    """Write every image as an archive; root is the node's root filesystem with its programs."""
     names = image_names(say)
     contents = {name: {"usr/local/bin": binary(name, say)} for name in _CONTROL_PLANE}
     contents["coredns"] = {"": binary("coredns", say)}

@@ -1,7 +1,7 @@
-"""Takes programs and root filesystems out of Debian's packages without installing anything.
+"""Gets programs and root filesystems from Debian's packages without installing anything.
 
-Installing would start services (the engine's package starts its own) and change the machine;
-extracting the packages that the machine lacks into the cache does neither.
+Installing would start services (as the engine's package does) and change the machine; extracting
+the missing packages into the cache does neither.
 """
 
 import os
@@ -26,13 +26,13 @@ _MERGED = "usr-is-merged"
 
 @dataclass(frozen=True, slots=True)
 class Toolbox:
-    """Programs extracted from packages, and the environment in which they find their parts."""
+    """Programs extracted from packages, and the environment that they need."""
 
     root: Path
 
     @property
     def env(self) -> dict[str, str]:
-        """Variables that put the toolbox first."""
+        """Variables with the toolbox's folders before the machine's."""
         libraries = sorted(self.root.glob("usr/lib/*-linux-gnu"))
         libraries += sorted(self.root.glob("lib/*-linux-gnu"))
         plugins = sorted(self.root.glob("usr/lib/*-linux-gnu/xtables"))
@@ -51,7 +51,7 @@ class Toolbox:
         return env
 
     def tool(self, name: str) -> Path:
-        """Return a program's path: out of the toolbox, else the machine's own."""
+        """Return a program's path, in the toolbox or on the machine. Raises ClusterError."""
         for folder in self.env["PATH"].split(os.pathsep):
             path = Path(folder) / name
             if path.exists():
@@ -60,7 +60,7 @@ class Toolbox:
 
 
 def toolbox(say: Say) -> Toolbox:
-    """Return the toolbox, extracting the packages that this machine lacks on the first call."""
+    """Return the toolbox; the first call extracts the packages that this machine lacks."""
     versions = _lacking()
 
     def fill(place: Path) -> None:
@@ -70,7 +70,7 @@ def toolbox(say: Say) -> Toolbox:
         try:
             run([*_APT, "download", *versions], cwd=debs)
         except ClusterError:
-            # The list of packages is older than the archive; a fresh one has what can be had.
+            # The machine's package lists are outdated.
             run([*_APT, "update"])
             run([*_APT, "download", *(word.partition("=")[0] for word in versions)], cwd=debs)
         for deb in sorted(debs.glob("*.deb")):
@@ -87,7 +87,7 @@ def root_filesystem(name: str, packages: tuple[str, ...], say: Say) -> Path:
     key = digest(RELEASE, *packages, *_SKIPPED)
 
     def fill(place: Path) -> None:
-        say(f"making a Debian root filesystem for {name} (half a minute)")
+        say(f"building a Debian root filesystem for {name} (half a minute)")
         tools = toolbox(say)
         program = tools.tool("mmdebstrap")
         hooks = program.parents[1] / "share/mmdebstrap/hooks"
@@ -112,7 +112,7 @@ _SKIPPED = ("/usr/share/man/*", "/usr/share/doc/*", "/usr/share/locale/*", "/usr
 
 
 def _lacking() -> list[str]:
-    """Ask apt which packages, as name=version, it would have to install here."""
+    """Return the packages, as name=version, that apt would have to install here."""
 
     def ask(place: Path) -> None:
         simulate = [*_APT, "install", "--simulate", "--no-install-recommends", *_TOOLS]
@@ -124,13 +124,13 @@ def _lacking() -> list[str]:
         found = re.findall(r"^Inst (\S+) (?:\[\S+\] )?\((\S+)", plan, re.MULTILINE)
         (place / "packages").write_text("\n".join(sorted("=".join(pair) for pair in found)))
 
-    # apt takes seconds to answer, and its answer changes only with what is installed.
+    # apt takes seconds, and its answer changes only with the installed packages.
     key = digest(_INSTALLED.read_bytes(), *_TOOLS)
     return (kept("debian", "lacking", key, ask) / "packages").read_text().split()
 
 
 def _link_iptables(place: Path) -> None:
-    """Make the links that the package's own script would make when it is installed."""
+    """Create the links that the package's install script would create."""
     folder = place / "usr/sbin"
     if not (folder / "xtables-nft-multi").exists():
         return
@@ -140,7 +140,7 @@ def _link_iptables(place: Path) -> None:
 
 
 def _sources() -> list[str]:
-    """Name this machine's own package sources where it runs the same release."""
+    """Return this machine's package sources if it runs the same release."""
     etc = Path("/etc/apt")
     files = [etc / name for name in _SOURCE_FILES if (etc / name).is_file()]
     fitting = [str(path) for path in files if RELEASE in path.read_text()]

@@ -1,8 +1,8 @@
-"""Has a Docker engine: the one that answers, else Debian's dockerd, started and stopped here.
+"""Provides a Docker engine: the one that answers, or Debian's dockerd, started and stopped here.
 
-Our engine keeps its images in the cache and everything else in a run folder whose name follows
-from the cache's, so every later process, also after a crash, finds the engine it may reuse or
-must clean up after. Nothing here ends a process that does not name one of these two folders.
+Our engine keeps its images in the cache and everything else in a run folder named after the cache,
+so every later process, also after a crash, finds the engine to reuse or to clean up. Only processes
+whose command line names one of these two folders are ever ended.
 """
 
 import contextlib
@@ -27,14 +27,14 @@ from tools.cluster.shell import ClusterError, NoClusterError, Say, merged, run, 
 BRIDGE = "198.18.200.1/24"
 NETWORKS = "198.18.208.0/20"
 
-# After a crash it first ends the containers that it finds, each in ten seconds.
+# After a crash it first stops the containers that it finds, within ten seconds each.
 _START_SECONDS = 90.0
 _STOP_SECONDS = 20.0
 
 
 @dataclass(frozen=True, slots=True)
 class Engine:
-    """An engine that answers; ours tells whether it is this module's to stop."""
+    """A running engine; `ours` says whether this module started it and may stop it."""
 
     env: dict[str, str]
     ours: bool
@@ -45,7 +45,7 @@ class Engine:
         return run([self._client, *arguments], env=self.env, timeout=timeout)
 
     def pipe(self, source: Sequence[str], target: Sequence[str]) -> None:
-        """Run two docker commands, the output of the first into the second."""
+        """Pipe the output of one docker command into another."""
         with subprocess.Popen(
             [self._client, *source], env=merged(self.env), stdout=subprocess.PIPE
         ) as giving:
@@ -59,7 +59,7 @@ class Engine:
         return shutil.which("docker", path=self.env.get("PATH")) or "docker"
 
     def has_image(self, image: str) -> bool:
-        """Whether the engine has an image under this name."""
+        """Whether the engine has an image of this name."""
         try:
             self.docker("image", "inspect", image)
         except ClusterError:
@@ -68,18 +68,18 @@ class Engine:
 
 
 def run_dir() -> Path:
-    """Name the folder of our engine's socket, pid and containers; it ends with the machine."""
+    """Return the folder of our engine's socket, pid and containers; a reboot clears it."""
     # Short, because the path of a socket may have at most 107 characters.
     return Path("/run") / f"tftraining-{digest(str(cache_dir()))[:8]}"
 
 
 def data_dir() -> Path:
-    """Name the folder in which our engine keeps its images between runs."""
+    """Return the folder in which our engine keeps its images between runs."""
     return cache_dir() / "engine"
 
 
 def engine(say: Say) -> Engine:
-    """Return an engine that answers, starting our own where there is none."""
+    """Return the running engine, or start our own. Raises ClusterError."""
     machine = look()
     if pid() is not None:
         return _ours(machine, toolbox(say))
@@ -87,7 +87,7 @@ def engine(say: Say) -> Engine:
         return Engine(env={}, ours=False, machine=machine)
     if machine.why_no_engine:
         raise NoClusterError(machine.why_no_engine)
-    say("no Docker engine answers here: starting one from Debian's packages")
+    say("no Docker engine answers: starting one from Debian's packages")
     tools = toolbox(say)
     with locked(cache_dir() / "locks" / "engine"):
         if pid() is None:
@@ -96,7 +96,7 @@ def engine(say: Say) -> Engine:
 
 
 def pid() -> int | None:
-    """Return the process id of our engine; a pid file alone proves nothing after a crash."""
+    """Return our engine's process id; after a crash, the pid file may name another process."""
     try:
         number = int((run_dir() / "dockerd.pid").read_text())
         words = Path(f"/proc/{number}/cmdline").read_bytes().decode().split("\0")
@@ -106,7 +106,7 @@ def pid() -> int | None:
 
 
 def used() -> bool:
-    """Whether our engine runs, or has containers or processes of an earlier run to take away."""
+    """Whether our engine runs, or an earlier run of it left something to clean up."""
     containers = data_dir() / "containers"
     return (
         run_dir().exists()
@@ -116,7 +116,7 @@ def used() -> bool:
 
 
 def stop(say: Say) -> list[str]:
-    """Stop our engine, tidy up after it, and return what is still there; nothing when well."""
+    """Stop our engine and clean up; return what could not be removed."""
     if not run_dir().exists():
         return []
     say("stopping the Docker engine")
@@ -125,18 +125,18 @@ def stop(say: Say) -> list[str]:
         os.kill(number, signal.SIGTERM)
         if not _until(lambda: pid() is None, _STOP_SECONDS):
             os.kill(number, signal.SIGKILL)
-    _end_strays("containerd")
+    _end_orphans("containerd")
     tools = toolbox(say)
-    picture = run_dir() / "before.json"
+    saved = run_dir() / "before.json"
     rest = []
-    if picture.exists():
-        rest = leftovers.tidy(leftovers.Picture.load(picture), tools, run_dir(), data_dir())
+    if saved.exists():
+        rest = leftovers.clean_up(leftovers.Record.load(saved), tools, run_dir(), data_dir())
     shutil.rmtree(run_dir())
     return rest
 
 
 def _ours(machine: Machine, tools: Toolbox) -> Engine:
-    # The legacy builder goes through the OCI runtime's front; BuildKit calls runc by itself.
+    # The legacy builder uses the configured OCI runtime; BuildKit calls runc directly.
     client = {"DOCKER_HOST": f"unix://{run_dir()}/docker.sock", "DOCKER_BUILDKIT": "0"}
     return Engine(env={"PATH": tools.env["PATH"], **client}, ours=True, machine=machine)
 
@@ -144,20 +144,20 @@ def _ours(machine: Machine, tools: Toolbox) -> Engine:
 def _start(machine: Machine, tools: Toolbox) -> None:
     folder = run_dir()
     folder.mkdir(mode=0o711, parents=True, exist_ok=True)
-    # The picture of before a crashed engine is the right one to go back to.
+    # After a crash, the earlier record is the state to restore.
     if not (folder / "before.json").exists():
-        leftovers.take(tools, folder, data_dir()).save(folder / "before.json")
-    # The numbers in pid files of a crash may be other processes' by now, and dockerd believes them.
-    _end_strays("containerd --config")
+        leftovers.record(tools, folder, data_dir()).save(folder / "before.json")
+    # dockerd trusts pid files, whose numbers may belong to other processes after a crash.
+    _end_orphans("containerd --config")
     for name in ("dockerd.pid", "exec/containerd/containerd.pid"):
         (folder / name).unlink(missing_ok=True)
     log = folder / "dockerd.log"
-    # --fork leaves the engine to init, so that it outlives this process without a zombie.
-    run(["setsid", "--fork", *_redirected(_command(machine, tools), log)], env=tools.env)
+    # --fork makes init the parent, so that the engine outlives this process.
+    run(["setsid", "--fork", *_with_log(_command(machine, tools), log)], env=tools.env)
     answers = _ours(machine, tools)
     if not _until(lambda: _answers(answers), _START_SECONDS):
         last = "\n".join(log.read_text(errors="replace").splitlines()[-10:])
-        raise ClusterError(f"the Docker engine does not start; its last words:\n{last}")
+        raise ClusterError(f"the Docker engine did not start; the end of its log:\n{last}")
 
 
 def _command(machine: Machine, tools: Toolbox) -> list[str]:
@@ -176,23 +176,28 @@ def _command(machine: Machine, tools: Toolbox) -> list[str]:
     ]
     (folder / "none.json").write_text("{}")
     if not machine.sys_resource:
-        command += ["--add-runtime", f"front={_runtime_front(tools)}", "--default-runtime", "front"]
+        command += [
+            "--add-runtime",
+            f"wrapper={_runtime_wrapper(tools)}",
+            "--default-runtime",
+            "wrapper",
+        ]
     return command
 
 
-def _runtime_front(tools: Toolbox) -> Path:
-    """Write the program that the engine starts in place of runc."""
+def _runtime_wrapper(tools: Toolbox) -> Path:
+    """Write the program that the engine calls instead of runc."""
     # A copy, because the engine may outlive the checkout that starts it, or see it change.
     program = shutil.copy(oci_runtime.__file__, run_dir())
-    front = run_dir() / "runc-front"
-    # Isolated and without site-packages: it starts for every exec.
+    wrapper = run_dir() / "runc-wrapper"
+    # Isolated and without site-packages to start fast: it runs for every exec.
     python = f"{Path(sys.executable).resolve()} -IS {program}"
-    front.write_text(f'#!/bin/sh\nexec {python} {tools.tool("runc")} "$@"\n')
-    front.chmod(front.stat().st_mode | stat.S_IXUSR)
-    return front
+    wrapper.write_text(f'#!/bin/sh\nexec {python} {tools.tool("runc")} "$@"\n')
+    wrapper.chmod(wrapper.stat().st_mode | stat.S_IXUSR)
+    return wrapper
 
 
-def _redirected(command: list[str], log: Path) -> list[str]:
+def _with_log(command: list[str], log: Path) -> list[str]:
     script = 'log=$1; shift; exec "$@" >>"$log" 2>&1 </dev/null'
     return ["sh", "-c", script, "sh", str(log), *command]
 
@@ -205,10 +210,10 @@ def _answers(candidate: Engine) -> bool:
     return True
 
 
-def _end_strays(command: str) -> None:
-    """End containerd, or its shims too, where dockerd was killed before it could."""
-    for stray in leftovers.processes([str(run_dir())]):
-        number, words = stray.split(" ", 1)
+def _end_orphans(command: str) -> None:
+    """End containerd and its shims if dockerd was killed before it could."""
+    for orphan in leftovers.processes([str(run_dir())]):
+        number, words = orphan.split(" ", 1)
         if command in words:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(int(number), signal.SIGKILL)

@@ -1,7 +1,7 @@
-"""Builds the project's two images, again only when something that goes into them changed.
+"""Builds the operator's and the trainer's image, only if their inputs changed.
 
-A build's context holds what the Dockerfiles count on: the files beside the Dockerfile, the lock
-file as requirements.lock, and its packages in wheels/.
+The build context holds what the Dockerfiles expect: the files beside the Dockerfile, the lock file
+as requirements.lock, and its packages in wheels/.
 """
 
 import contextlib
@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tools.cluster import engine as engines
-from tools.cluster.cache import NO_SOURCES, cache_dir, digest, locked, scratch
+from tools.cluster.cache import IGNORED, cache_dir, digest, locked, scratch
 from tools.cluster.debian import RELEASE, root_filesystem
 from tools.cluster.engine import Engine
-from tools.cluster.shell import ClusterError, Say
+from tools.cluster.shell import ClusterError, NoClusterError, Say
 from tools.cluster.wheels import PYTHON, wheelhouse
 
 ROOT = Path(__file__).parents[2]
@@ -28,7 +28,7 @@ _PULL_SECONDS = 180
 
 @dataclass(frozen=True, slots=True)
 class Recipe:
-    """Where one of the project's images comes from."""
+    """The inputs of one of the project's images."""
 
     folder: Path
     lock: Path
@@ -41,22 +41,22 @@ RECIPES = {
 
 
 TRAINER_LIMIT = 1_100_000_000
-"""What the trainer's image may have, in bytes, unpacked."""
+"""Maximum size of the trainer's image in bytes, unpacked."""
 
 
 def image_name(name: str) -> str:
-    """Name an image with the project's version."""
+    """Return an image's name, tagged with the project's version."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     return f"tftraining/{name}:{project['version']}"
 
 
 def image_bytes(engine: Engine, image: str) -> int:
-    """Return how large an image is, unpacked. Raises ClusterError if there is none."""
+    """Return an image's size in bytes, unpacked. Raises ClusterError if it does not exist."""
     return int(engine.docker("image", "inspect", "--format", "{{.Size}}", image))
 
 
 def build_images(*names: str, say: Say = print) -> list[str]:
-    """Build some of the images, or all, where they are not up to date; return their names."""
+    """Build the images named, or all, unless they are up to date; return their full names."""
     engine = engines.engine(say)
     base = _python_image(engine, say)
     return [_build(engine, RECIPES[name], image_name(name), base, say) for name in names or RECIPES]
@@ -79,16 +79,16 @@ def _build(engine: Engine, recipe: Recipe, image: str, base: str, say: Say) -> s
     work = f"image-{image.replace('/', '-').replace(':', '-')}"
     with locked(cache_dir() / "locks" / work), scratch(work) as folder:
         context = folder / "context"
-        shutil.copytree(recipe.folder, context, ignore=shutil.ignore_patterns(*NO_SOURCES))
+        shutil.copytree(recipe.folder, context, ignore=shutil.ignore_patterns(*IGNORED))
         shutil.copyfile(recipe.lock, context / "requirements.lock")
-        # Links, because the trainer's wheels are half a gigabyte.
+        # Hard links, because the trainer's wheels are half a gigabyte.
         shutil.copytree(wheels, context / "wheels", copy_function=os.link)
         engine.docker(
             *("build", "--build-arg", f"PYTHON_IMAGE={base}", "--label", f"{_INPUTS}={key}"),
             *("--tag", image, context),
         )
     for older in before:
-        # Of the image before only its own layers go; while a container runs it, it stays.
+        # Removes only the layers of the older image; fails while a container uses it.
         with contextlib.suppress(ClusterError):
             engine.docker("rmi", older)
     return image
@@ -103,20 +103,20 @@ def _label(engine: Engine, image: str) -> str:
 
 
 def _python_image(engine: Engine, say: Say) -> str:
-    """Name the image that both are built on: the public one, else Debian's Python."""
+    """Return the base of both images: the public one, or one built from Debian's Python."""
     own = f"tftraining/python:{PYTHON}-{digest(RELEASE, *_PYTHON_PACKAGES)[:12]}"
     for image in (own, PUBLIC_PYTHON):
         if engine.has_image(image):
             return image
-    say("asking for the public Python image")
+    say("pulling the public Python image")
     try:
         engine.docker("pull", "--quiet", PUBLIC_PYTHON, timeout=_PULL_SECONDS)
     except ClusterError:
-        say("it can't be pulled here: making one out of Debian packages")
+        say("the pull failed: building the base image from Debian packages")
     else:
         return PUBLIC_PYTHON
     if engine.machine.why_no_engine:
-        raise ClusterError("the images' base can't be pulled, and making one needs root on Debian")
+        raise NoClusterError("cannot pull the base image, and building one requires root on Debian")
     tar = root_filesystem("python", _PYTHON_PACKAGES, say)
     engine.docker("import", "--change", 'CMD ["python3"]', tar, own)
     return own

@@ -1,4 +1,4 @@
-"""Drives kind: writes its configuration, makes and deletes clusters, loads images into them."""
+"""Runs kind: writes its configuration, creates and deletes clusters, loads images into them."""
 
 from pathlib import Path
 
@@ -19,7 +19,7 @@ _RUNTIME_OF_CONTAINERD = {2: "io.containerd.grpc.v1.cri", 3: "io.containerd.cri.
 
 
 def config(name: str, workers: int, machine: Machine) -> str:
-    """Write kind.yaml for one control plane node and this many workers."""
+    """Return kind.yaml for one control plane node and this many workers."""
     content: dict[str, object] = {
         "kind": "Cluster",
         "apiVersion": "kind.x-k8s.io/v1alpha4",
@@ -33,11 +33,11 @@ def config(name: str, workers: int, machine: Machine) -> str:
         "nodes": [{"role": "control-plane"}, *({"role": "worker"} for _ in range(workers))],
     }
     if machine.cgroup_v1:
-        # kubelet refuses cgroup v1 unless told that it is meant.
+        # kubelet refuses cgroup v1 unless it is allowed explicitly.
         kubelet = {"kind": "KubeletConfiguration", "failCgroupV1": False}
         content["kubeadmConfigPatches"] = [yaml.safe_dump(kubelet)]
     if not machine.sys_resource:
-        # Without the capability nothing may lower its oom score, and no pod would start.
+        # Without the capability no process can lower its OOM score, and no pod would start.
         content["containerdConfigPatches"] = [
             f'version = {number}\n[plugins."{plugin}"]\n  restrict_oom_score_adj = true\n'
             for number, plugin in _RUNTIME_OF_CONTAINERD.items()
@@ -46,7 +46,7 @@ def config(name: str, workers: int, machine: Machine) -> str:
 
 
 def create(engine: Engine, name: str, image: str, *, workers: int, folder: Path, say: Say) -> Path:
-    """Make a cluster whose nodes run, and return its kubeconfig; it lies in the folder."""
+    """Create a cluster, wait for its nodes, and return its kubeconfig in the folder."""
     kubeconfig, settings = folder / "kubeconfig", folder / "kind.yaml"
     settings.write_text(config(name, workers, engine.machine))
     command: list[Argument] = [
@@ -67,7 +67,7 @@ def create(engine: Engine, name: str, image: str, *, workers: int, folder: Path,
 
 
 def delete(engine: Engine, name: str, folder: Path) -> None:
-    """Delete a cluster, or what there is of one."""
+    """Delete a cluster, complete or not."""
     run(
         [
             program("kind"),
@@ -83,17 +83,17 @@ def delete(engine: Engine, name: str, folder: Path) -> None:
 
 
 def clusters(engine: Engine) -> list[str]:
-    """List the engine's clusters, half-made ones too."""
+    """Return the names of the engine's clusters, incomplete ones too."""
     names = f'{{{{.Label "{_LABEL}"}}}}'
     listed = engine.docker("ps", "--all", "--filter", f"label={_LABEL}", "--format", names)
     return sorted(set(listed.split()))
 
 
 def load(engine: Engine, name: str, image: str) -> None:
-    """Give the cluster's nodes an image that the engine has, where they have it not yet.
+    """Load an image of the engine into the cluster's nodes unless they have it.
 
-    The image goes through a pipe; `kind load` would write and read all of it once more. It knows
-    every way in which engines store images, though, and ours is known to be a plain one.
+    With our engine the image goes through a pipe, because `kind load` writes it to disk first; with
+    other engines `kind load` is used, as it knows every image store.
     """
     if not engine.ours:
         run([program("kind"), "load", "docker-image", image, "--name", name], env=engine.env)

@@ -1,6 +1,7 @@
-"""Knows what an engine leaves on a machine: takes pictures, compares them, and tidies up.
+"""Finds and removes what a Docker engine leaves on a machine.
 
-Only what is in the later picture and not in the earlier one is ever taken away.
+The state before and after is recorded and compared; only what is new since then is ever removed.
+Called by the engine when it stops, and by the suites to check that nothing is left.
 """
 
 import contextlib
@@ -32,8 +33,8 @@ _OURS = re.compile(r"DOCKER|docker0|\bbr-[0-9a-f]{12}\b")
 
 
 @dataclass(frozen=True, slots=True)
-class Picture:
-    """What of the machine an engine may change."""
+class Record:
+    """The state of the machine that an engine may change."""
 
     links: tuple[str, ...]
     rules: tuple[str, ...]
@@ -45,22 +46,22 @@ class Picture:
     forwarding: str
 
     def save(self, path: Path) -> None:
-        """Keep the picture for a later run."""
+        """Save the record for a later run."""
         path.write_text(json.dumps(asdict(self)))
 
     @classmethod
-    def load(cls, path: Path) -> "Picture":
-        """Read back a picture."""
+    def load(cls, path: Path) -> "Record":
+        """Load a saved record."""
         fields: dict[str, Any] = json.loads(path.read_text())
         lists = {name: tuple(value) for name, value in fields.items() if isinstance(value, list)}
         return cls(**{**fields, **lists})
 
 
-def take(tools: Toolbox, *folders: Path) -> Picture:
-    """Take a picture; of processes and mounts only those that name one of these folders."""
+def record(tools: Toolbox, *folders: Path) -> Record:
+    """Record the state; of processes and mounts only those that name one of the folders."""
     marks = [str(folder) for folder in folders]
     cgroup_root = Path("/sys/fs/cgroup")
-    return Picture(
+    return Record(
         links=tuple(sorted(name for _, name in socket.if_nameindex())),
         rules=tuple(rules_of(run([tools.tool("iptables-save")], env=tools.env))),
         mounts=tuple(
@@ -108,8 +109,8 @@ def processes(marks: list[str]) -> list[str]:
     return sorted(found)
 
 
-def compare(before: Picture, after: Picture) -> list[str]:
-    """Say what the later picture has that the earlier one had not, one line each."""
+def compare(before: Record, after: Record) -> list[str]:
+    """Return what is new since the earlier record, one line each."""
     lines = []
     for field in ("links", "rules", "mounts", "cgroups", "paths", "processes"):
         old = set(getattr(before, field))
@@ -121,8 +122,8 @@ def compare(before: Picture, after: Picture) -> list[str]:
     return lines
 
 
-def undo_rules(before: Picture, after: Picture) -> list[list[str]]:
-    """Return the iptables arguments that take the engine's rules and chains away again."""
+def undo_rules(before: Record, after: Record) -> list[list[str]]:
+    """Return the iptables arguments that remove the engine's rules and chains."""
     old = set(before.rules)
     added = [line for line in after.rules if line not in old and _OURS.search(line)]
     undo: list[list[str]] = []
@@ -133,15 +134,15 @@ def undo_rules(before: Picture, after: Picture) -> list[list[str]]:
             undo.append(["-t", table, "-D", *shlex.split(rule)[1:]])
         elif rule.startswith(":"):
             chains.append(["-t", table, "-X", rule[1:].split()[0]])
-    # The engine closes forwarding when it is the one that switched it on.
+    # The engine sets this policy if it switched forwarding on.
     if "filter :FORWARD DROP" in after.rules and "filter :FORWARD DROP" not in old:
         undo.append(["-t", "filter", "-P", "FORWARD", "ACCEPT"])
     return undo + chains
 
 
-def tidy(before: Picture, tools: Toolbox, *folders: Path) -> list[str]:
-    """Take away what the engine left and say what is still there after that."""
-    after = take(tools, *folders)
+def clean_up(before: Record, tools: Toolbox, *folders: Path) -> list[str]:
+    """Remove what the engine left; return what could not be removed."""
+    after = record(tools, *folders)
     for point in reversed([mount for mount in after.mounts if mount not in before.mounts]):
         _try("umount", "--lazy", point)
     for arguments in undo_rules(before, after):
@@ -156,7 +157,7 @@ def tidy(before: Picture, tools: Toolbox, *folders: Path) -> list[str]:
         _remove_folders(Path(path))
     if before.forwarding != after.forwarding:
         _FORWARD.write_text(before.forwarding)
-    return compare(before, take(tools, *folders))
+    return compare(before, record(tools, *folders))
 
 
 def _idle_chain(line: str) -> bool:
@@ -164,13 +165,13 @@ def _idle_chain(line: str) -> bool:
 
 
 def _try(*command: str | Path, env: dict[str, str] | None = None) -> None:
-    # What can't be taken away shows in the comparison that follows.
+    # The comparison that follows reports what could not be removed.
     with contextlib.suppress(ClusterError):
         run(command, env=env)
 
 
 def _remove_folders(top: Path) -> None:
-    """Remove a tree of folders that hold no files of anyone's (a cgroup's files don't count)."""
+    """Remove a tree of empty folders (a cgroup's own files do not count)."""
     for folder, _, _ in os.walk(top, topdown=False):
         with contextlib.suppress(OSError):
             Path(folder).rmdir()

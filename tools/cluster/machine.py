@@ -1,4 +1,4 @@
-"""Looks at this machine once, so that each work-around is applied only where it is needed."""
+"""Detects what this machine supports, so that workarounds are applied only where needed."""
 
 import os
 import platform
@@ -12,19 +12,19 @@ _ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64"}
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """What decides how a cluster can be had here."""
+    """The properties that decide how a cluster can be started here."""
 
     root: bool
     debian: str
     """The Debian release's code name; empty elsewhere."""
     cgroup_v1: bool
     sys_resource: bool
-    """Whether this process has CAP_SYS_RESOURCE, which engines take for granted."""
+    """Whether this process has CAP_SYS_RESOURCE, which engines expect."""
     architecture: str
 
     @property
     def why_no_engine(self) -> str:
-        """Say in one line why an engine can't be started here; empty where it can."""
+        """The reason why no engine can be started here, in one line; empty if one can."""
         lacking = [
             word
             for word, there in (("root", self.root), ("Debian with apt", bool(self.debian)))
@@ -33,14 +33,14 @@ class Machine:
         if not lacking:
             return ""
         return (
-            f"no Docker engine answers, and starting one needs {' and '.join(lacking)}: "
-            "install Docker and start it, or give the cluster to use in KUBECONFIG; "
+            f"no Docker engine answers, and starting one requires {' and '.join(lacking)}: "
+            "install and start Docker, or set KUBECONFIG to your own cluster; "
             "`tftj run --local FILE` runs a job without a cluster"
         )
 
 
 def look() -> Machine:
-    """Look at the machine that this process runs on."""
+    """Detect the properties of the machine that this process runs on."""
     return Machine(
         root=os.geteuid() == 0,
         debian=debian_release(_text("/etc/os-release")),
@@ -51,13 +51,13 @@ def look() -> Machine:
 
 
 def debian_release(os_release: str) -> str:
-    """Read Debian's code name out of os-release; derivatives name packages differently."""
+    """Read Debian's code name from os-release, "" for derivatives: their packages differ."""
     fields = dict(re.findall(r'^(\w+)="?([^"\n]*)"?$', os_release, re.MULTILINE))
     return fields.get("VERSION_CODENAME", "") if fields.get("ID") == "debian" else ""
 
 
 def has_capability(status: str, number: int) -> bool:
-    """Read from /proc/PID/status whether the bounding set holds a capability."""
+    """Whether the bounding set in /proc/PID/status holds a capability."""
     found = re.search(r"^CapBnd:\s*([0-9a-f]+)$", status, re.MULTILINE)
     return found is None or bool(int(found[1], 16) >> number & 1)
 

@@ -1,5 +1,6 @@
-"""Names the image of a cluster's nodes: kind's public one, else one made here."""
+"""Provides the image of a cluster's nodes: kind's public one, or one built here."""
 
+import ast
 import contextlib
 import shutil
 import subprocess
@@ -24,15 +25,33 @@ _PULL_SECONDS = 300
 
 
 def own_name() -> str:
-    """Name the image that is made here; the name changes with everything that goes into it."""
+    """Return the name of the image that is built here; it changes with each of its inputs."""
     sources = [PROGRAMS_DIR / family for family in (*_FAMILIES, "kind", "pause")]
-    code = [Path(module.__file__ or "") for module in (components, node_root)]
-    key = digest(*sources, node_root.NODE_DIR, *code, Path(__file__))
+    modules = [Path(module.__file__ or "") for module in (components, node_root)]
+    code = [statements(path.read_text()) for path in (*modules, Path(__file__))]
+    key = digest(*sources, node_root.NODE_DIR, *code)
     return f"{REPOSITORY}:{components.kubernetes_version()}-{key[:12]}"
 
 
+def statements(source: str) -> str:
+    """Return a module's code without what changes no image: imports, comments and docstrings."""
+    tree = ast.parse(source)
+    for node in ast.walk(tree):
+        body = getattr(node, "body", None)
+        if isinstance(body, list):
+            node.body = [  # type: ignore[attr-defined]
+                statement
+                for statement in body
+                if not isinstance(statement, ast.Import | ast.ImportFrom)
+                and not (
+                    isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant)
+                )
+            ]
+    return ast.unparse(tree)
+
+
 def node_image(engine: Engine, say: Say) -> str:
-    """Return the name of a node image that the engine has."""
+    """Return the name of a node image; pull or build it if the engine has none."""
     own = own_name()
     if engine.has_image(own):
         return own
@@ -40,8 +59,8 @@ def node_image(engine: Engine, say: Say) -> str:
         return PUBLIC
     if engine.machine.why_no_engine:
         raise NoClusterError(
-            "kind's node image can't be pulled, and making one needs root on Debian: "
-            "give the cluster to use in KUBECONFIG"
+            "cannot pull kind's node image, and building one requires root on Debian: "
+            "set KUBECONFIG to your own cluster"
         )
     with locked(cache_dir() / "locks" / "node-image"):
         if not engine.has_image(own):
@@ -52,13 +71,13 @@ def node_image(engine: Engine, say: Say) -> str:
 def _has_public(engine: Engine, say: Say) -> bool:
     if engine.has_image(PUBLIC):
         return True
-    say("asking for kind's public node image")
+    say("pulling kind's public node image")
     try:
         engine.docker("pull", "--quiet", PUBLIC, timeout=_PULL_SECONDS)
     except ClusterError:
         say(
-            "it can't be pulled: making one out of Go modules and Debian packages "
-            "(about 15 minutes on 2 cores the first time on this machine, later one)"
+            "the pull failed: building it from Go modules and Debian packages "
+            "(about 15 minutes on 2 cores the first time, then one)"
         )
         return False
     return True
@@ -70,7 +89,7 @@ def _make(engine: Engine, image: str, say: Say) -> None:
         root.mkdir(mode=0o755)
         images.mkdir()
         node_root.assemble(root, say)
-        say("making the images of Kubernetes' own pods")
+        say("building the images of Kubernetes' own pods")
         archives = components.write_all(images, root, engine.machine.architecture, say)
         say("loading them into the node image")
         _preload(root, work / "containerd", archives, say)
@@ -85,7 +104,7 @@ def _make(engine: Engine, image: str, say: Say) -> None:
 
 
 def _remove_older(engine: Engine, image: str) -> None:
-    """Remove node images that were made before, each a gigabyte, unless a node still runs one."""
+    """Remove earlier node images, a gigabyte each, unless a node still uses one."""
     listed = engine.docker("images", "--format", "{{.Repository}}:{{.Tag}}", REPOSITORY)
     for older in set(listed.split()) - {image}:
         with contextlib.suppress(ClusterError):
@@ -93,7 +112,7 @@ def _remove_older(engine: Engine, image: str) -> None:
 
 
 def _preload(root: Path, work: Path, archives: list[Path], say: Say) -> None:
-    """Fill the store of the node's containerd, so that a node starts without pulling anything."""
+    """Import the images into the node's containerd, so that a node starts without pulling."""
     state = work / "state"
     state.mkdir(parents=True)
     store = root / "var/lib/containerd"
@@ -110,13 +129,13 @@ def _preload(root: Path, work: Path, archives: list[Path], say: Say) -> None:
     with _containerd(config, work / "log", say) as containerd:
         _wait(state / "socket", containerd)
         for archive in archives:
-            # --local, because the transfer service needs plugins that are switched off here.
+            # --local, because the transfer service needs plugins that are disabled here.
             run([*ctr, "images", "import", "--local", "--discard-unpacked-layers", archive])
 
 
 @contextmanager
 def _containerd(config: Path, log: Path, say: Say) -> Iterator[subprocess.Popen[bytes]]:
-    # Mounts of its own vanish with it, even if it is killed.
+    # In a mount namespace, so that its mounts end with it, even if it is killed.
     command: list[Argument] = ["unshare", "--mount", binary("containerd", say), "--config", config]
     with log.open("wb") as output:
         process = subprocess.Popen(bound(command), stdout=output, stderr=output)
@@ -134,4 +153,4 @@ def _wait(socket: Path, process: subprocess.Popen[bytes]) -> None:
         with contextlib.suppress(subprocess.TimeoutExpired):
             process.wait(0.1)
             break
-    raise ClusterError("the containerd that fills the node image does not start")
+    raise ClusterError("the containerd that imports the node's images did not start")

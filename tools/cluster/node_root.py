@@ -1,4 +1,4 @@
-"""Assembles the root filesystem of a node: Debian, kind's own node files, our programs."""
+"""Assembles the root filesystem of a node: Debian, kind's node files and our programs."""
 
 import shutil
 import stat
@@ -22,7 +22,7 @@ _PROGRAMS = {
     "usr/local/bin": ("containerd", "containerd-shim-runc-v2", "ctr", "crictl"),
 }
 _ENABLED = ("kubelet", "containerd", "undo-mount-hacks")
-# What systemd would start on a machine and must not in a container.
+# Units that systemd starts on a machine and must not start in a container.
 _UNWANTED = (
     "lib/systemd/system/sysinit.target.wants/systemd-tmpfiles-setup.service",
     "lib/systemd/system/multi-user.target.wants/*",
@@ -36,7 +36,7 @@ _UNWANTED = (
 
 
 def assemble(root: Path, say: Say) -> None:
-    """Fill an empty folder with a node's root filesystem, images aside."""
+    """Write a node's root filesystem, without images, into an empty folder."""
     base = root_filesystem("node", PACKAGES, say)
     run(["tar", "-C", root, "-xpf", base, "--exclude=./dev/*"])
     (root / "dev").mkdir(exist_ok=True)
@@ -49,7 +49,7 @@ def assemble(root: Path, say: Say) -> None:
 
 
 def _add_kind_files(root: Path) -> None:
-    """Take the files that make a container a node from kind's module, which carries them."""
+    """Copy the files that make a container a node from kind's module."""
     files = module_dir("kind", "sigs.k8s.io/kind") / "images/base/files"
     entrypoint = "usr/local/bin/entrypoint"
     _place(files / entrypoint, root / entrypoint, executable=True)
@@ -86,7 +86,7 @@ def _trim_systemd(root: Path) -> None:
         (wanted / f"{unit}.service").symlink_to(f"/etc/systemd/system/{unit}.service")
     (units / "systemd-binfmt.service").symlink_to("/dev/null")
     with (root / "etc/systemd/journald.conf").open("a") as journal:
-        # The kernel's log is the host's and may not be readable.
+        # The kernel's log is the host's, and may be unreadable.
         journal.write("ReadKMsg=no\n")
 
 

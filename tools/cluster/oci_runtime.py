@@ -1,8 +1,8 @@
-"""Stands in front of runc and takes a capability out of every container that asks for it.
+"""Wraps runc and removes CAP_SYS_RESOURCE from every container that requests it.
 
-Engines grant a privileged container every capability that they know. Where this process lacks
-CAP_SYS_RESOURCE nobody can grant it, and runc refuses the whole container. The engine starts this
-file anew for every create and exec, so it imports the standard library only, and little of it.
+Engines grant a privileged container every capability that they know. On a machine without
+CAP_SYS_RESOURCE runc would refuse the container. The engine runs a copy of this file for every
+create and exec, so it imports only little of the standard library.
 
 Usage: oci_runtime.py RUNC ARGUMENTS...
 """
@@ -11,13 +11,13 @@ import json
 import os
 import sys
 
-LACKING = "CAP_SYS_RESOURCE"
+MISSING = "CAP_SYS_RESOURCE"
 
 _WITH_SPEC = {"create", "run"}
 
 
 def spec_file(arguments: list[str]) -> str | None:
-    """Find the file among runc's arguments that lists the capabilities of what is started."""
+    """Return the file, named in runc's arguments, that lists the process's capabilities."""
     if _WITH_SPEC.intersection(arguments):
         return os.path.join(_value(arguments, "--bundle", "-b") or ".", "config.json")  # noqa: PTH118
     if "exec" in arguments:
@@ -25,16 +25,16 @@ def spec_file(arguments: list[str]) -> str | None:
     return None
 
 
-def without_lacking(spec: dict[str, object]) -> dict[str, object]:
+def without_missing(spec: dict[str, object]) -> dict[str, object]:
     """Return a container's or a process's spec without the capability."""
     inner = spec.get("process")
     if isinstance(inner, dict):
-        return {**spec, "process": without_lacking(inner)}
+        return {**spec, "process": without_missing(inner)}
     capabilities = spec.get("capabilities")
     if not isinstance(capabilities, dict):
         return spec
     fewer = {
-        kind: [name for name in names if name != LACKING] for kind, names in capabilities.items()
+        kind: [name for name in names if name != MISSING] for kind, names in capabilities.items()
     }
     return {**spec, "capabilities": fewer}
 
@@ -48,13 +48,13 @@ def _value(arguments: list[str], *options: str) -> str | None:
 
 
 def main(runc: str, arguments: list[str]) -> None:
-    """Rewrite the spec, then become runc."""
+    """Rewrite the spec, then replace this process by runc."""
     path = spec_file(arguments)
     if path is not None:
         with open(path) as file:  # noqa: PTH123 (pathlib costs a third of the start)
             spec = json.load(file)
         with open(path, "w") as file:  # noqa: PTH123
-            json.dump(without_lacking(spec), file)
+            json.dump(without_missing(spec), file)
     os.execv(runc, [runc, *arguments])  # noqa: S606
 
 

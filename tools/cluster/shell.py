@@ -1,4 +1,4 @@
-"""Runs other programs and turns their failures into one kind of error with their last words."""
+"""Runs other programs; a failure is a ClusterError with the end of their output."""
 
 import os
 import shutil
@@ -8,23 +8,23 @@ from pathlib import Path
 from typing import IO
 
 Say = Callable[[str], None]
-"""How progress is told: one call, one line."""
+"""Reports progress: one call, one line."""
 
 Argument = str | Path
 
-_LAST_WORDS = 15
+_LAST_LINES = 15
 
 
 class ClusterError(Exception):
-    """A cluster can't be had or used; the message says what to do about it."""
+    """A cluster cannot be started or used; the message says what to do."""
 
 
 class NoClusterError(ClusterError):
-    """No cluster was given, and none can be made on this machine."""
+    """No cluster was given, and none can run on this machine; the message says what is missing."""
 
 
 def silent(_line: str) -> None:
-    """Say nothing."""
+    """Report nothing."""
 
 
 def run(
@@ -36,7 +36,7 @@ def run(
     file_in: IO[bytes] | None = None,
     timeout: float | None = None,
 ) -> str:
-    """Run a program to its end and return what it printed; a failure is a ClusterError."""
+    """Run a program and return its output. Raises ClusterError."""
     words = [str(word) for word in command]
     variables = merged(env)
     if shutil.which(words[0], path=variables.get("PATH")) is None:
@@ -47,7 +47,7 @@ def run(
             env=variables,
             cwd=cwd,
             input=text_in.encode() if text_in is not None else None,
-            # The default of inheriting stdin would let a program eat the user's keystrokes.
+            # An inherited stdin would let the program read the user's keystrokes.
             stdin=None if text_in is not None else file_in or subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
@@ -58,13 +58,13 @@ def run(
         raise ClusterError(f"{_title(words)} was still running after {timeout:.0f} s") from error
     output = done.stdout.decode(errors="replace")
     if done.returncode != 0:
-        last = "\n".join(output.rstrip().splitlines()[-_LAST_WORDS:])
+        last = "\n".join(output.rstrip().splitlines()[-_LAST_LINES:])
         raise ClusterError(f"{_title(words)} failed (exit {done.returncode}):\n{last}")
     return output
 
 
 def bound(command: Sequence[Argument]) -> list[str]:
-    """Make a command end with this process, so that one killed half way leaves none running."""
+    """Make a command end with this process, even if this process is killed."""
     words = [str(word) for word in command]
     return ["setpriv", "--pdeathsig", "TERM", *words] if shutil.which("setpriv") else words
 
@@ -75,7 +75,7 @@ def succeeds(
     env: Mapping[str, str] | None = None,
     timeout: float | None = None,
 ) -> bool:
-    """Whether a program is there and ends well."""
+    """Whether a program is installed and exits with 0."""
     try:
         run(command, env=env, timeout=timeout)
     except ClusterError:
@@ -84,7 +84,7 @@ def succeeds(
 
 
 def merged(env: Mapping[str, str] | None) -> dict[str, str]:
-    """Lay some variables over this process's environment."""
+    """Return this process's environment with some variables changed."""
     return {**os.environ, **(env or {})}
 
 

@@ -1,7 +1,7 @@
-"""Collects the wheels of a lock file on this machine, so that image builds need no network.
+"""Downloads the wheels of a lock file on this machine, so that image builds need no network.
 
-Inside a build container there may be no network, and a certificate authority that this machine
-trusts is unknown there. The wheels are those of the image's Python, whichever runs this.
+A build container may have no network, and does not trust this machine's own certificate
+authorities. The wheels fit the image's Python, whichever Python runs this.
 """
 
 import sys
@@ -20,7 +20,7 @@ _OLDEST_GLIBC = 17
 
 
 def wheelhouse(lock: Path, say: Say) -> Path:
-    """Return a folder with exactly the wheels that a lock file names."""
+    """Return a folder with the wheels that a lock file names."""
     target = [
         *("--python-version", PYTHON, "--implementation", "cp"),
         *(word for name in platforms(look().architecture) for word in ("--platform", name)),
@@ -28,7 +28,7 @@ def wheelhouse(lock: Path, say: Say) -> Path:
 
     def fill(place: Path) -> None:
         say(f"downloading the packages of {lock.name}")
-        # The lock is complete; asking again for dependencies would bring back what it left out.
+        # The lock is complete; resolving dependencies would add what it left out on purpose.
         options = ["--no-deps", "--only-binary=:all:", "--quiet", *target]
         run([*_pip(say), "download", *options, "--requirement", lock, "--dest", place])
 
@@ -36,7 +36,7 @@ def wheelhouse(lock: Path, say: Say) -> Path:
 
 
 def platforms(architecture: str) -> list[str]:
-    """List the tags of wheels that run in the images, the best first."""
+    """Return the platform tags of wheels that run in the images, the best first."""
     processor = _PROCESSORS.get(architecture, architecture)
     tags = [
         f"manylinux_2_{minor}_{processor}" for minor in range(_NEWEST_GLIBC, _OLDEST_GLIBC - 1, -1)
@@ -46,10 +46,10 @@ def platforms(architecture: str) -> list[str]:
 
 
 def _pip(say: Say) -> list[str | Path]:
-    """Return the command of a pip of our own: an environment made by uv has none."""
+    """Return the command of a separate pip: an environment created by uv has none."""
 
     def fill(place: Path) -> None:
-        say("making an environment with pip")
+        say("creating an environment with pip")
         run([sys.executable, "-m", "venv", place])
 
     made = kept("python", "pip", digest(sys.version, sys.base_prefix), fill)

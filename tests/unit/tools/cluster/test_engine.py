@@ -18,8 +18,8 @@ def test_the_runtime_works_without_the_checkout_that_started_the_engine(
     runc.write_text('#!/bin/sh\necho "runc $@"\n')
     runc.chmod(0o755)
 
-    front = engine._runtime_front(Toolbox(tmp_path))
+    wrapper = engine._runtime_wrapper(Toolbox(tmp_path))
 
-    done = subprocess.run([front, "state", "id"], capture_output=True, text=True, check=True)
+    done = subprocess.run([wrapper, "state", "id"], capture_output=True, text=True, check=True)
     assert done.stdout == "runc state id\n"
-    assert str(Path(engine.__file__).parent) not in front.read_text()
+    assert str(Path(engine.__file__).parent) not in wrapper.read_text()

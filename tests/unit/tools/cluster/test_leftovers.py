@@ -3,9 +3,9 @@
 from dataclasses import replace
 from pathlib import Path
 
-from tools.cluster.leftovers import Picture, compare, rules_of, undo_rules
+from tools.cluster.leftovers import Record, compare, rules_of, undo_rules
 
-EMPTY = Picture(
+EMPTY = Record(
     links=("eth0", "lo"),
     rules=("filter :FORWARD ACCEPT",),
     mounts=(),
@@ -81,4 +81,4 @@ def test_rules_of_others_and_of_before_stay() -> None:
 def test_a_picture_survives_being_saved(tmp_path: Path) -> None:
     EMPTY.save(tmp_path / "picture.json")
 
-    assert Picture.load(tmp_path / "picture.json") == EMPTY
+    assert Record.load(tmp_path / "picture.json") == EMPTY

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tools.cluster import oci_runtime
-from tools.cluster.oci_runtime import LACKING, spec_file, without_lacking
+from tools.cluster.oci_runtime import MISSING, spec_file, without_missing
 
 
 @pytest.mark.parametrize(
@@ -31,10 +31,10 @@ def test_the_file_that_lists_the_capabilities_is_found(
 
 
 def test_the_capability_is_taken_out_of_every_list_of_a_container() -> None:
-    capabilities = {"bounding": ["CAP_CHOWN", LACKING], "effective": [LACKING]}
+    capabilities = {"bounding": ["CAP_CHOWN", MISSING], "effective": [MISSING]}
     spec = {"process": {"args": ["sh"], "capabilities": capabilities}, "root": {"path": "/"}}
 
-    assert without_lacking(spec) == {
+    assert without_missing(spec) == {
         "process": {
             "args": ["sh"],
             "capabilities": {"bounding": ["CAP_CHOWN"], "effective": []},
@@ -44,13 +44,13 @@ def test_the_capability_is_taken_out_of_every_list_of_a_container() -> None:
 
 
 def test_the_capability_is_taken_out_of_a_single_process() -> None:
-    spec = {"args": ["sh"], "capabilities": {"ambient": [LACKING, "CAP_KILL"]}}
+    spec = {"args": ["sh"], "capabilities": {"ambient": [MISSING, "CAP_KILL"]}}
 
-    assert without_lacking(spec) == {"args": ["sh"], "capabilities": {"ambient": ["CAP_KILL"]}}
+    assert without_missing(spec) == {"args": ["sh"], "capabilities": {"ambient": ["CAP_KILL"]}}
 
 
 def test_a_process_without_capabilities_stays_as_it_is() -> None:
-    assert without_lacking({"args": ["sh"]}) == {"args": ["sh"]}
+    assert without_missing({"args": ["sh"]}) == {"args": ["sh"]}
 
 
 def test_the_front_becomes_runc_after_it_changed_the_file(
@@ -59,7 +59,7 @@ def test_the_front_becomes_runc_after_it_changed_the_file(
     became: list[tuple[str, list[str]]] = []
     monkeypatch.setattr(os, "execv", lambda path, words: became.append((path, words)))
     config = tmp_path / "config.json"
-    config.write_text(json.dumps({"process": {"capabilities": {"bounding": [LACKING]}}}))
+    config.write_text(json.dumps({"process": {"capabilities": {"bounding": [MISSING]}}}))
     arguments = ["create", "--bundle", str(tmp_path), "id"]
 
     oci_runtime.main("/bin/runc", arguments)
