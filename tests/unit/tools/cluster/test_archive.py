@@ -1,4 +1,4 @@
-"""Image archives: what docker and containerd need to find in them."""
+"""Image archives hold what docker and containerd read."""
 
 import hashlib
 import json

@@ -1,4 +1,4 @@
-"""Programs: every one is locked by a go.mod that names its version."""
+"""Every program is locked by a go.mod that names its version."""
 
 import pytest
 
@@ -17,12 +17,12 @@ def test_every_program_is_locked(name: str) -> None:
         assert version(source.family, source.module).startswith("v")
 
 
-def test_an_unknown_program_is_refused_with_the_names_of_those_there_are() -> None:
+def test_an_unknown_program_is_refused_with_the_known_names() -> None:
     with pytest.raises(ClusterError, match="kubectl"):
         binary("kubecuttle")
 
 
-def test_wheels_are_taken_for_the_newest_c_library_first() -> None:
+def test_wheels_for_the_newest_c_library_come_first() -> None:
     tags = platforms("amd64")
 
     assert tags[0] == "manylinux_2_36_x86_64"

@@ -1,4 +1,4 @@
-"""The cache: names follow contents, and what was half made is never found."""
+"""The cache names folders by the digest of their inputs and never returns an incomplete one."""
 
 from pathlib import Path
 
@@ -13,22 +13,24 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "cache"
 
 
-def test_the_cache_is_where_the_user_says(cache: Path) -> None:
+def test_the_variable_names_the_cache_folder(cache: Path) -> None:
     assert cache_dir() == cache
 
 
-def test_without_a_word_of_the_user_it_is_in_the_xdg_cache(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_the_variable_the_cache_is_in_the_xdg_cache(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.delenv("TFTRAINING_CACHE")
     monkeypatch.setenv("XDG_CACHE_HOME", "/xdg")
 
     assert cache_dir() == Path("/xdg/tftraining")
 
 
-def test_parts_do_not_run_into_each_other() -> None:
+def test_the_digest_separates_its_parts() -> None:
     assert digest("ab", "c") != digest("a", "bc")
 
 
-def test_a_folder_s_digest_changes_with_a_name_a_mode_or_a_content(tmp_path: Path) -> None:
+def test_a_folders_digest_changes_with_a_name_a_mode_or_a_content(tmp_path: Path) -> None:
     folder = tmp_path / "folder"
     folder.mkdir()
     file = folder / "one"
@@ -55,7 +57,7 @@ def test_caches_of_tools_do_not_change_the_digest(tmp_path: Path, name: str) -> 
     assert digest(folder) == before
 
 
-def test_what_is_kept_is_made_once() -> None:
+def test_a_folder_is_filled_once() -> None:
     calls: list[Path] = []
 
     def make(place: Path) -> None:
@@ -69,7 +71,7 @@ def test_what_is_kept_is_made_once() -> None:
     assert len(calls) == 1
 
 
-def test_what_failed_half_way_is_made_anew() -> None:
+def test_a_folder_whose_filling_failed_is_filled_again() -> None:
     def fail(place: Path) -> None:
         (place / "half").write_text("")
         raise RuntimeError

@@ -1,4 +1,4 @@
-"""kind's configuration: work-arounds appear only where the machine needs them."""
+"""kind's configuration has workarounds only on machines that need them."""
 
 import tomllib
 from dataclasses import replace
@@ -22,24 +22,24 @@ def _config(machine: Machine, workers: int = 0) -> dict[str, object]:
     ("workers", "roles"),
     [
         pytest.param(0, ["control-plane"], id="one node"),
-        pytest.param(2, ["control-plane", "worker", "worker"], id="two workers beside it"),
+        pytest.param(2, ["control-plane", "worker", "worker"], id="two workers"),
     ],
 )
-def test_there_are_as_many_nodes_as_asked_for(workers: int, roles: list[str]) -> None:
+def test_the_cluster_has_the_requested_nodes(workers: int, roles: list[str]) -> None:
     assert _config(PLAIN, workers)["nodes"] == [{"role": role} for role in roles]
 
 
-def test_a_usual_machine_gets_no_patches() -> None:
+def test_a_machine_without_restrictions_needs_no_patches() -> None:
     assert not {"kubeadmConfigPatches", "containerdConfigPatches"} & _config(PLAIN).keys()
 
 
-def test_on_cgroup_v1_kubelet_is_told_that_it_is_meant() -> None:
+def test_kubelet_is_allowed_to_run_on_cgroup_v1() -> None:
     [patch] = _config(replace(PLAIN, cgroup_v1=True))["kubeadmConfigPatches"]  # type: ignore[misc]
 
     assert yaml.safe_load(patch) == {"kind": "KubeletConfiguration", "failCgroupV1": False}
 
 
-def test_without_the_capability_containerd_leaves_oom_scores_alone() -> None:
+def test_without_the_capability_containerd_does_not_adjust_oom_scores() -> None:
     patches = _config(replace(PLAIN, sys_resource=False))["containerdConfigPatches"]
     parsed = [tomllib.loads(patch) for patch in patches]  # type: ignore[attr-defined]
 
@@ -49,7 +49,7 @@ def test_without_the_capability_containerd_leaves_oom_scores_alone() -> None:
         assert plugin == {"restrict_oom_score_adj": True}
 
 
-def test_no_address_is_in_a_private_range() -> None:
+def test_no_subnet_is_in_a_private_range() -> None:
     networking = _config(PLAIN)["networking"]
 
     assert isinstance(networking, dict)

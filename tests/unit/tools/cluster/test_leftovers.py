@@ -1,4 +1,4 @@
-"""Leftovers: what is new is told, what is the engine's is undone, the rest is let be."""
+"""Leftovers of an engine are reported and removed; everything else is left as it is."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -16,17 +16,17 @@ EMPTY = Record(
 )
 
 
-def test_rules_name_their_table_and_lose_their_counters() -> None:
+def test_rules_are_listed_with_their_table_and_without_counters() -> None:
     saved = "# comment\n*nat\n:DOCKER - [12:34]\n-A DOCKER -i docker0 -j RETURN\nCOMMIT\n"
 
     assert rules_of(saved) == ["nat :DOCKER -", "nat -A DOCKER -i docker0 -j RETURN"]
 
 
-def test_two_pictures_of_the_same_differ_in_nothing() -> None:
+def test_equal_records_have_no_difference() -> None:
     assert compare(EMPTY, EMPTY) == []
 
 
-def test_what_is_new_is_told_and_what_went_away_is_not() -> None:
+def test_only_new_entries_are_reported() -> None:
     after = replace(EMPTY, links=("docker0", "lo"), processes=("7 dockerd",), forwarding="1")
 
     assert compare(EMPTY, after) == [
@@ -36,11 +36,11 @@ def test_what_is_new_is_told_and_what_went_away_is_not() -> None:
     ]
 
 
-def test_an_idle_built_in_chain_is_no_leftover() -> None:
+def test_an_empty_built_in_chain_is_not_reported() -> None:
     assert compare(EMPTY, replace(EMPTY, rules=(*EMPTY.rules, "nat :INPUT ACCEPT"))) == []
 
 
-def test_rules_go_before_the_chains_that_they_name() -> None:
+def test_rules_are_removed_before_their_chains() -> None:
     after = replace(
         EMPTY,
         rules=(
@@ -71,14 +71,14 @@ def test_rules_go_before_the_chains_that_they_name() -> None:
     ]
 
 
-def test_rules_of_others_and_of_before_stay() -> None:
+def test_foreign_and_earlier_rules_are_kept() -> None:
     before = replace(EMPTY, rules=("nat :DOCKER -",))
     after = replace(before, rules=(*before.rules, "filter -A INPUT -p tcp --dport 22 -j ACCEPT"))
 
     assert undo_rules(before, after) == []
 
 
-def test_a_picture_survives_being_saved(tmp_path: Path) -> None:
-    EMPTY.save(tmp_path / "picture.json")
+def test_a_record_is_saved_and_loaded(tmp_path: Path) -> None:
+    EMPTY.save(tmp_path / "record.json")
 
-    assert Record.load(tmp_path / "picture.json") == EMPTY
+    assert Record.load(tmp_path / "record.json") == EMPTY

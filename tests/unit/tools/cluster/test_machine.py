@@ -1,4 +1,4 @@
-"""What is read off the machine."""
+"""The properties of the machine are read from os-release and /proc."""
 
 import pytest
 
@@ -13,7 +13,7 @@ from tools.cluster.machine import Machine, debian_release, has_capability
         pytest.param("", "", id="no such file"),
     ],
 )
-def test_only_debian_counts_as_debian(text: str, release: str) -> None:
+def test_only_debian_itself_has_a_release(text: str, release: str) -> None:
     assert debian_release(text) == release
 
 
@@ -22,14 +22,14 @@ def test_only_debian_counts_as_debian(text: str, release: str) -> None:
     [
         pytest.param("CapBnd:\t000001ffffffffff\n", True, id="all capabilities"),
         pytest.param("CapBnd:\t000001fffeffffff\n", False, id="all but this one"),
-        pytest.param("Name:\tinit\n", True, id="a kernel that does not say"),
+        pytest.param("Name:\tinit\n", True, id="a kernel without this line"),
     ],
 )
 def test_a_capability_is_read_from_the_bounding_set(status: str, there: bool) -> None:  # noqa: FBT001
     assert has_capability(status, 24) is there
 
 
-def test_what_is_lacking_for_an_engine_is_said_in_one_line() -> None:
+def test_the_requirements_of_an_engine_are_named_in_one_line() -> None:
     nobody = Machine(
         root=False, debian="", cgroup_v1=False, sys_resource=True, architecture="amd64"
     )

@@ -1,4 +1,4 @@
-"""The runtime's front: which file it changes, and what it takes out of it."""
+"""The wrapper of runc removes the missing capability from the right file."""
 
 import json
 import os
@@ -24,13 +24,13 @@ from tools.cluster.oci_runtime import MISSING, spec_file, without_missing
         pytest.param(["delete", "--force", "id"], None, id="any other command"),
     ],
 )
-def test_the_file_that_lists_the_capabilities_is_found(
+def test_the_file_with_the_capabilities_is_found(
     arguments: list[str], expected: str | None
 ) -> None:
     assert spec_file(arguments) == expected
 
 
-def test_the_capability_is_taken_out_of_every_list_of_a_container() -> None:
+def test_the_capability_is_removed_from_every_list_of_a_container() -> None:
     capabilities = {"bounding": ["CAP_CHOWN", MISSING], "effective": [MISSING]}
     spec = {"process": {"args": ["sh"], "capabilities": capabilities}, "root": {"path": "/"}}
 
@@ -43,17 +43,17 @@ def test_the_capability_is_taken_out_of_every_list_of_a_container() -> None:
     }
 
 
-def test_the_capability_is_taken_out_of_a_single_process() -> None:
+def test_the_capability_is_removed_from_a_single_process() -> None:
     spec = {"args": ["sh"], "capabilities": {"ambient": [MISSING, "CAP_KILL"]}}
 
     assert without_missing(spec) == {"args": ["sh"], "capabilities": {"ambient": ["CAP_KILL"]}}
 
 
-def test_a_process_without_capabilities_stays_as_it_is() -> None:
+def test_a_process_without_capabilities_is_unchanged() -> None:
     assert without_missing({"args": ["sh"]}) == {"args": ["sh"]}
 
 
-def test_the_front_becomes_runc_after_it_changed_the_file(
+def test_the_wrapper_changes_the_file_then_runs_runc(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     became: list[tuple[str, list[str]]] = []

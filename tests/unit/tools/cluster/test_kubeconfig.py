@@ -1,4 +1,4 @@
-"""Which KUBECONFIG counts as given by the user."""
+"""A KUBECONFIG counts as given unless it is that of a kind cluster of ours."""
 
 from pathlib import Path
 
@@ -15,11 +15,11 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "cache"
 
 
-def test_without_one_none_is_given() -> None:
+def test_without_the_variable_no_kubeconfig_is_given() -> None:
     assert given_kubeconfig() is None
 
 
-def test_a_file_of_the_user_s_is_given(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_users_file_is_given(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "config"
     path.touch()
     monkeypatch.setenv("KUBECONFIG", str(path))
@@ -27,13 +27,15 @@ def test_a_file_of_the_user_s_is_given(tmp_path: Path, monkeypatch: pytest.Monke
     assert given_kubeconfig() == path
 
 
-def test_that_of_our_own_cluster_is_none(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_kubeconfig_of_our_own_cluster_is_not_given(
+    cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("KUBECONFIG", str(cache / "clusters" / "name" / "kubeconfig"))
 
     assert given_kubeconfig() is None
 
 
-def test_one_that_is_no_file_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_file_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("KUBECONFIG", str(tmp_path / "nothing"))
 
     with pytest.raises(ClusterError, match="KUBECONFIG"):
