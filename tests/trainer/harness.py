@@ -192,12 +192,10 @@ class LoopbackCluster:
         return cls(addresses, strategy)
 
     def env(self, role: str, index: int = 0, **more: str) -> dict[str, str]:
-        """As the operator sets it: servers are told only themselves, the evaluator too."""
+        """As the operator sets it: everybody knows the whole cluster, the evaluator only itself."""
         cluster: dict[str, Any] = self.addresses
         if role == "evaluator":
             cluster = {"evaluator": [f"localhost:{free_port()}"]}
-        elif role != "chief" and self.strategy == "ParameterServer":
-            cluster = {role: {str(index): self.addresses[role][index]}}
         config = {"cluster": cluster, "task": {"type": role, "index": index}}
         return {
             "TF_CONFIG": json.dumps(config),

@@ -17,6 +17,7 @@ from tftrainer import arguments, environment, peers, process, server, static_che
 from tftrainer.cluster import Cluster, Role
 from tftrainer.environment import Environment, Strategy
 from tftrainer.errors import TrainerError
+from tftrainer.exit_codes import ExitCode
 from tftrainer.job import Job
 from tftrainer.peer_watch import PeerWatch
 from tftrainer.progress import Progress, Snapshot
@@ -43,6 +44,7 @@ def _start(job: Job) -> NoReturn:
     if told.cluster is not None and _is_server(told):
         supervisor.end_on_sigterm()
         server.serve(told, told.cluster)
+        supervisor.leave(ExitCode.SUCCEEDED, None, told.termination_log)
     static_check.check(job.arguments.task)
     run = Run(
         Progress(Snapshot(role=told.task.role, attempt=told.attempt)),

@@ -6,7 +6,7 @@ replies; a process that hangs passes only the first two. Does not import TensorF
 
 import socket
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from tftrainer.cluster import Member
@@ -47,6 +47,15 @@ def connect(member: Member) -> Failure | None:
         return Failure(Cause.REFUSED, "connection refused")
     except OSError as error:
         return Failure(Cause.FAILED, (error.strerror or str(error)).lower())
+
+
+def resolve(member: Member) -> Member | None:
+    """Return the member at the IP address that its name has now; None if it has none."""
+    try:
+        found = socket.getaddrinfo(member.host, member.port, type=socket.SOCK_STREAM)
+    except OSError:
+        return None
+    return replace(member, address=f"{found[0][4][0]!s}:{member.port}")
 
 
 class StatusProbe:

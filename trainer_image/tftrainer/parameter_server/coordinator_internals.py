@@ -1,4 +1,6 @@
-"""What TensorFlow's ClusterCoordinator does not tell in public, all in one place."""
+"""The parts of TensorFlow's ClusterCoordinator that have no public interface, all in one place."""
+
+import queue
 
 from tftrainer import tf_types
 
@@ -18,3 +20,19 @@ def forgive(coordinator: tf_types.Coordinator) -> None:
     with cluster._potential_ps_failures_lock:  # noqa: SLF001
         counts = cluster._potential_ps_failures_count  # noqa: SLF001
         counts[:] = [0] * len(counts)
+
+
+def drop_queued(coordinator: tf_types.Coordinator) -> None:
+    """Cancel the functions that are scheduled and not begun, such as those of a worker that ended.
+
+    Waiting for what is under way then ends, even if no worker is left.
+    """
+    closures = coordinator._cluster.closure_queue  # noqa: SLF001 -- no other way
+    with closures._queue_lock:  # noqa: SLF001
+        try:
+            while True:
+                closures._queue.get(block=False).mark_cancelled()  # noqa: SLF001
+        except queue.Empty:
+            closures._queue_free_slot_condition.notify_all()  # noqa: SLF001
+        if closures.inflight_closure_count == 0:
+            closures._stop_waiting_condition.notify_all()  # noqa: SLF001

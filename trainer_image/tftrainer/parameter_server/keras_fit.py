@@ -8,6 +8,7 @@ import logging
 import math
 import time
 from collections.abc import Mapping
+from threading import Thread
 
 import tensorflow as tf
 
@@ -16,7 +17,8 @@ from tftrainer.arguments import FitInput
 from tftrainer.batches import examples_in
 from tftrainer.errors import TerminatedError
 from tftrainer.pacing import Pace
-from tftrainer.parameter_server.coordinator_internals import queue_depth
+from tftrainer.parameter_server.coordinator_internals import drop_queued, queue_depth
+from tftrainer.parameter_server.scheduled_loop import LONGEST_STOP
 from tftrainer.parameter_server.session import Session
 
 _LOG = logging.getLogger(__name__)
@@ -50,13 +52,18 @@ class FitTraining:
         self._callbacks._check_timing = False  # noqa: SLF001 -- no other way
         # Not by setattr, which Keras takes for the adding of a part.
         object.__setattr__(session.model, "train_step", _counted(session))
+        Thread(target=self._drop_when_stopped, name="stop", daemon=True).start()
 
     def run(self) -> None:
         """Make all steps."""
         session, total = self._session, self._session.total
         done = int(session.step.numpy())
         if done < total:
-            self._fit(done)
+            try:
+                self._fit(done)
+            except (_Stopped, tf.errors.CancelledError):
+                if not session.run.stop.is_set():
+                    raise
             done = self._reporter.wait_until_dry()
         recorder, metrics = session.recorder, self._reporter.metrics
         if session.run.stop.is_set() and done < total:
@@ -64,6 +71,14 @@ class FitTraining:
             raise TerminatedError(f"ended by SIGTERM at step {done} of {total}.")
         recorder.note_work(session.work.read())
         recorder.finish(min(done, total), metrics)
+
+    def _drop_when_stopped(self) -> None:
+        # fit waits for all that is scheduled wherever it likes, for workers that have ended too.
+        stop = self._session.run.stop
+        stop.wait()
+        while True:
+            drop_queued(self._session.coordinator)
+            time.sleep(_POLL_SECONDS)
 
     def _fit(self, done: int) -> None:
         session, epochs = self._session, self._session.job.arguments.epochs
@@ -88,6 +103,10 @@ class FitTraining:
             return session.dataset()
         function = session.dataset_function()
         return tf.keras.utils.experimental.DatasetCreator(lambda _: function())
+
+
+class _Stopped(Exception):  # noqa: N818 -- no error
+    """Ends fit after SIGTERM, which otherwise would wait for all that is scheduled."""
 
 
 class _Begin:
@@ -125,15 +144,15 @@ class _Reporter(tf.keras.callbacks.Callback):  # type: ignore[misc]
             self._look_now_and_then()
             self._session.run.stop.wait(_POLL_SECONDS)
         self._look_now_and_then()
-        if self._recorder.checkpoint_due and not self._stopped:
+        if self._stopped:
+            raise _Stopped
+        if self._recorder.checkpoint_due:
             self._recorder.save(self.wait_until_dry())
 
     def on_train_batch_end(self, *_: object) -> None:
         speed = self._recorder.speed
         self._pace.follow(speed and speed / len(self._session.workers))
         self._set_steps()
-        if self._stopped:
-            self._session.model.stop_training = True
 
     def on_epoch_end(self, *_: object) -> None:
         step = self._look()
@@ -147,7 +166,7 @@ class _Reporter(tf.keras.callbacks.Callback):  # type: ignore[misc]
         began = time.monotonic()
         while not self._session.coordinator.done():
             self._look_now_and_then()
-            if time.monotonic() - began > self._patience:
+            if time.monotonic() - began > (LONGEST_STOP if self._stopped else self._patience):
                 _LOG.info("a worker is still at work, or hangs; the others go on")
                 break
             time.sleep(_POLL_SECONDS)

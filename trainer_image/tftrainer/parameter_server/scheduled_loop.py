@@ -20,7 +20,7 @@ import tensorflow as tf
 from tftrainer import model, tf_types
 from tftrainer.errors import TerminatedError
 from tftrainer.pacing import Pace
-from tftrainer.parameter_server.coordinator_internals import queue_depth
+from tftrainer.parameter_server.coordinator_internals import drop_queued, queue_depth
 from tftrainer.parameter_server.session import Session
 
 _LOG = logging.getLogger(__name__)
@@ -30,6 +30,9 @@ _LOOK_SECONDS = 0.2
 # A function returns after the step in which this time ends, even if its steps have become slower
 # than those it was sized by.
 LONGEST_CALL = 5.0
+# For so long workers may finish their functions after SIGTERM. Then the checkpoint is written
+# beside them: a ps that has got SIGTERM too serves for server.CHIEF_SAVES_SECONDS only.
+LONGEST_STOP = 2.5
 # Workers run dry at the end of an epoch, but not much more often than this.
 _BETWEEN_DRY_SECONDS = 5.0
 
@@ -112,7 +115,11 @@ class ScheduledLoop:
         now_at, look_due = start, -math.inf
         drying_since = math.inf
         while True:
-            closed = self._run.stop.is_set() or self._recorder.checkpoint_due
+            stopped = self._run.stop.is_set()
+            if stopped:
+                # In each turn: a worker that ends puts back what it was at.
+                drop_queued(self._coordinator)
+            closed = stopped or self._recorder.checkpoint_due
             while (
                 not closed
                 and self._scheduled < target
@@ -132,7 +139,7 @@ class ScheduledLoop:
                 return now_at
             if closed or self._scheduled >= target:
                 drying_since = min(drying_since, now)
-            if now - drying_since > self._patience:
+            if now - drying_since > (LONGEST_STOP if stopped else self._patience):
                 _LOG.info("a worker is still at work, or hangs; the others go on")
                 return now_at
             self._run.stop.wait(_POLL_SECONDS) if not closed else time.sleep(_POLL_SECONDS)
