@@ -8,8 +8,7 @@ from typing import ClassVar
 
 from tftrainer.exit_codes import ExitCode
 
-GRAPH_EXECUTION_ERROR = "Graph execution error:"
-_ENDS_OF_HEADINGS = ("root error(s) found.", GRAPH_EXECUTION_ERROR)
+_ENDS_OF_HEADINGS = ("root error(s) found.", "Graph execution error:")
 # What TensorFlow puts before the message: where in the graph, and in which Python.
 _PLACES = ("Detected at node", 'File "', "<stack traces unavailable>")
 

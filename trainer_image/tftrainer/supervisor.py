@@ -11,18 +11,13 @@ import signal
 import sys
 import threading
 import time
-import traceback
 from collections.abc import Callable
 from pathlib import Path
 from typing import NoReturn
 
 from tftrainer import termination
-from tftrainer.errors import (
-    GRAPH_EXECUTION_ERROR,
-    TerminatedError,
-    TrainerError,
-    telling_line,
-)
+from tftrainer.errors import TerminatedError, TrainerError
+from tftrainer.exception_text import summary
 from tftrainer.exit_codes import ExitCode
 from tftrainer.progress import Progress
 from tftrainer.watchdog import Watchdog
@@ -127,13 +122,7 @@ def _outcome(work: Callable[[], None], run: Run) -> tuple[ExitCode, str | None]:
     except BaseException as error:  # noqa: BLE001 -- whatever it is, the process ends with it
         run.held.append(error)
         _LOG.exception("training failed")
-        last = traceback.extract_tb(error.__traceback__)[-1]
-        text = str(error).strip() or "no message"
-        if text.startswith(GRAPH_EXECUTION_ERROR):
-            # What follows is a long stack of the trainer's own; the log has it.
-            text = telling_line(text)
-        cause = f"{type(error).__name__}: {text[:2000]} ({Path(last.filename).name}:{last.lineno})"
-        return ExitCode.FAILED, cause
+        return ExitCode.FAILED, summary(error)
     return ExitCode.SUCCEEDED, None
 
 

@@ -72,6 +72,23 @@ def model():
 """
 )
 
+FAILS_LATER = """
+import tensorflow as tf
+
+def model():
+    made = tf.keras.Sequential([tf.keras.layers.Dense(1)])
+    made.compile(loss="mse")
+    return made
+
+def check(number):
+    tf.debugging.assert_less(number, tf.constant(300, tf.int64))
+    return tf.zeros([4, 2]), tf.zeros([4, 1])
+
+def dataset(split, context):
+    return tf.data.Dataset.range(500).map(check)
+"""
+"""A task whose data are wrong after 300 batches, the same way each time."""
+
 WRONG = """
 import tensorflow as tf
 from tftrainer.examples.mnist import dataset
@@ -251,6 +268,21 @@ def test_an_error_of_the_users_model_is_a_bad_configuration_while_all_servers_an
 
     assert chief.ends(patience=60) == 64
     assert "model() of wrong.py raised InvalidArgumentError" in chief.last_words
+
+
+def test_the_same_failure_of_the_users_code_gives_the_same_text(
+    here: Computer, servers: Servers
+) -> None:
+    (here.folder / "fails.py").write_text(FAILS_LATER)
+    texts = []
+    for attempt in range(2):
+        chief = start_chief(here, servers, "--task=fails.py", attempt=attempt)
+        assert chief.ends(patience=60) == 1, chief.last_words
+        texts.append(chief.last_words)
+
+    assert texts[0].startswith("InvalidArgumentError: assertion failed: [")
+    assert texts[0].endswith("[300] (in the function passed to MapDataset)")
+    assert texts[1] == texts[0]
 
 
 def test_a_hung_ps_ends_the_chief_with_75(here: Computer, servers: Servers) -> None:
