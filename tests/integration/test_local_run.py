@@ -1,6 +1,7 @@
 """`tftj run --local` with real processes: small shell scripts in the trainer's place."""
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -33,27 +34,27 @@ class Run:
     def out(self) -> str:
         return (self.folder / "out").read_text()
 
-    def says(self, text: str) -> None:
-        self.until(lambda: text in self.out, f"tftj says {text!r}")
+    def shows(self, text: str) -> None:
+        self.until(lambda: text in self.out, f"tftj shows {text!r}")
 
     def log(self, pod: str) -> str:
         path = self.folder / f"mnist-logs/{pod}.log"
         return path.read_text() if path.exists() else ""
 
     def logs(self, pod: str, text: str) -> None:
-        self.until(lambda: text in self.log(pod), f"{pod} says {text!r}")
+        self.until(lambda: text in self.log(pod), f"{pod} logs {text!r}")
 
     def until(self, wanted: Callable[[], bool], what: str) -> None:
         end = time.monotonic() + PATIENCE
         while not wanted():
-            assert time.monotonic() < end, f"not in time: {what}\n{self.out}"
+            assert time.monotonic() < end, f"timed out: {what}\n{self.out}"
             time.sleep(0.05)
 
     def ends(self) -> int:
         try:
             return self.popen.wait(PATIENCE)
         except subprocess.TimeoutExpired:
-            raise AssertionError(f"tftj does not end\n{self.out}") from None
+            raise AssertionError(f"tftj does not exit\n{self.out}") from None
 
     def left(self) -> list[str]:
         """Processes of this run that are alive; each carries its folder in its environment."""
@@ -138,7 +139,7 @@ def test_attempts_are_counted_against_the_limit(tmp_path: Path) -> None:
     with running(tmp_path, shell("echo no luck >&2; exit 1").with_policy(backoffLimit=1)) as run:
         assert run.ends() == 1
     assert "Failed (BackoffLimitExceeded): mnist-chief-0 exited with 1: no luck" in run.out
-    assert "the whole log of mnist-chief-0: ./mnist-logs/mnist-chief-0.log" in run.out
+    assert "full log of mnist-chief-0: ./mnist-logs/mnist-chief-0.log" in run.out
     assert run.log("mnist-chief-0") == "no luck\nno luck\n"
 
 
@@ -160,7 +161,7 @@ def test_a_command_that_is_not_there_is_named(tmp_path: Path) -> None:
     job = a_job().with_container(command=["/no/such/program"], args=None)
     with running(tmp_path, job) as run:
         assert run.ends() == 1
-    assert "/no/such/program cannot be started: No such file or directory" in run.out
+    assert "cannot start /no/such/program: No such file or directory" in run.out
 
 
 def test_a_worker_that_is_killed_is_started_again_while_the_chief_goes_on(tmp_path: Path) -> None:
@@ -207,14 +208,14 @@ def test_asked_to_end_the_chief_saves_first(
         assert run.ends() == code
         assert run.left() == []
     assert run.log("mnist-chief-0").endswith("saved\n")
-    assert "Ended before the training was complete" in run.out
+    assert "Stopped before the training was complete" in run.out
 
 
 def test_asked_twice_all_end_at_once(tmp_path: Path) -> None:
     with running(tmp_path, shell("trap '' TERM; echo up; while :; do sleep 0.1; done")) as run:
         run.logs("mnist-chief-0", "up")
         run.popen.send_signal(signal.SIGINT)
-        run.says("ending")
+        run.shows("stopping")
         assert run.popen.poll() is None
         run.popen.send_signal(signal.SIGINT)
         assert run.ends() == 130
@@ -277,6 +278,25 @@ def test_the_output_of_all_is_shown_by_role_if_asked(tmp_path: Path) -> None:
     with running(tmp_path, shell("echo hello; sleep 1"), "--logs") as run:
         assert run.ends() == 0
     assert "chief-0      hello" in run.out
+
+
+def test_a_variable_may_refer_to_the_uid_of_its_pod(tmp_path: Path) -> None:
+    job = shell("exit 1")
+    uid = {"name": "POD_UID", "valueFrom": {"fieldRef": {"fieldPath": "metadata.uid"}}}
+    job.raw["spec"]["chief"]["template"]["spec"]["containers"][0] |= {
+        "command": ["sh", "-c", "echo uid $POD_UID"],
+        "env": [uid],
+    }
+    with running(tmp_path, job) as run:
+        assert run.ends() == 0, run.out
+    assert re.fullmatch(r"uid local-[0-9a-f]{16}-\d+\n", run.log("mnist-chief-0"))
+
+
+def test_a_job_of_another_controller_is_refused(tmp_path: Path) -> None:
+    job = shell("exit 0").with_policy(managedBy="example.com/other")
+    with running(tmp_path, job) as run:
+        assert run.ends() == 2
+    assert "spec.runPolicy.managedBy: this operator ignores jobs with the value" in run.out
 
 
 def test_two_runs_at_once_do_not_meet(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""The commands of `tftj`, and what their help says."""
+"""The commands of `tftj`, with their options and help."""
 
 import sys
 from importlib.metadata import PackageNotFoundError, version
@@ -27,7 +27,7 @@ Python = Annotated[
     typer.Option(
         envvar="TFTJ_PYTHON",
         metavar="PROGRAM",
-        help="Python that has what is needed; by default the one that runs tftj.",
+        help="Python with the required packages; by default the one that runs tftj.",
         show_default=False,
     ),
 ]
@@ -35,10 +35,10 @@ Python = Annotated[
 
 def main() -> None:
     """Run the command line; the process ends here."""
-    # kubectl runs a plugin by its own path: its users type `kubectl tftj`.
-    called = "kubectl tftj" if Path(sys.argv[0]).name.startswith("kubectl-") else "tftj"
+    # kubectl runs a plugin as kubectl-NAME; its users type `kubectl tftj`.
+    name = "kubectl tftj" if Path(sys.argv[0]).name.startswith("kubectl-") else "tftj"
     try:
-        app(prog_name=called)
+        app(prog_name=name)
     except CommandError as error:
         console = Console(stderr=True, highlight=False)
         for text in str(error).splitlines():
@@ -51,7 +51,7 @@ def _print_version(wanted: bool) -> None:  # noqa: FBT001 - typer's callback
         try:
             typer.echo(f"tftj {version('tftraining-operator')}")
         except PackageNotFoundError:
-            typer.echo("tftj, not installed: run from its sources")
+            typer.echo("tftj (not installed, run from source)")
         raise typer.Exit
 
 
@@ -65,24 +65,30 @@ def common(
         ),
     ] = False,
 ) -> None:
-    """Hold what all commands share."""
+    """Define the options that all commands share."""
 
 
 @app.command("run", no_args_is_help=True)
 def run_command(
     file: Annotated[
-        str, typer.Argument(metavar="FILE", help="YAML file with the job; - for standard input.")
+        str,
+        typer.Argument(
+            metavar="FILE", help="YAML file that contains the job; - for standard input."
+        ),
     ],
     *,
     local: Annotated[
-        bool, typer.Option("--local", help="Run on this computer; there is no other place yet.")
+        bool,
+        typer.Option(
+            "--local", help="Run on this computer; required: only local runs are supported."
+        ),
     ] = False,
     python: Python = None,
     checkpoint_dir: Annotated[
         Path | None,
         typer.Option(
             metavar="FOLDER",
-            help="Where checkpoints and TensorBoard logs are kept; by default ./JOB-checkpoints.",
+            help="Folder for checkpoints and TensorBoard logs; by default ./JOB-checkpoints.",
             show_default=False,
         ),
     ] = None,
@@ -90,12 +96,12 @@ def run_command(
         Path | None,
         typer.Option(
             metavar="FOLDER",
-            help="Where the output of each process is kept; by default ./JOB-logs.",
+            help="Folder for the output of each process; by default ./JOB-logs.",
             show_default=False,
         ),
     ] = None,
     logs: Annotated[
-        bool, typer.Option("--logs", help="Show the output of all processes as it comes.")
+        bool, typer.Option("--logs", help="Show the output of all processes while they run.")
     ] = False,
     env: Annotated[
         list[str] | None,
@@ -103,35 +109,35 @@ def run_command(
             "--env",
             "-e",
             metavar="NAME=VALUE",
-            help="Variable for all processes, over what the file says; may be repeated.",
+            help="Environment variable for all processes; overrides the file; may be repeated.",
         ),
     ] = None,
     volume: Annotated[
         list[str] | None,
         typer.Option(
             metavar="NAME=FOLDER",
-            help="Folder in place of one of the job's volumes; may be repeated.",
+            help="Folder to use for one of the job's volumes; may be repeated.",
         ),
     ] = None,
 ) -> None:
     """Run a job as processes on this computer, without a cluster.
 
-    The file is the one that a cluster gets. Each pod becomes a process; the same code as in the
-    operator builds them, gives them TF_CONFIG, restarts what fails within backoffLimit, and decides
-    when the job is done. ConfigMaps and Secrets in the same file are laid out as folders.
+    The file is the one that you would apply to a cluster. Each pod becomes a process: the
+    operator's own reconciler starts it with its TF_CONFIG, restarts it within backoffLimit, and
+    decides when the job is finished. ConfigMaps and Secrets in the same file become folders.
 
-    Ctrl-C ends all processes, after the chief has saved a checkpoint; a second Ctrl-C at once. The
-    same command then goes on from that checkpoint.
+    Ctrl-C stops all processes after the chief has saved a checkpoint; a second Ctrl-C stops them at
+    once. The same command then resumes from that checkpoint.
 
-    Exit codes: 0 the job succeeded, 1 it failed, 2 the file or an option is wrong, 130 ended by
-    Ctrl-C, 143 by SIGTERM.
+    Exit codes: 0 the job succeeded, 1 it failed, 2 the file or an option is wrong, 130 stopped by
+    Ctrl-C, 143 stopped by SIGTERM.
 
     Example: `tftj run --local examples/mnist.yaml`
     """
     if not local:
         raise InputError(
-            "run: only --local is there yet: add it, or give the file to a cluster with"
-            f" kubectl apply -f {file}"
+            "run: --local is required: only local runs are supported; to run the job in a cluster,"
+            f" use kubectl apply -f {file}"
         )
     choices = Choices(
         file=file,
@@ -151,31 +157,31 @@ def tensorboard(
         str,
         typer.Argument(
             metavar="FOLDER|FILE|JOB",
-            help="Checkpoint folder, YAML file of a local run, or name of a job in the cluster.",
+            help="Checkpoint folder, YAML file of a local run, or name of a job in a cluster.",
         ),
     ],
     *,
     namespace: Annotated[
         str | None,
-        typer.Option("--namespace", "-n", help="Namespace of a job in the cluster."),
+        typer.Option("--namespace", "-n", help="Namespace of a job in a cluster."),
     ] = None,
-    port: Annotated[int, typer.Option(help="Port on this computer.", min=1, max=65535)] = 6006,
+    port: Annotated[int, typer.Option(help="Local port.", min=1, max=65535)] = 6006,
     image: Annotated[
         str | None,
         typer.Option(
-            help="Image that has TensorBoard, for a job in the cluster; by default the job's own.",
+            help="Image with TensorBoard, for a job in a cluster; by default the job's own.",
             show_default=False,
         ),
     ] = None,
     python: Python = None,
 ) -> None:
-    """Show the TensorBoard logs of a job, on http://127.0.0.1:6006 of this computer.
+    """Serve the TensorBoard logs of a job at http://127.0.0.1:6006.
 
-    Of a local run: give its checkpoint folder, or its YAML file where it was run.
+    For a local run, name its checkpoint folder, or its YAML file in the directory of the run.
 
-    Of a job in a cluster: give its name. A pod that mounts the job's checkpoint volume read-only
-    runs TensorBoard, kubectl forwards the port, and Ctrl-C deletes the pod; it ends by itself after
-    8 hours. kubectl must be on the PATH.
+    For a job in a cluster, give its name. A pod that mounts the job's checkpoint volume read-only
+    runs TensorBoard, and kubectl forwards the port. Ctrl-C deletes the pod; otherwise it exits
+    after 8 hours. kubectl must be on the PATH.
 
     Examples: `tftj tensorboard mnist-checkpoints`, `tftj tensorboard mnist -n training`
     """
@@ -187,9 +193,9 @@ def tensorboard(
     )
 
 
-def _pairs(option: str, given: list[str] | None) -> dict[str, str]:
-    pairs = [text.partition("=") for text in given or []]
+def _pairs(option: str, values: list[str] | None) -> dict[str, str]:
+    pairs = [text.partition("=") for text in values or []]
     for name, equals, value in pairs:
         if not name or not equals:
-            raise InputError(f"{option}: {name}{equals}{value} is not of the form NAME=VALUE")
+            raise InputError(f"{option}: {name}{equals}{value} must have the form NAME=VALUE")
     return {name: value for name, _, value in pairs}

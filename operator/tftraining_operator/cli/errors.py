@@ -1,10 +1,10 @@
-"""What ends a command with a message instead of a traceback."""
+"""Errors that end a command with a message instead of a traceback."""
 
 from enum import IntEnum
 
 
 class ExitCode(IntEnum):
-    """What `tftj` says by its exit code."""
+    """Exit codes of `tftj`."""
 
     SUCCEEDED = 0
     FAILED = 1
@@ -14,12 +14,12 @@ class ExitCode(IntEnum):
 
 
 class CommandError(Exception):
-    """A command cannot go on; the text names what is wrong and the fix."""
+    """A command cannot continue; the text names the problem and the fix."""
 
     code = ExitCode.FAILED
 
 
 class InputError(CommandError):
-    """What the user gave is wrong: a file, a field or an option."""
+    """A file, a field or an option is wrong."""
 
     code = ExitCode.BAD_INPUT

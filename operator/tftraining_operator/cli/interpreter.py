@@ -1,4 +1,7 @@
-"""Finds a Python that has what a command needs, without importing it: TensorFlow takes seconds."""
+"""Finds a Python that has the modules that a command needs.
+
+It does not import them: importing TensorFlow takes seconds.
+"""
 
 import shutil
 import subprocess
@@ -15,15 +18,15 @@ print(*(name for name in sys.argv[1:] if importlib.util.find_spec(name) is None)
 """
 
 
-def find(given: str | None, modules: Sequence[str], *, fix: str) -> str:
-    """Return the path of a Python that finds all of `modules`: `given`, else the one that runs.
+def find(program: str | None, modules: Sequence[str], *, fix: str) -> str:
+    """Return the path of a Python that has all of `modules`: `program`, else the running one.
 
-    `fix` tells how to install them. Raises InputError.
+    `fix` explains how to install them. Raises InputError.
     """
-    python = shutil.which(given) if given else sys.executable
+    python = shutil.which(program) if program else sys.executable
     if python is None:
-        raise InputError(f"--python: there is no program {given}")
-    # Not resolved: a virtual environment is known by the path of its link.
+        raise InputError(f"--python: no program {program}")
+    # Not resolved: the path of the link identifies a virtual environment.
     python = str(Path(python).absolute())
     missing = _missing(python, modules)
     if missing:

@@ -1,4 +1,4 @@
-"""Runs the user's kubectl: it knows the cluster, the context and the credentials."""
+"""Runs the user's kubectl, which has the cluster's address, the context and the credentials."""
 
 import json
 import shutil
@@ -16,7 +16,7 @@ _NOT_FOUND = "(NotFound)"
 
 @dataclass(frozen=True, slots=True)
 class Kubectl:
-    """The program, and the namespace to work in; None for that of its context."""
+    """The program, and the namespace to use; None for that of its context."""
 
     program: str
     namespace: str | None = None
@@ -27,12 +27,12 @@ class Kubectl:
         program = shutil.which("kubectl")
         if program is None:
             raise CommandError(
-                "kubectl is not on the PATH: install it, or give a folder of a local run"
+                "kubectl is not on the PATH: install it, or name a folder of a local run"
             )
         return cls(program, namespace)
 
     def get(self, kind: str, name: str) -> _Object | None:
-        """Return an object, None if it is not there. Raises CommandError."""
+        """Return an object, None if it does not exist. Raises CommandError."""
         done = self._run("get", kind, name, "--output=json")
         if done.returncode and _NOT_FOUND in done.stderr:
             return None
@@ -47,10 +47,10 @@ class Kubectl:
 
     def create(self, manifest: _Object) -> None:
         """Create an object. Raises CommandError."""
-        _checked(self._run("create", "--filename=-", given=json.dumps(manifest)))
+        _checked(self._run("create", "--filename=-", stdin=json.dumps(manifest)))
 
     def delete(self, kind: str, name: str) -> None:
-        """Delete an object without waiting for its end. Raises CommandError."""
+        """Delete an object without waiting until it is gone. Raises CommandError."""
         _checked(self._run("delete", kind, name, "--wait=false", "--ignore-not-found"))
 
     def logs(self, pod: str) -> str:
@@ -58,7 +58,7 @@ class Kubectl:
         return self._run("logs", pod, "--tail=20").stdout
 
     def forward(self, pod: str, here: int, there: int) -> "subprocess.Popen[bytes]":
-        """Start to forward a port of this computer's loopback to a pod's."""
+        """Start forwarding a loopback port of this computer to a pod."""
         return subprocess.Popen(  # noqa: S603 - the user's own kubectl
             self._command("port-forward", "--address=127.0.0.1", f"pod/{pod}", f"{here}:{there}"),
             stdin=subprocess.DEVNULL,
@@ -67,18 +67,18 @@ class Kubectl:
             start_new_session=True,
         )
 
-    def _run(self, *arguments: str, given: str = "") -> "subprocess.CompletedProcess[str]":
+    def _run(self, *arguments: str, stdin: str = "") -> "subprocess.CompletedProcess[str]":
         try:
             return subprocess.run(  # noqa: S603 - the user's own kubectl
                 self._command(*arguments),
-                input=given,
+                input=stdin,
                 capture_output=True,
                 text=True,
                 timeout=_SECONDS,
                 check=False,
             )
         except subprocess.TimeoutExpired as error:
-            raise CommandError(f"kubectl {arguments[0]} takes longer than {_SECONDS} s") from error
+            raise CommandError(f"kubectl {arguments[0]} timed out after {_SECONDS} s") from error
 
     def _command(self, *arguments: str) -> list[str]:
         where = [f"--namespace={self.namespace}"] if self.namespace else []
@@ -87,6 +87,6 @@ class Kubectl:
 
 def _checked(done: "subprocess.CompletedProcess[str]") -> str:
     if done.returncode:
-        said = done.stderr.strip() or f"exit code {done.returncode}"
-        raise CommandError(f"kubectl: {said.removeprefix('error: ').removeprefix('Error: ')}")
+        output = done.stderr.strip() or f"exit code {done.returncode}"
+        raise CommandError(f"kubectl: {output.removeprefix('error: ').removeprefix('Error: ')}")
     return done.stdout

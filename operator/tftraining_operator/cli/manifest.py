@@ -1,6 +1,6 @@
-"""A job and what comes with it, read from YAML and judged by the rules of the CRD. Pure but read.
+"""Parses a job and its ConfigMaps and Secrets from YAML, with the rules of the CRD.
 
-What the API server would refuse is refused here, with the same words.
+What the API server would refuse is refused here, with the same message. Only `read` does I/O.
 """
 
 import base64
@@ -24,7 +24,7 @@ from tftraining_operator.core.job import Job
 _Object = dict[str, Any]
 
 Files = Mapping[str, bytes]
-"""Contents by key, as a ConfigMap or Secret holds them."""
+"""The contents of a ConfigMap or Secret by key."""
 
 STDIN = "-"
 
@@ -34,6 +34,8 @@ class Manifest:
     """One job, with the ConfigMaps and Secrets of the same file."""
 
     job: Job
+    stored: _Object
+    """The job's object as an API server would store it: with defaults, a uid and a generation."""
     config_maps: Mapping[str, Files] = field(default_factory=dict)
     secrets: Mapping[str, Files] = field(default_factory=dict)
 
@@ -43,8 +45,8 @@ def read(source: str) -> str:
     try:
         return sys.stdin.read() if source == STDIN else Path(source).read_text()
     except (OSError, UnicodeDecodeError) as error:
-        why = error.strerror if isinstance(error, OSError) else "it is not text"
-        raise InputError(f"{source} cannot be read: {why}") from error
+        reason = error.strerror if isinstance(error, OSError) else "not a text file"
+        raise InputError(f"cannot read {source}: {reason}") from error
 
 
 def parse(text: str, source: str, *, uid: str) -> Manifest:
@@ -53,15 +55,18 @@ def parse(text: str, source: str, *, uid: str) -> Manifest:
     `source` names the file in messages; `uid` becomes the job's, as an API server gives it one.
     """
     documents = list(_documents(text, source))
+    raw = _only_job(documents, source)
+    job = _job(raw, source, uid)
     return Manifest(
-        job=_job(_only_job(documents, source), source, uid),
+        job=job,
+        stored=_stored(raw, job),
         config_maps=_contents(documents, "ConfigMap", source),
         secrets=_contents(documents, "Secret", source),
     )
 
 
 class _Loader(yaml.SafeLoader):
-    """Reads a date as the text that it is in JSON, for JSON is what Kubernetes gets."""
+    """Keeps a date as text, as in JSON, which kubectl converts the file to."""
 
     yaml_implicit_resolvers = {  # noqa: RUF012 - the base class' own form
         first: [(tag, regexp) for tag, regexp in found if tag != "tag:yaml.org,2002:timestamp"]
@@ -75,8 +80,8 @@ def _documents(text: str, source: str) -> Iterator[_Object]:
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         where = f"{source}:{mark.line + 1}" if mark is not None else source
-        why = getattr(error, "problem", None) or str(error)
-        raise InputError(f"{where}: this is no YAML: {why}") from error
+        problem = getattr(error, "problem", None) or str(error)
+        raise InputError(f"{where}: invalid YAML: {problem}") from error
     for document in loaded:
         if isinstance(document, dict) and document.get("kind") == "List":
             yield from (item for item in document.get("items") or [] if isinstance(item, dict))
@@ -92,9 +97,9 @@ def _only_job(documents: list[_Object], source: str) -> _Object:
         return jobs[0]
     if jobs:
         names = ", ".join(_name(job) for job in jobs)
-        raise InputError(f"{source}: holds {len(jobs)} jobs ({names}); leave one of them in it")
+        raise InputError(f"{source}: contains {len(jobs)} jobs ({names}); keep only one of them")
     kinds = ", ".join(str(document.get("kind")) for document in documents) or "nothing"
-    raise InputError(f"{source}: holds no {keys.KIND} (found: {kinds})")
+    raise InputError(f"{source}: contains no {keys.KIND} (found: {kinds})")
 
 
 def _job(raw: _Object, source: str, uid: str) -> Job:
@@ -103,12 +108,12 @@ def _job(raw: _Object, source: str, uid: str) -> Job:
         message = f"must be {keys.API_VERSION}, not {raw.get('apiVersion') or 'absent'}"
         problems.append(Problem("apiVersion", message))
     unknown = sorted(set(raw) - {"apiVersion", "kind", "metadata", "spec", "status"})
-    problems += [Problem(name, "unknown field; did you mean it to be in spec?") for name in unknown]
+    problems += [Problem(name, "unknown field; does it belong in spec?") for name in unknown]
     meta = spec = None
     try:
-        given = raw.get("metadata")
-        given = given if isinstance(given, dict) else {}
-        meta = ObjectMeta.model_validate({"namespace": "default", **given, "uid": uid})
+        metadata = raw.get("metadata")
+        metadata = metadata if isinstance(metadata, dict) else {}
+        meta = ObjectMeta.model_validate({"namespace": "default", **metadata, "uid": uid})
     except ValidationError as error:
         problems += from_error(error, model=ObjectMeta, root="metadata")
     try:
@@ -122,6 +127,16 @@ def _job(raw: _Object, source: str, uid: str) -> Job:
     raise InputError("\n".join(f"{source}: {problem}" for problem in problems))
 
 
+def _stored(raw: _Object, job: Job) -> _Object:
+    meta = job.meta.model_dump(by_alias=True)
+    return {
+        "apiVersion": keys.API_VERSION,
+        "kind": keys.KIND,
+        "metadata": {**raw["metadata"], **meta},
+        "spec": job.spec.model_dump(mode="json", by_alias=True, exclude_none=True),
+    }
+
+
 def _contents(documents: list[_Object], kind: str, source: str) -> dict[str, Files]:
     return {
         _name(document): _files(document, source)
@@ -131,7 +146,7 @@ def _contents(documents: list[_Object], kind: str, source: str) -> dict[str, Fil
 
 
 def _files(document: _Object, source: str) -> Files:
-    """Return what a ConfigMap or Secret holds, decoded."""
+    """Return the contents of a ConfigMap or Secret, decoded."""
     plain, coded = ("data", "binaryData")
     if document["kind"] == "Secret":
         plain, coded = ("stringData", "data")

@@ -1,4 +1,4 @@
-"""Notes the signals by which a user ends a command, so that it can end in order."""
+"""Counts the signals by which a user stops a command, so that it can shut down cleanly."""
 
 import contextlib
 import signal
@@ -14,27 +14,27 @@ _CODES = {
 }
 
 
-class Asked:
-    """How often, and by which signal first, the command was asked to end."""
+class StopRequests:
+    """How often the user asked the command to stop, and by which signal first."""
 
     def __init__(self) -> None:
-        self.times = 0
-        self.code: ExitCode | None = None
-        """The exit code for it; None before."""
+        self.count = 0
+        self.exit_code: ExitCode | None = None
+        """The exit code of a command that was stopped; None if it was not."""
 
-    def note(self, number: int, _frame: FrameType | None) -> None:
+    def handle(self, number: int, _frame: FrameType | None) -> None:
         """Handle a signal."""
-        self.code = self.code or _CODES[signal.Signals(number)]
-        self.times += 1
+        self.exit_code = self.exit_code or _CODES[signal.Signals(number)]
+        self.count += 1
 
 
 @contextlib.contextmanager
-def noted() -> Iterator[Asked]:
-    """Note signals instead of ending by them, until the block ends."""
-    asked = Asked()
-    before = {number: signal.signal(number, asked.note) for number in _CODES}
+def stop_requests() -> Iterator[StopRequests]:
+    """Count signals instead of exiting on them, until the block ends."""
+    requests = StopRequests()
+    before = {number: signal.signal(number, requests.handle) for number in _CODES}
     try:
-        yield asked
+        yield requests
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)

@@ -1,4 +1,4 @@
-"""`tftj tensorboard`: shows the logs of a folder, or of a job in the cluster."""
+"""`tftj tensorboard`: serves the logs of a folder or of a job in the cluster."""
 
 import os
 import secrets
@@ -15,15 +15,22 @@ from tftraining_operator.cli import interpreter, manifest, tensorboard_pod
 from tftraining_operator.cli.errors import CommandError, ExitCode, InputError
 from tftraining_operator.cli.kubectl import Kubectl
 from tftraining_operator.cli.local.session import checkpoint_folder
-from tftraining_operator.cli.signals import Asked, noted
+from tftraining_operator.cli.signals import StopRequests, stop_requests
 
 _Object = dict[str, Any]
 
 _LOGS = "logs"
-_INSTALL = "Install it with `pip install tensorboard`, or name a Python that has it with --python."
+_INSTALL = (
+    "Install it with `pip install tensorboard`, or choose a Python that has it with --python."
+)
 _START_SECONDS = 180
 _TICK_SECONDS = 0.5
-_IN_TROUBLE = ("ErrImagePull", "ImagePullBackOff", "InvalidImageName", "CreateContainerConfigError")
+_START_FAILURES = (
+    "ErrImagePull",
+    "ImagePullBackOff",
+    "InvalidImageName",
+    "CreateContainerConfigError",
+)
 
 
 def show(
@@ -47,24 +54,27 @@ def show(
 
 
 def local_logs(what: str) -> Path | None:
-    """Return the folder of logs that `what` means on this computer, None for a job's name.
+    """Return the local log folder that `what` refers to, None if it is a job's name.
 
-    Raises InputError if there should be one, and is none.
+    Raises InputError if the folder does not exist.
     """
     path = Path(what)
     if path.is_dir():
         return path / _LOGS if (path / _LOGS).is_dir() else path
     if not path.is_file() and path.suffix not in (".yaml", ".yml"):
         if os.sep in what:
-            raise InputError(f"{what}: there is no such folder or file")
+            raise InputError(f"{what}: no such file or folder")
         return None
     job = manifest.parse(manifest.read(what), what, uid="").job
     folder = checkpoint_folder(job, None)
     if folder is None:
-        raise InputError(f"{what}: the job keeps no logs in a folder: give --checkpoint-dir's")
+        raise InputError(
+            f"{what}: the job writes no logs to a folder: name the folder that was its"
+            " --checkpoint-dir"
+        )
     if not (folder / _LOGS).is_dir():
         raise InputError(
-            f"{folder / _LOGS} is not there: run the job with `tftj run --local {what}`, or give"
+            f"{folder / _LOGS} does not exist: run the job with `tftj run --local {what}`, or name"
             " the folder that was its --checkpoint-dir"
         )
     return folder / _LOGS
@@ -72,19 +82,19 @@ def local_logs(what: str) -> Path | None:
 
 def _show_folder(folder: Path, port: int, python: str | None, console: Console) -> ExitCode:
     program = interpreter.find(python, ("tensorboard",), fix=_INSTALL)
-    console.print(f"TensorBoard of {folder}: http://127.0.0.1:{port} (Ctrl-C ends it)")
+    console.print(f"TensorBoard of {folder}: http://127.0.0.1:{port} (Ctrl-C to stop)")
     command = [program, "-m", "tensorboard.main", f"--logdir={folder}"]
     command += ["--host=127.0.0.1", f"--port={port}", "--load_fast=false"]
     with (
-        noted() as asked,
+        stop_requests() as requests,
         subprocess.Popen(  # noqa: S603 - the chosen Python
             command, start_new_session=True, stdin=subprocess.DEVNULL
         ) as process,
     ):
-        while process.poll() is None and not asked.times:
+        while process.poll() is None and not requests.count:
             time.sleep(_TICK_SECONDS)
         process.terminate()
-    return ExitCode.SUCCEEDED if asked.times else ExitCode.FAILED
+    return ExitCode.SUCCEEDED if requests.count else ExitCode.FAILED
 
 
 def _show_job(
@@ -93,30 +103,30 @@ def _show_job(
     job = kubectl.get(f"{PLURAL}.{GROUP}", name)
     if job is None:
         raise InputError(
-            f"there is no job {name} in this namespace (-n NAMESPACE for another), nor a folder of"
-            " that name here"
+            f"no job {name} in this namespace (-n NAMESPACE for another), and no folder of that"
+            " name here"
         )
     pods = kubectl.select("pods", f"{LABEL_JOB}={name}")
     wanted = image or tensorboard_pod.image(job, pods)
     if wanted is None:
         raise InputError(
-            f"the pods of {name} are gone, and its template names no image: give the trainer's"
+            f"the pods of {name} are deleted, and its template sets no image: name the trainer's"
             " image with --image"
         )
     pod_name = f"{name}-tensorboard-{secrets.token_hex(2)}"
     pod = tensorboard_pod.pod(pod_name, job, pods, wanted)
-    with noted() as asked:
+    with stop_requests() as requests:
         console.print(f"starting pod {pod_name} with {wanted}", soft_wrap=True)
         kubectl.create(pod)
         forward = None
         try:
-            if not _becomes_ready(kubectl, pod_name, asked):
+            if not _becomes_ready(kubectl, pod_name, requests):
                 return ExitCode.INTERRUPTED
             forward = kubectl.forward(pod_name, port, tensorboard_pod.PORT)
             console.print(
                 f"TensorBoard of {name}: http://127.0.0.1:{port} (Ctrl-C deletes the pod)"
             )
-            while forward.poll() is None and not asked.times:
+            while forward.poll() is None and not requests.count:
                 time.sleep(_TICK_SECONDS)
         finally:
             if forward is not None:
@@ -124,36 +134,38 @@ def _show_job(
                 forward.wait()
             kubectl.delete("pod", pod_name)
             console.print(f"deleted pod {pod_name}")
-    if not asked.times:
-        raise CommandError("kubectl port-forward has ended: the pod or the connection is gone")
+    if not requests.count:
+        raise CommandError("kubectl port-forward exited: the pod or the connection is lost")
     return ExitCode.SUCCEEDED
 
 
-def _becomes_ready(kubectl: Kubectl, name: str, asked: Asked) -> bool:
+def _becomes_ready(kubectl: Kubectl, name: str, requests: StopRequests) -> bool:
     """Wait until the pod serves; False if stopped. Raises CommandError."""
     end = time.monotonic() + _START_SECONDS
-    while not asked.times:
+    while not requests.count:
         pod = kubectl.get("pod", name)
         if pod is None:
-            raise CommandError(f"pod {name} was deleted by somebody else")
+            raise CommandError(f"pod {name} was deleted")
         status = pod.get("status") or {}
         conditions = {each["type"]: each for each in status.get("conditions") or []}
         if conditions.get("Ready", {}).get("status") == "True":
             return True
         if status.get("phase") in ("Failed", "Succeeded"):
             raise CommandError(
-                f"TensorBoard has ended in pod {name}: is it in the image (--image)?\n"
+                f"TensorBoard exited in pod {name}: is it installed in the image (--image)?\n"
                 + kubectl.logs(name).strip()
             )
-        why = _trouble(status, conditions)
-        if why.startswith(_IN_TROUBLE) or time.monotonic() > end:
-            raise CommandError(f"pod {name} does not start: {why or 'its image takes too long'}")
+        reason = _not_ready_reason(status, conditions)
+        if reason.startswith(_START_FAILURES) or time.monotonic() > end:
+            raise CommandError(
+                f"pod {name} did not start: {reason or 'pulling its image takes too long'}"
+            )
         time.sleep(_TICK_SECONDS)
     return False
 
 
-def _trouble(status: _Object, conditions: dict[str, _Object]) -> str:
-    """Say what the cluster says of a pod that is not ready."""
+def _not_ready_reason(status: _Object, conditions: dict[str, _Object]) -> str:
+    """Return why a pod is not ready, as far as the cluster tells."""
     for container in status.get("containerStatuses") or []:
         waiting = (container.get("state") or {}).get("waiting") or {}
         if waiting.get("reason"):
@@ -169,5 +181,5 @@ def _check_free(port: int) -> None:
             probe.bind(("127.0.0.1", port))
         except OSError as error:
             raise InputError(
-                f"--port: {port} cannot be had ({error.strerror}): choose another one"
+                f"--port: {port} is not available ({error.strerror}): choose another one"
             ) from error

@@ -1,7 +1,7 @@
-"""The pod that shows a job's TensorBoard logs, from the job and what runs of it. Pure.
+"""Builds the pod that serves a job's TensorBoard logs. Pure.
 
 It reads the job's checkpoint volume and nothing else: no token, no port in the cluster's network,
-and an end that comes by itself.
+and a deadline.
 """
 
 from collections.abc import Sequence
@@ -16,7 +16,7 @@ _Object = dict[str, Any]
 
 PORT = 6006
 DEADLINE_SECONDS = 8 * 3600
-"""Safety: the pod of a command that was cut off ends after this."""
+"""Ends the pod of a command that was killed."""
 
 _LOGS = "logs"
 _VOLUME = "checkpoint"
@@ -25,7 +25,7 @@ _READY = f"import socket; socket.create_connection(('127.0.0.1', {PORT}), 2)"
 
 
 def image(job: _Object, pods: Sequence[_Object]) -> str | None:
-    """Return the image that the job trains with; None if nothing tells it any more."""
+    """Return the image that the job trains with, None if neither pods nor templates name one."""
     for pod in sorted(pods, key=_is_chief, reverse=True):
         if found := _training_image(pod.get("spec") or {}):
             return found
@@ -38,9 +38,9 @@ def image(job: _Object, pods: Sequence[_Object]) -> str | None:
 
 
 def pod(name: str, job: _Object, pods: Sequence[_Object], image_name: str) -> _Object:
-    """Return the pod's manifest. Raises InputError if the job's logs are out of reach.
+    """Return the pod's manifest. Raises InputError if the job's logs cannot be mounted.
 
-    `job` is the TFTrainingJob, `pods` are what there is of it, as the API server returns them.
+    `job` is the TFTrainingJob, `pods` are its pods, as the API server returns them.
     """
     chief = next((each for each in pods if _is_chief(each)), None)
     spec = chief["spec"] if chief is not None else _template_spec(job)
@@ -48,7 +48,7 @@ def pod(name: str, job: _Object, pods: Sequence[_Object], image_name: str) -> _O
     container: _Object = {
         "name": "tensorboard",
         "image": image_name,
-        # Only from within the pod, as port-forward comes: nobody else in the cluster reads along.
+        # Reachable by port-forward only, and not by other pods.
         "command": ["python3", "-m", "tensorboard.main"],
         "args": [
             f"--logdir={directory}/{_LOGS}",
@@ -80,7 +80,7 @@ def pod(name: str, job: _Object, pods: Sequence[_Object], image_name: str) -> _O
         "metadata": {
             "name": name,
             "namespace": job["metadata"]["namespace"],
-            # None of the operator's labels: it would take the pod for one of the job's.
+            # Without the operator's labels, by which it selects the pods of a job.
             "labels": {
                 "app.kubernetes.io/name": "tensorboard",
                 "app.kubernetes.io/instance": job["metadata"]["name"],
@@ -96,19 +96,19 @@ def pod(name: str, job: _Object, pods: Sequence[_Object], image_name: str) -> _O
             "securityContext": restricted_pod() | (spec.get("securityContext") or {}),
             "containers": [container],
             "volumes": volumes,
-            **_where(spec, chief, needs_volume=volume is not None),
+            **_placement(spec, chief, needs_volume=volume is not None),
         },
     }
 
 
 def _storage(job: _Object) -> tuple[str, _Object | None]:
-    """Return the checkpoint directory as the pod sees it, and the volume that holds it."""
+    """Return the checkpoint directory in the pod, and the volume that holds it."""
     name, checkpoint = job["metadata"]["name"], job["spec"].get("checkpoint") or {}
     if checkpoint.get("uri"):
         return str(checkpoint["uri"]).rstrip("/"), None
     if claim := checkpoint.get("persistentVolumeClaim"):
-        # The claim is not claimed read-only: a ReadWriteOnce volume could not be mounted so while
-        # the chief has it mounted for writing.
+        # Not read-only as a whole: a ReadWriteOnce volume cannot be mounted so while the chief
+        # has it mounted for writing.
         source = {"persistentVolumeClaim": {"claimName": claim["claimName"]}}
         return str(checkpoint.get("path") or _DEFAULT_PATH), source
     if "emptyDir" in checkpoint:
@@ -117,18 +117,18 @@ def _storage(job: _Object) -> tuple[str, _Object | None]:
             " spec.checkpoint.persistentVolumeClaim or spec.checkpoint.uri"
         )
     raise InputError(
-        f"{name} keeps no logs: set spec.checkpoint.persistentVolumeClaim or spec.checkpoint.uri"
+        f"{name} saves no logs: set spec.checkpoint.persistentVolumeClaim or spec.checkpoint.uri"
     )
 
 
-def _where(spec: _Object, chief: _Object | None, *, needs_volume: bool) -> _Object:
-    """Return what lets the pod run where the chief does, by the chief's own right."""
+def _placement(spec: _Object, chief: _Object | None, *, needs_volume: bool) -> _Object:
+    """Return the fields that let the pod run where the chief does, with the chief's rights."""
     copied = ("imagePullSecrets", "tolerations", "serviceAccountName", "nodeSelector")
     found = {field: spec[field] for field in copied if spec.get(field)}
     node = spec.get("nodeName") if chief is not None and _runs(chief) else None
     if node and needs_volume:
         # A ReadWriteOnce volume is mounted on one node at a time. By affinity, so that the
-        # scheduler still says why if the node has no room.
+        # scheduler still reports why if the node has no room.
         by_name = {"key": "metadata.name", "operator": "In", "values": [node]}
         found["affinity"] = {
             "nodeAffinity": {

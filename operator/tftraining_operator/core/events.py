@@ -126,8 +126,11 @@ def _failed(before: Status, after: Status) -> list[Event]:
 
 def _failure_note(failure: Failure) -> tuple[str, str]:
     code = f" (exit code {failure.exit_code})" if failure.exit_code is not None else ""
-    first, _, rest = failure.message.strip().partition("\n")
-    return one_line(f"{failure.pod}: {failure.reason}{code}: {first}".rstrip(": "), 600), rest
+    lines = failure.message.strip().splitlines()
+    # The last line of a log says what happened.
+    last = lines[-1] if lines else ""
+    note = one_line(f"{failure.pod}: {failure.reason}{code}: {last}".rstrip(": "), 600)
+    return note, failure.message.strip() if len(lines) > 1 else ""
 
 
 def _ready(before: Status, after: Status, now: datetime) -> list[Event]:
@@ -180,7 +183,9 @@ def _restarted(before: Status, after: Status) -> list[Event]:
         kind = EventType.WARNING if warns else EventType.NORMAL
         note = f"{restart.message}; restarting the chief from its newest checkpoint"
         return [Event(restart.reason, note, Action.RESTART, kind)]
-    return [Event(Reason.RESTARTING, restart.message, Action.RESTART, EventType.WARNING)]
+    failure = after.last_failure
+    pod = failure.pod if failure is not None and failure != before.last_failure else ""
+    return [Event(Reason.RESTARTING, restart.message, Action.RESTART, EventType.WARNING, pod=pod)]
 
 
 def _resumed_from_checkpoint(before: Status, after: Status) -> list[Event]:

@@ -41,8 +41,8 @@ class LocalRun:
     def until(self, wanted: Callable[[], object], what: str) -> None:
         end = time.monotonic() + PATIENCE
         while not wanted():
-            assert time.monotonic() < end, f"not in time: {what}\n{self.out}"
-            assert self.popen.poll() is None, f"ended before {what}\n{self.out}"
+            assert time.monotonic() < end, f"timed out: {what}\n{self.out}"
+            assert self.popen.poll() is None, f"exited before {what}\n{self.out}"
             time.sleep(0.1)
 
     def trains(self) -> None:
@@ -52,7 +52,7 @@ class LocalRun:
         try:
             return self.popen.wait(PATIENCE)
         except subprocess.TimeoutExpired:
-            raise AssertionError(f"tftj does not end\n{self.out}") from None
+            raise AssertionError(f"tftj does not exit\n{self.out}") from None
 
     def tasks(self) -> dict[str, int]:
         """The pids of its processes by the names of their pods."""
@@ -138,7 +138,7 @@ def running(
     run = LocalRun(folder, popen)
     try:
         yield run
-        assert run.tasks() == {}, "tftj leaves processes behind"
+        assert run.tasks() == {}, "no process is left"
     finally:
         popen.kill()
         popen.wait()
@@ -178,7 +178,7 @@ def test_ctrl_c_saves_and_the_same_command_goes_on(tmp_path: Path) -> None:
     assert saved is not None, run.out
     with running(tmp_path, epochs=1) as run:
         assert run.ends() == 0, run.out
-    assert f"goes on from ckpt-{saved[1]}" in run.out
+    assert f"resuming from ckpt-{saved[1]}" in run.out
 
 
 def test_a_task_that_is_wrong_ends_the_job_with_its_message(tmp_path: Path) -> None:

@@ -38,13 +38,11 @@ def fixed_addresses(found: manifest.Manifest) -> Addresses:
     """Ports from 20000, in the order in which pods are created."""
     tasks = list(slots(found.job))
     ports = {name: 20_000 + number for number, (_, _, name) in enumerate(tasks)}
-    reporting = [
-        name for role, _, name in tasks if traits(found.job.spec.strategy, role).reports_progress
-    ]
+    reporting = [r for r, _, _ in tasks if traits(found.job.spec.strategy, r).reports_progress]
     namespace = found.job.namespace
     return Addresses(
         cluster=ports,
-        progress={name: 21_000 + number for number, name in enumerate(reporting)},
+        progress={role: 21_000 + number for number, role in enumerate(reporting)},
         names={
             address(found.job.name, namespace, role, i): f"{HOST}:{ports[name]}"
             for role, i, name in tasks
@@ -53,21 +51,23 @@ def fixed_addresses(found: manifest.Manifest) -> Addresses:
 
 
 def plan(
-    found: manifest.Manifest, *, given: dict[str, str] | None = None, **folders: Path
+    found: manifest.Manifest, *, overrides: dict[str, str] | None = None, **folders: Path
 ) -> dict[str, Command]:
     """The command of each pod, by the pod's name."""
     known = fixed_addresses(found)
     made = {}
     for role, index, name in slots(found.job):
         pod = desired.pod(found.job, role, index, 0, TRAINER_IMAGE)
-        laid = volumes(pod, Path("/scratch") / name, found, checkpoints=CHECKPOINTS, given=folders)
+        laid = volumes(
+            pod, Path("/scratch") / name, found, checkpoints=CHECKPOINTS, folders=folders
+        )
         made[name] = command(
             pod,
             found,
             python=PYTHON,
             mounts=mounts(container(pod), laid),
             addresses=known.names,
-            given=given or {},
-            around={},
+            overrides=overrides or {},
+            inherited={},
         )
     return made

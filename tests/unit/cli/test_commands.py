@@ -12,10 +12,10 @@ from tftraining_operator.cli import manifest
 from tftraining_operator.cli.errors import InputError
 from tftraining_operator.cli.local.commands import (
     TRAINER_IMAGE,
+    ignored_features,
+    inherited_variables,
     is_probed,
-    left_aside,
     runs_trainer,
-    surroundings,
 )
 from tftraining_operator.core import desired
 
@@ -130,7 +130,7 @@ def test_a_command_replaces_the_trainer() -> None:
 
 def test_variables_of_the_user_win() -> None:
     job = a_job().with_container(env=[{"name": "RUN", "value": "7"}], args=["$(RUN)"])
-    found = plan(a_manifest(job), given={"RUN": "8"})["mnist-chief-0"]
+    found = plan(a_manifest(job), overrides={"RUN": "8"})["mnist-chief-0"]
     assert (found.variables["RUN"], found.argv[3]) == ("8", "8")
 
 
@@ -177,16 +177,16 @@ def test_what_has_no_meaning_here_is_said_once() -> None:
     job.raw["spec"]["template"]["spec"]["initContainers"] = [{"name": "fetch", "image": "curl"}]
     job.raw["spec"]["template"]["spec"]["containers"].append({"name": "proxy", "image": "envoy"})
     pods = [desired.pod(job.build(), role, 0, 0, TRAINER_IMAGE) for role in (Role.CHIEF, Role.PS)]
-    assert left_aside(pods) == [
-        "image me/train:1 (the Python of this computer runs instead)",
-        "containers beside `tensorflow`: fetch, proxy",
+    assert ignored_features(pods) == [
+        "image me/train:1 (the local Python runs instead)",
+        "containers other than `tensorflow`: fetch, proxy",
         "resources",
     ]
-    assert left_aside([desired.pod(a_job().build(), Role.CHIEF, 0, 0, TRAINER_IMAGE)]) == []
+    assert ignored_features([desired.pod(a_job().build(), Role.CHIEF, 0, 0, TRAINER_IMAGE)]) == []
 
 
 def test_a_task_inherits_this_computer_but_no_other_job() -> None:
-    around = surroundings(
+    around = inherited_variables(
         {
             "HOME": "/home/me",
             "PATH": "/bin",

@@ -9,8 +9,9 @@ import pytest
 from tftraining_operator.api import rules
 from tftraining_operator.cli import manifest
 from tftraining_operator.cli.errors import ExitCode, InputError
+from tftraining_operator.core.job import parse_job
 
-from tests.unit.builders import a_job
+from tests.unit.builders import NOW, a_job
 from tests.unit.cli.plans import a_file
 
 if TYPE_CHECKING:
@@ -36,6 +37,23 @@ SECRET = {
 def test_a_job_gets_a_uid_and_the_default_namespace() -> None:
     job = manifest.parse(JOB, "job.yaml", uid="local-1").job
     assert (job.name, job.namespace, job.uid) == ("mnist", "default", "local-1")
+
+
+def test_the_stored_job_has_the_defaults_of_the_api_server_and_parses_to_the_same() -> None:
+    container = {"name": "tensorflow", "command": ["run"], "resources": {"limits": {"cpu": 2}}}
+    job = a_job().with_role("chief", template={"spec": {"containers": [container]}})
+    job.with_evaluator().with_policy(backoffLimit=1)
+    found = manifest.parse(a_file(job), "job.yaml", uid="local-1")
+    assert parse_job(found.stored, NOW) == found.job
+    assert found.stored["spec"]["runPolicy"] == job.raw["spec"]["runPolicy"] | {
+        "suspend": False,
+        "startupDeadlineSeconds": 600,
+        "evaluatorGraceSeconds": 120,
+        "cleanPodPolicy": "Running",
+        "managedBy": "tftraining.dev/operator",
+        "stopOnRepeatedFailure": True,
+    }
+    assert found.stored["spec"]["chief"]["template"] == {"spec": {"containers": [container]}}
 
 
 def test_config_maps_and_secrets_of_the_file_come_along_decoded() -> None:
@@ -64,14 +82,16 @@ def test_standard_input_is_read_for_a_dash(monkeypatch: pytest.MonkeyPatch) -> N
 @pytest.mark.parametrize(
     ("text", "told"),
     [
-        pytest.param("a: [", "job.yaml:1: this is no YAML", id="what is no YAML, with its line"),
+        pytest.param("a: [", "job.yaml:1: invalid YAML", id="what is no YAML, with its line"),
         pytest.param("- a", "job.yaml: each document must be an object", id="a list"),
-        pytest.param("", "job.yaml: holds no TFTrainingJob (found: nothing)", id="nothing"),
+        pytest.param("", "job.yaml: contains no TFTrainingJob (found: nothing)", id="nothing"),
         pytest.param(
-            "kind: ConfigMap\n", "holds no TFTrainingJob (found: ConfigMap)", id="another kind"
+            "kind: ConfigMap\n", "contains no TFTrainingJob (found: ConfigMap)", id="another kind"
         ),
         pytest.param(
-            f"{JOB}---\n{JOB}", "holds 2 jobs (mnist, mnist); leave one of them", id="two jobs"
+            f"{JOB}---\n{JOB}",
+            "contains 2 jobs (mnist, mnist); keep only one of them",
+            id="two jobs",
         ),
         pytest.param(
             JOB.replace("v1alpha1", "v1"),
@@ -95,7 +115,7 @@ def test_standard_input_is_read_for_a_dash(monkeypatch: pytest.MonkeyPatch) -> N
         ),
         pytest.param(
             f"{JOB}worker: {{}}\n",
-            "worker: unknown field; did you mean it to be in spec?",
+            "worker: unknown field; does it belong in spec?",
             id="a field beside spec",
         ),
     ],
@@ -145,5 +165,5 @@ def test_a_secret_that_cannot_be_decoded_is_refused(field: str, value: Any, told
 
 
 def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=r"absent\.yaml cannot be read: No such file"):
+    with pytest.raises(InputError, match=r"cannot read .*absent\.yaml: No such file"):
         manifest.read(str(tmp_path / "absent.yaml"))

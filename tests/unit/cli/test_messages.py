@@ -1,4 +1,4 @@
-"""What a person is told of a run."""
+"""The texts of a local run."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import pytest
 from tftraining_operator.api.keys import ConditionType
 from tftraining_operator.api.status import Evaluation, Failure, Metric, Progress, Status
 from tftraining_operator.cli.local import messages
-from tftraining_operator.core.events import Event
+from tftraining_operator.core.events import Action, Event, EventType
 
 from tests.unit.builders import a_condition, a_job, stamp
 
@@ -24,20 +24,20 @@ PROGRESS = Progress(
 DONE = a_condition(ConditionType.SUCCEEDED, reason="ChiefSucceeded")
 
 
-def test_who_takes_part_is_said_with_numbers() -> None:
+def test_roles_are_listed_with_their_replicas() -> None:
     job = a_job().with_workers(2).with_evaluator()
     assert messages.describe_roles(job.build()) == "chief, 2 workers, ps, evaluator"
     assert messages.describe_roles(job.with_role("ps", replicas=2).build()).split(", ")[2] == "2 ps"
 
 
-def test_a_line_says_how_far_how_fast_and_how_long() -> None:
-    assert messages.line(PROGRESS, 25_100.0) == (
+def test_a_line_shows_progress_rates_and_time_left() -> None:
+    assert messages.progress_line(PROGRESS, 25_100.0) == (
         "step 44/69 (63%), 41.5 steps/s, 25.1k examples/s, loss 0.174, 3s left"
     )
 
 
-def test_what_is_not_known_is_left_out() -> None:
-    assert messages.line(Progress(step=3, updated_at=stamp()), None) == "step 3"
+def test_unknown_values_are_left_out() -> None:
+    assert messages.progress_line(Progress(step=3, updated_at=stamp()), None) == "step 3"
 
 
 @pytest.mark.parametrize(
@@ -45,36 +45,35 @@ def test_what_is_not_known_is_left_out() -> None:
     [(0.512, "0.512"), (41.52, "41.5"), (970.4, "970"), (9999.0, "9999"), (25_123.0, "25.1k")],
 )
 def test_rates_are_rounded_for_people(number: float, text: str) -> None:
-    assert messages.short(number) == text
+    assert messages.round_rate(number) == text
 
 
-def test_of_a_long_message_the_last_line_is_shown() -> None:
-    event = Event("ExitCode", "w-0: ExitCode (exit code 1): first\nsecond\nlast: x\n", "Observe")
-    assert messages.note(event) == "w-0: ExitCode (exit code 1): last: x"
-    assert messages.note(Event("Created", "created 5 pods", "Create")) == "created 5 pods"
-
-
-def test_a_failure_is_not_told_twice_nor_the_end_before_the_result() -> None:
-    failed = Event("ExitCode", "c-0: ExitCode (exit code 75): lost", "Observe", "Warning")
-    other = Event("ExitCode", "w-0: ExitCode (exit code 1): x", "Observe", "Warning")
-    restart = Event("Restarting", "c-0 exited with 75: lost; restart 1 of 3", "Restart", "Warning")
-    end = Event("Failed", "c-0 exited with 64", "Finish", "Warning")
+def test_a_failure_that_restarts_the_job_and_the_end_are_shown_once() -> None:
+    failed = Event("ExitCode", "c-0 exited with 75", Action.OBSERVE, EventType.WARNING, pod="c-0")
+    other = Event("ExitCode", "w-0 exited with 1", Action.OBSERVE, EventType.WARNING, pod="w-0")
+    restart = Event("Restarting", "restart 1 of 3", Action.RESTART, EventType.WARNING, pod="c-0")
+    end = Event("Failed", "c-0 exited with 64", Action.FINISH, EventType.WARNING, pod="c-0")
     assert messages.without_repetition([failed, other, restart]) == [other, restart]
     assert messages.without_repetition([failed]) == [failed]
+    created, scaled = (
+        Event("Created", "created", Action.CREATE),
+        Event("Scaled", "scaled", Action.RESTART),
+    )
+    assert messages.without_repetition([created, scaled]) == [created, scaled]
     assert messages.without_repetition([end]) == []
 
 
-def test_while_nothing_trains_it_is_said_why() -> None:
+def test_a_waiting_job_shows_its_reason() -> None:
     ready = a_condition(ConditionType.PODS_READY, value=False, message="1 of 3 pods are ready")
-    assert messages.waiting(Status(conditions=[ready])) == "1 of 3 pods are ready"
+    assert messages.waiting_reason(Status(conditions=[ready])) == "1 of 3 pods are ready"
     running = a_condition(ConditionType.RUNNING, message="trains")
-    assert messages.waiting(Status(conditions=[ready, running])) == "the first step"
+    assert messages.waiting_reason(Status(conditions=[ready, running])) == "the first step"
     stalled = a_condition(ConditionType.STALLED, message="waits for worker-1")
     assert messages.is_waiting(Status(conditions=[stalled]))
-    assert messages.waiting(Status(conditions=[running, stalled])) == "waits for worker-1"
+    assert messages.waiting_reason(Status(conditions=[running, stalled])) == "waits for worker-1"
 
 
-def test_the_result_tells_the_evaluation_else_the_training() -> None:
+def test_the_result_shows_the_evaluation_or_else_the_training() -> None:
     status = Status(
         conditions=[DONE], start_time=stamp(), completion_time=stamp(26), progress=PROGRESS
     )
@@ -90,16 +89,16 @@ def test_a_success_without_evaluation_says_so() -> None:
     assert messages.result(Status(conditions=[missing])) == "Succeeded; not evaluated"
 
 
-def test_a_failed_job_names_who_is_to_blame_and_where_its_log_is() -> None:
+def test_a_failed_job_names_the_pod_that_failed_and_its_log() -> None:
     failed = a_condition(ConditionType.FAILED, reason="PermanentFailure", message="c-0 exited")
     failure = Failure(
         role="chief", index=0, pod="c-0", reason="ExitCode", message="a\n\nb", time=stamp()
     )
     status = Status(conditions=[failed], last_failure=failure)
     assert messages.result(status) == "Failed (PermanentFailure): c-0 exited"
-    assert messages.describe_failure(status, "./logs/c-0.log") == [
+    assert messages.failure_details(status, "./logs/c-0.log") == [
         "a",
         "b",
-        "the whole log of c-0: ./logs/c-0.log",
+        "full log of c-0: ./logs/c-0.log",
     ]
-    assert messages.describe_failure(Status(), "") == []
+    assert messages.failure_details(Status(), "") == []

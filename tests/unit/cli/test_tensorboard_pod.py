@@ -113,7 +113,7 @@ def test_it_has_the_chiefs_right_to_image_node_and_files() -> None:
 @pytest.mark.parametrize(
     ("job", "told"),
     [
-        pytest.param(a_job().raw, "mnist keeps no logs: set spec.checkpoint", id="no checkpoints"),
+        pytest.param(a_job().raw, "mnist saves no logs: set spec.checkpoint", id="no checkpoints"),
         pytest.param(
             job_with(emptyDir={}), "are in its chief's emptyDir, which no other pod", id="emptyDir"
         ),

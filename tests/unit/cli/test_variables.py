@@ -24,9 +24,9 @@ POD: dict[str, Any] = {
 }
 
 
-def env(*entries: dict[str, Any], given: dict[str, str] | None = None, **more: Any) -> Any:
+def env(*entries: dict[str, Any], overrides: dict[str, str] | None = None, **more: Any) -> Any:
     container = {"env": list(entries), **more}
-    return environment(container, POD, MANIFEST, given or {})
+    return environment(container, POD, MANIFEST, overrides or {})
 
 
 def from_(kind: str, **reference: Any) -> dict[str, Any]:
@@ -81,10 +81,10 @@ def test_what_the_file_or_the_pod_knows_is_looked_up(entry: dict[str, Any], valu
         ),
         pytest.param(
             from_("resourceFieldRef", resource="limits.cpu"),
-            "env X: its resourceFieldRef is not known on this computer",
+            "env X: resourceFieldRef is not available on this computer",
             id="a limit",
         ),
-        pytest.param(from_("fieldRef", fieldPath="x"), "its fieldRef is not known", id="a field"),
+        pytest.param(from_("fieldRef", fieldPath="x"), "fieldRef is not available", id="a field"),
         pytest.param(
             {"name": "X", "value": 3}, 'must be a string: write "3" in quotes', id="a number"
         ),
@@ -94,7 +94,7 @@ def test_what_nobody_knows_is_named_with_the_way_out(entry: dict[str, Any], told
     with pytest.raises(InputError) as refused:
         env(entry)
     assert told in str(refused.value)
-    assert env(entry, given={"X": "1"}) == {"X": "1"}
+    assert env(entry, overrides={"X": "1"}) == {"X": "1"}
 
 
 def test_what_is_optional_may_be_absent() -> None:

@@ -9,7 +9,7 @@ import pytest
 from tftraining_operator.api.keys import Role
 from tftraining_operator.cli.errors import InputError
 from tftraining_operator.cli.local.commands import TRAINER_IMAGE
-from tftraining_operator.cli.local.volumes import Mount, Volume, lay_out, mounts, volumes
+from tftraining_operator.cli.local.volumes import Mount, Volume, mounts, populate, volumes
 from tftraining_operator.core import desired
 
 from tests.unit.builders import a_job
@@ -21,13 +21,13 @@ MANIFEST = a_manifest(a_job(), CONFIG_MAP, SECRET)
 
 def found(source: dict[str, Any], **folders: Path) -> Volume:
     pod = {"spec": {"volumes": [{"name": "v", **source}]}}
-    return volumes(pod, Path("/pod"), MANIFEST, checkpoints=None, given=folders)["v"]
+    return volumes(pod, Path("/pod"), MANIFEST, checkpoints=None, folders=folders)["v"]
 
 
 def test_the_checkpoint_volume_is_the_runs_folder_and_tmp_stays_tmp() -> None:
     job = a_job().with_evaluator().build()
     pod = desired.pod(job, Role.CHIEF, 0, 0, TRAINER_IMAGE)
-    known = volumes(pod, Path("/pod"), MANIFEST, checkpoints=Path("/keep"), given={})
+    known = volumes(pod, Path("/pod"), MANIFEST, checkpoints=Path("/keep"), folders={})
     container = pod["spec"]["containers"][0]
     assert mounts(container, known) == [Mount("/checkpoints", Path("/keep"))]
     assert len(container["volumeMounts"]) == 2
@@ -39,7 +39,7 @@ def test_the_checkpoint_volume_is_the_runs_folder_and_tmp_stays_tmp() -> None:
         pytest.param({"emptyDir": {}}, Volume(Path("/pod/v")), id="an empty folder of the pod's"),
         pytest.param(
             {"hostPath": {"path": "/data"}},
-            Volume(Path("/data"), is_ours=False),
+            Volume(Path("/data"), is_created=False),
             id="a folder of this computer",
         ),
         pytest.param(
@@ -68,7 +68,7 @@ def test_a_volume_becomes_a_folder(source: dict[str, Any], volume: Volume) -> No
     [
         pytest.param(
             {"persistentVolumeClaim": {"claimName": "data"}},
-            "volume v: only a cluster has it (persistentVolumeClaim): give its folder with"
+            "volume v: not available on this computer (persistentVolumeClaim): name a folder with"
             " --volume v=FOLDER",
             id="a claim",
         ),
@@ -92,7 +92,7 @@ def test_what_only_a_cluster_has_is_refused(source: dict[str, Any], told: str) -
 
 def test_the_user_may_give_a_folder_for_any_volume() -> None:
     claim = {"persistentVolumeClaim": {"claimName": "data"}}
-    assert found(claim, v=Path("/here")) == Volume(Path("/here"), is_ours=False)
+    assert found(claim, v=Path("/here")) == Volume(Path("/here"), is_created=False)
 
 
 def test_a_part_of_a_volume_may_be_mounted() -> None:
@@ -102,10 +102,10 @@ def test_a_part_of_a_volume_may_be_mounted() -> None:
 
 
 def test_files_are_written_before_the_pod_starts(tmp_path: Path) -> None:
-    lay_out(Volume(tmp_path / "v", {"a/b": b"hi"}))
+    populate(Volume(tmp_path / "v", {"a/b": b"hi"}))
     assert (tmp_path / "v/a/b").read_bytes() == b"hi"
 
 
 def test_a_folder_of_the_users_is_left_as_it_is(tmp_path: Path) -> None:
-    lay_out(Volume(tmp_path / "absent", is_ours=False))
+    populate(Volume(tmp_path / "absent", is_created=False))
     assert not (tmp_path / "absent").exists()

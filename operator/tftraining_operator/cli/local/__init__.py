@@ -1,5 +1,5 @@
-"""`tftj run --local`: a job's pods as processes of this computer.
+"""`tftj run --local`: runs a job's pods as processes of this computer.
 
-The operator's own pass decides what is started, restarted and ended; here is only what takes the
-place of a cluster: addresses, folders, processes, and what a person is shown.
+The operator's own reconciler decides what is started, restarted and ended. The modules here take
+the place of the cluster: API and kubelet, addresses, volumes, processes, and the display.
 """

@@ -1,4 +1,4 @@
-"""Addresses on loopback in place of those that a cluster gives to pods."""
+"""Loopback addresses in place of those that a cluster gives to pods."""
 
 import errno
 import random
@@ -26,18 +26,16 @@ class Addresses:
 
     cluster: dict[str, int]
     """TensorFlow's port of each pod, by the pod's name."""
-    progress: dict[str, int]
-    """Where chief and evaluator serve /progress, by the pod's name."""
+    progress: dict[Role, int]
+    """Ports at which chief and evaluator, one pod each, serve /progress."""
     names: dict[str, str]
-    """What to write for each address that the operator computes."""
+    """The loopback address for each address that the operator computes."""
 
 
 def choose_addresses(job: Job) -> Addresses:
-    """Choose a free port for everything that listens. Raises CommandError."""
+    """Choose a free port for every server of the job. Raises CommandError."""
     tasks = list(slots(job))
-    reporting = [
-        name for role, _, name in tasks if traits(job.spec.strategy, role).reports_progress
-    ]
+    reporting = [r for r, _, _ in tasks if traits(job.spec.strategy, r).reports_progress]
     ports = free_ports(len(tasks) + len(reporting))
     cluster = {name: port for (_, _, name), port in zip(tasks, ports, strict=False)}
     return Addresses(
@@ -50,7 +48,7 @@ def choose_addresses(job: Job) -> Addresses:
 
 
 def free_ports(count: int) -> Sequence[int]:
-    """Return ports that nobody listens on now. Raises CommandError."""
+    """Return `count` ports that are free now. Raises CommandError."""
     found: set[int] = set()
     for port in random.sample(_PORTS, _TRIES):
         if len(found) == count:
@@ -58,12 +56,12 @@ def free_ports(count: int) -> Sequence[int]:
         if _is_free(port):
             found.add(port)
     if len(found) < count:
-        raise CommandError(f"there are no {count} free ports from {_PORTS[0]} to {_PORTS[-1]}")
+        raise CommandError(f"fewer than {count} free ports from {_PORTS[0]} to {_PORTS[-1]}")
     return list(found)
 
 
 def connects(port: int) -> bool:
-    """Tell whether somebody listens on a port."""
+    """Return whether a local port accepts connections."""
     try:
         with socket.create_connection((HOST, port), timeout=1.0):
             return True

@@ -1,6 +1,6 @@
-"""From a pod to the command that is run in its place. Pure.
+"""Turns a pod into the command that runs in its place. Pure.
 
-What a cluster resolves by name is rewritten: addresses of tasks, and paths below a mount.
+Addresses of tasks and paths below a mount are replaced by those of this computer.
 """
 
 import os
@@ -19,7 +19,7 @@ from tftraining_operator.cli.manifest import Manifest
 _Object = dict[str, Any]
 
 TRAINER_IMAGE = "tftrainer of this computer"
-"""What a pod has for an image where the user named none."""
+"""The image of a pod where the user sets none."""
 
 _TRAINER = ("-m", "tftrainer")
 _OF_A_JOB = ("TFTRAINING_", "TF_CONFIG")
@@ -39,7 +39,7 @@ class Command:
     variables: Mapping[str, str]
     """Its whole environment."""
     folder: Path | None
-    """Where it starts; None for where tftj was started."""
+    """Its working directory; None for that of tftj."""
 
 
 def container(pod: _Object) -> _Object:
@@ -55,34 +55,34 @@ def command(
     python: str,
     mounts: Sequence[Mount],
     addresses: Mapping[str, str],
-    given: Mapping[str, str],
-    around: Mapping[str, str],
+    overrides: Mapping[str, str],
+    inherited: Mapping[str, str],
 ) -> Command:
     """Return the command of a pod's training container. Raises InputError.
 
-    `addresses` are what to write for each task's address; the variables of `given` win over the
-    pod's, and these over those `around` it.
+    `addresses` maps each task's address to the local one. `overrides` take precedence over the
+    pod's variables, and these over the `inherited` ones.
     """
     training = container(pod)
-    variables = environment(training, pod, manifest, given)
+    variables = environment(training, pod, manifest, overrides)
 
-    def here(text: str) -> str:
-        return _localised(text, addresses, mounts)
+    def local(text: str) -> str:
+        return _localize(text, addresses, mounts)
 
     program = _strings(training, "command") or (python, *_TRAINER)
     argv = (*program, *_strings(training, "args"))
     folder = training.get("workingDir")
     return Command(
-        argv=tuple(here(expand(part, variables)) for part in argv),
-        variables={**around, **{name: here(value) for name, value in variables.items()}},
-        folder=Path(here(folder)) if folder else None,
+        argv=tuple(local(expand(part, variables)) for part in argv),
+        variables={**inherited, **{name: local(value) for name, value in variables.items()}},
+        folder=Path(local(folder)) if folder else None,
     )
 
 
-def surroundings(variables: Mapping[str, str], python: str) -> dict[str, str]:
-    """Return what a task inherits of this computer's variables.
+def inherited_variables(variables: Mapping[str, str], python: str) -> dict[str, str]:
+    """Return the variables of this computer that a task inherits.
 
-    None of another job's; `python` in a command is the Python that was chosen.
+    Variables of another job are left out; `python` in a command is the chosen Python.
     """
     kept = {k: v for k, v in variables.items() if not k.startswith(_OF_A_JOB)}
     path = os.pathsep.join(filter(None, (str(Path(python).parent), kept.get("PATH"))))
@@ -90,23 +90,23 @@ def surroundings(variables: Mapping[str, str], python: str) -> dict[str, str]:
 
 
 def runs_trainer(pod: _Object) -> bool:
-    """Tell whether the pod runs our trainer, as the image does when no command is given."""
+    """Return whether the pod runs our trainer, as the image does without a command."""
     return not container(pod).get("command")
 
 
 def is_probed(pod: _Object) -> bool:
-    """Tell whether an open cluster port makes the pod ready; probes of the user's are not run."""
+    """Return whether an open cluster port makes the pod ready; the user's own probes never run."""
     probe = (container(pod).get("readinessProbe") or {}).get("tcpSocket") or {}
     return probe.get("port") == keys.CLUSTER_PORT
 
 
-def left_aside(pods: Sequence[_Object]) -> list[str]:
-    """Say what of the pods has no meaning on this computer, each once."""
+def ignored_features(pods: Sequence[_Object]) -> list[str]:
+    """Describe what a local run ignores of the pods, each feature once."""
     trained = [container(pod) for pod in pods]
-    said = []
+    ignored = []
     images = sorted({c["image"] for c in trained if c.get("image") != TRAINER_IMAGE})
     if images:
-        said.append(f"image {', '.join(images)} (the Python of this computer runs instead)")
+        ignored.append(f"image {', '.join(images)} (the local Python runs instead)")
     others = sorted(
         {
             str(each.get("name"))
@@ -117,16 +117,16 @@ def left_aside(pods: Sequence[_Object]) -> list[str]:
         }
     )
     if others:
-        said.append(f"containers beside `{keys.CONTAINER}`: {', '.join(others)}")
+        ignored.append(f"containers other than `{keys.CONTAINER}`: {', '.join(others)}")
     if any(c.get("resources") for c in trained):
-        said.append("resources")
-    return said
+        ignored.append("resources")
+    return ignored
 
 
-def _localised(text: str, addresses: Mapping[str, str], mounts: Sequence[Mount]) -> str:
+def _localize(text: str, addresses: Mapping[str, str], mounts: Sequence[Mount]) -> str:
     for name, local in addresses.items():
         text = re.sub(rf"(?<![\w.-]){re.escape(name)}(?!\d)", local, text)
-    # In one go, so that a folder that was put in is not taken for another mount.
+    # In a single pass, so that an inserted folder is not matched as another mount.
     folders = {mount.path: str(mount.folder) for mount in mounts}
     if not folders:
         return text
@@ -135,13 +135,13 @@ def _localised(text: str, addresses: Mapping[str, str], mounts: Sequence[Mount])
 
 
 def _strings(training: _Object, field: str) -> tuple[str, ...]:
-    given = training.get(field) or []
-    if not isinstance(given, list):
+    parts = training.get(field) or []
+    if not isinstance(parts, list):
         raise InputError(f"{field} of container {keys.CONTAINER}: must be a list of strings")
-    for index, part in enumerate(given):
+    for index, part in enumerate(parts):
         if not isinstance(part, str):
             raise InputError(
                 f'{field}[{index}] of container {keys.CONTAINER}: must be a string: write "{part}"'
                 " in quotes"
             )
-    return tuple(given)
+    return tuple(parts)

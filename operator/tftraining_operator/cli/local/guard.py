@@ -1,7 +1,7 @@
-"""Ends a run's processes if tftj itself was killed: a process of its own that waits for just that.
+"""Kills a run's processes if tftj itself is killed: a separate process that waits for that.
 
-On its standard input it is told each process group as it begins (+PID) and ends (-PID); the input
-ends when tftj does, and then it kills the groups that are left.
+tftj writes each process group to the guard's standard input as it starts (+PID) and ends (-PID).
+The input is closed when tftj exits; the guard then kills the groups that are left.
 """
 
 import contextlib
@@ -13,39 +13,39 @@ from collections.abc import Iterable
 
 
 class Guard:
-    """The guard as tftj sees it."""
+    """Starts the guard and talks to it."""
 
     def __init__(self) -> None:
-        # A session of its own: what ends the terminal's processes must not end the guard.
+        # In its own session: a signal to the processes of the terminal must not reach the guard.
         self._process = subprocess.Popen(  # noqa: S603 - this very file
             [sys.executable, "-I", __file__], stdin=subprocess.PIPE, start_new_session=True
         )
 
     def watch(self, group: int) -> None:
-        """Have a process group ended along with tftj."""
-        self._tell(f"+{group}\n")
+        """Kill this process group if tftj is killed."""
+        self._send(f"+{group}\n")
 
     def forget(self, group: int) -> None:
-        """Leave a process group alone from now on: it has ended."""
-        self._tell(f"-{group}\n")
+        """Stop watching a process group that has ended."""
+        self._send(f"-{group}\n")
 
     def close(self) -> None:
-        """Dismiss the guard; it kills what it still watches."""
+        """End the guard; it kills the groups that it still watches."""
         if self._process.stdin is not None:
             with contextlib.suppress(BrokenPipeError):
                 self._process.stdin.close()
         self._process.wait()
 
-    def _tell(self, line: str) -> None:
+    def _send(self, line: str) -> None:
         if self._process.stdin is not None:
-            # Without a guard a run is worth as much as with one.
+            # The run does not depend on its guard.
             with contextlib.suppress(BrokenPipeError):
                 self._process.stdin.write(line.encode())
                 self._process.stdin.flush()
 
 
 def main(lines: Iterable[str]) -> None:
-    """Wait until tftj is gone."""
+    """Read groups until tftj exits, then kill those that are left."""
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
     groups: set[int] = set()

@@ -1,4 +1,4 @@
-"""Runs pods as processes, and tells of them as Kubernetes does of its own. Decides nothing."""
+"""Runs pods as processes and reports their status as a kubelet does. Decides nothing."""
 
 import contextlib
 import os
@@ -66,19 +66,17 @@ class Kubelet:
         self._guard = Guard()
 
     def runs(self, roles: Collection[Role]) -> bool:
-        """Tell whether a process of one of these roles is left."""
+        """Return whether a process of one of these roles is left."""
         return any(p.process is not None for p in self._pods.values() if _role(p) in roles)
 
     def pods(self) -> list[_Object]:
         """Return every pod as the API server would."""
-        return [
-            {
-                **pod.raw,
-                "metadata": pod.raw["metadata"] | pod_status.metadata(pod.life),
-                "status": pod_status.status(pod.life, pod.policy),
-            }
-            for pod in self._pods.values()
-        ]
+        return [_object(pod) for pod in self._pods.values()]
+
+    def pod(self, name: str) -> _Object | None:
+        """Return one pod as the API server would, None if it does not exist."""
+        pod = self._pods.get(name)
+        return _object(pod) if pod is not None else None
 
     def create(self, raw: _Object, task: Task) -> None:
         """Start a pod. Raises OSError if its log cannot be written."""
@@ -87,17 +85,27 @@ class Kubelet:
         self._start(pod)
 
     def delete(self, name: str, grace: int | None = None) -> None:
-        """Ask a pod to end within `grace` seconds, its own if None, and forget it then."""
-        pod = self._pods.get(name)
-        if pod is None or pod.life.deleted_until is not None:
-            return
+        """End a pod within `grace` seconds, its own if None; a pod without a process is removed.
+
+        A second call can only shorten the grace period, as in Kubernetes.
+        """
+        pod, now = self._pods[name], self._clock()
         own = pod.raw["spec"].get("terminationGracePeriodSeconds")
         seconds = grace if grace is not None else own if own is not None else _GRACE_SECONDS
-        pod.life = replace(pod.life, deleted_until=self._clock() + timedelta(seconds=seconds))
-        _signal(pod, signal.SIGTERM)
+        until = now + timedelta(seconds=seconds)
+        if pod.life.deleted_until is None:
+            _signal(pod, signal.SIGTERM)
+        if pod.life.deleted_until is None or until < pod.life.deleted_until:
+            pod.life = replace(pod.life, deleted_until=until, grace_seconds=seconds)
+        if seconds == 0 and pod.process is not None:
+            _kill(pod)
+            pod.process.wait()
+        self._reap(pod, now)
+        if pod.process is None:
+            del self._pods[name]
 
     def tick(self) -> None:
-        """Notice what has happened, and do what has become due."""
+        """Update the pods' status; start, probe and kill the processes whose time has come."""
         now = self._clock()
         for name, pod in list(self._pods.items()):
             self._reap(pod, now)
@@ -139,7 +147,7 @@ class Kubelet:
             try:
                 pod.process = _popen(task.command, log)
             except OSError as error:
-                log.write(f"{task.command.argv[0]} cannot be started: {error.strerror}\n".encode())
+                log.write(f"cannot start {task.command.argv[0]}: {error.strerror}\n".encode())
                 log.flush()
                 code = _NOT_FOUND if isinstance(error, FileNotFoundError) else _NOT_EXECUTABLE
                 _note_end(pod, code, now)
@@ -159,6 +167,14 @@ class Kubelet:
         self._guard.forget(process.pid)
 
 
+def _object(pod: _Pod) -> _Object:
+    return {
+        **pod.raw,
+        "metadata": pod.raw["metadata"] | pod_status.metadata(pod.life),
+        "status": pod_status.status(pod.life, pod.policy),
+    }
+
+
 def _popen(command: Command, log: IO[bytes]) -> subprocess.Popen[bytes]:
     # A group of its own: Ctrl-C in the terminal is ours to pass on.
     return subprocess.Popen(  # noqa: S603 - the job's own command
@@ -174,9 +190,9 @@ def _popen(command: Command, log: IO[bytes]) -> subprocess.Popen[bytes]:
 
 def _note_end(pod: _Pod, code: int, now: datetime) -> None:
     ended = Ended(
-        # A shell's and a container's way to tell of a signal.
+        # As shells and container runtimes encode a signal.
         code=code if code >= 0 else 128 - code,
-        message=_last_words(pod, code),
+        message=_termination_message(pod, code),
         started_at=pod.life.running_since or now,
         finished_at=now,
     )
@@ -187,18 +203,18 @@ def _note_end(pod: _Pod, code: int, now: datetime) -> None:
         pod.start_at = now + pod_status.pause(pod.quick_deaths)
 
 
-def _last_words(pod: _Pod, code: int) -> str:
-    said = pod.task.termination_log.read_bytes().decode(errors="replace")
-    if said or code == 0:
-        return said
+def _termination_message(pod: _Pod, code: int) -> str:
+    message = pod.task.termination_log.read_bytes().decode(errors="replace")
+    if message or code == 0:
+        return message
     # As terminationMessagePolicy FallbackToLogsOnError.
     with pod.task.log.open("rb") as log:
         end = log.seek(0, os.SEEK_END)
         log.seek(max(pod.log_began, end - _MESSAGE_BYTES))
-        said = log.read().decode(errors="replace").rstrip()
+        message = log.read().decode(errors="replace").rstrip()
     if code < 0:
-        said += f"\nended by signal {-code} ({signal.strsignal(-code)})"
-    return said
+        message += f"\nended by signal {-code} ({signal.strsignal(-code)})"
+    return message
 
 
 def _probe(pod: _Pod, now: datetime) -> None:

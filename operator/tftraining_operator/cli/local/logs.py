@@ -14,17 +14,17 @@ class _Follower:
 
 @dataclass(slots=True)
 class Logs:
-    """New whole lines of some files, by the name of the process that wrote them."""
+    """New complete lines of several files, by the name of the process that wrote them."""
 
     _followers: dict[str, _Follower] = field(default_factory=dict)
 
     def follow(self, name: str, path: Path) -> None:
-        """Follow a file from its present end; it need not be there yet."""
+        """Follow a file from its present end; it need not exist yet."""
         offset = path.stat().st_size if path.exists() else 0
         self._followers[name] = _Follower(path, offset)
 
     def new_lines(self) -> Iterator[tuple[str, str]]:
-        """Yield (name, line) of what was written since the last call."""
+        """Yield (name, line) for each line written since the last call."""
         for name, follower in self._followers.items():
             for text in _read(follower):
                 yield name, text

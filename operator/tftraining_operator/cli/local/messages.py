@@ -1,80 +1,76 @@
-"""A run in words: what is shown beside the bar, and the sentence at the end. Pure."""
+"""Texts of a local run: event lines, the status beside the bar, the result. Pure."""
 
 from tftraining_operator.api.keys import ConditionType, Role
+from tftraining_operator.api.reasons import Reason
 from tftraining_operator.api.status import Metric, Progress, Status
 from tftraining_operator.core.conditions import find, find_true, is_true
-from tftraining_operator.core.events import Event
+from tftraining_operator.core.events import Action, Event
 from tftraining_operator.core.job import Job
+from tftraining_operator.core.text import one_line, printable
 from tftraining_operator.core.times import parse
 
-_SHOWN_METRICS = 4
-_SHOWN_LINES = 12
+_MAX_METRICS = 4
+_MAX_LOG_LINES = 12
 _THOUSAND = 1000
 
 
 def describe_roles(job: Job) -> str:
-    """Say who takes part, such as `chief, 2 workers, ps, evaluator`."""
-    said = []
+    """Return the job's roles with their replicas, such as `chief, 2 workers, ps, evaluator`."""
+    roles = []
     for role in (Role.CHIEF, Role.WORKER, Role.PS, Role.EVALUATOR):
         count = job.desired(role)
         plural = "" if role is Role.PS or count == 1 else "s"
         if count:
-            said.append(f"{count} {role}{plural}" if count > 1 else str(role))
-    return ", ".join(said)
+            roles.append(f"{count} {role}{plural}" if count > 1 else str(role))
+    return ", ".join(roles)
 
 
 def without_repetition(events: list[Event]) -> list[Event]:
-    """Leave out what a restart in the same breath, or the run's result, tells again."""
-    restarts = [event.note for event in events if event.action == "Restart"]
+    """Drop the failure of a pod that a restart names as well, and the end, which the result tells.
+
+    Both come in the same pass.
+    """
+    restarted = {event.pod for event in events if event.action is Action.RESTART and event.pod}
     return [
         event
         for event in events
-        if event.action != "Finish"
-        and (event.action == "Restart" or not _begins_alike(event.note, restarts))
+        if event.action is not Action.FINISH
+        and (event.action is Action.RESTART or event.pod not in restarted)
     ]
 
 
-def note(event: Event) -> str:
-    """Say an event in one line: of a log's end, its last line."""
-    if "\n" not in event.note.strip():
-        return event.note
-    head, last = event.note.splitlines()[0], event.note.strip().splitlines()[-1]
-    return f"{': '.join(head.split(': ')[:2])}: {last}"
-
-
 def rates(progress: Progress, examples_per_second: float | None) -> str:
-    """Say how fast the training is and what it has reached."""
-    said = []
+    """Return the speed of the training, its loss and the time left."""
+    parts = []
     if progress.steps_per_second is not None:
-        said.append(f"{progress.steps_per_second} steps/s")
+        parts.append(f"{progress.steps_per_second} steps/s")
     if examples_per_second is not None:
-        said.append(f"{short(examples_per_second)} examples/s")
+        parts.append(f"{round_rate(examples_per_second)} examples/s")
     if progress.loss is not None:
-        said.append(f"loss {progress.loss}")
+        parts.append(f"loss {progress.loss}")
     if progress.eta_text is not None and progress.step < (progress.total_steps or 0):
-        said.append(f"{progress.eta_text} left")
-    return ", ".join(said)
+        parts.append(f"{progress.eta_text} left")
+    return ", ".join(parts)
 
 
-def line(progress: Progress, examples_per_second: float | None) -> str:
-    """Say how far the training is in one line, where there is no bar."""
-    of = "" if progress.total_steps is None else f"/{progress.total_steps}"
+def progress_line(progress: Progress, examples_per_second: float | None) -> str:
+    """Return the whole progress in one line, for a console without a bar."""
+    total = "" if progress.total_steps is None else f"/{progress.total_steps}"
     percent = "" if progress.percent_text is None else f" ({progress.percent_text})"
-    said = [f"step {progress.step}{of}{percent}", rates(progress, examples_per_second)]
-    return ", ".join(part for part in said if part)
+    parts = [f"step {progress.step}{total}{percent}", rates(progress, examples_per_second)]
+    return ", ".join(part for part in parts if part)
 
 
 def is_waiting(status: Status) -> bool:
-    """Tell whether the training does not go on at the moment."""
+    """Return whether the training is interrupted at the moment."""
     return is_true(status, ConditionType.RESTARTING) or is_true(status, ConditionType.STALLED)
 
 
-def waiting(status: Status) -> str:
-    """Say why there is no progress yet or any more."""
-    if is_true(status, ConditionType.STALLED):
-        return _message(status, ConditionType.STALLED)
-    if is_true(status, ConditionType.RESTARTING):
-        return _message(status, ConditionType.RESTARTING)
+def waiting_reason(status: Status) -> str:
+    """Return what the training waits for: to begin, or to continue."""
+    for interruption in (ConditionType.STALLED, ConditionType.RESTARTING):
+        if (found := find_true(status, interruption)) is not None:
+            return found.message
     running = find(status.conditions, ConditionType.RUNNING)
     if running is not None and running.status == "True":
         return "the first step"
@@ -85,58 +81,48 @@ def waiting(status: Status) -> str:
 
 
 def evaluation(status: Status) -> str:
-    """Say what the evaluator has measured, nothing before it has."""
+    """Return the evaluator's newest metrics, nothing before there are any."""
     found = status.evaluation
     return f"{metrics(found.metrics)} at step {found.step}" if found is not None else ""
 
 
 def metrics(found: list[Metric]) -> str:
-    """Say some metrics, the loss last."""
+    """Return some metrics, the loss last."""
     ordered = sorted(found, key=lambda metric: (metric.name == "loss", metric.name))
-    return ", ".join(f"{metric.name} {metric.value}" for metric in ordered[:_SHOWN_METRICS])
+    return ", ".join(f"{metric.name} {metric.value}" for metric in ordered[:_MAX_METRICS])
 
 
-def short(number: float) -> str:
-    """Round a rate for people: 41.5, 970, 25.1k."""
-    if number >= 10 * _THOUSAND:
-        return f"{number / _THOUSAND:.1f}k"
-    return f"{number:.0f}" if number >= 100 else f"{number:.3g}"  # noqa: PLR2004 - three digits
+def round_rate(rate: float) -> str:
+    """Round a rate for display: 41.5, 970, 25.1k."""
+    if rate >= 10 * _THOUSAND:
+        return f"{rate / _THOUSAND:.1f}k"
+    return f"{rate:.0f}" if rate >= 100 else f"{rate:.3g}"  # noqa: PLR2004 - three digits
 
 
 def result(status: Status) -> str:
-    """Say in one line how a finished job ended and what it has reached."""
+    """Return in one line how a finished job ended, with its metrics."""
     succeeded = find_true(status, ConditionType.SUCCEEDED)
     if succeeded is None:
         failed = find(status.conditions, ConditionType.FAILED)
-        return f"Failed ({failed.reason}): {failed.message}" if failed else "Failed"
+        return one_line(f"Failed ({failed.reason}): {failed.message}", 1000) if failed else "Failed"
     seconds = ""
     if status.start_time is not None and status.completion_time is not None:
         took = parse(status.completion_time) - parse(status.start_time)
         seconds = f" after {took.total_seconds():.0f} s"
-    reached = [f"Succeeded{seconds}"]
+    parts = [f"Succeeded{seconds}"]
     if status.evaluation is not None:
-        reached.append(f"evaluation: {evaluation(status)}")
+        parts.append(f"evaluation: {evaluation(status)}")
     elif status.progress is not None and status.progress.metrics:
-        reached.append(f"{metrics(status.progress.metrics)} in training")
-    if succeeded.reason != "ChiefSucceeded":
-        reached.append(succeeded.message)
-    return "; ".join(reached)
+        parts.append(f"{metrics(status.progress.metrics)} in training")
+    if succeeded.reason != Reason.CHIEF_SUCCEEDED:
+        parts.append(succeeded.message)
+    return "; ".join(parts)
 
 
-def describe_failure(status: Status, log: str) -> list[str]:
-    """Tell of the failure that ended a job: who, its last lines, and where the rest is."""
+def failure_details(status: Status, log: str) -> list[str]:
+    """Return the last lines of the failure that ended a job, and where the whole log is."""
     failure = status.last_failure
     if failure is None:
         return []
-    said = [text for text in failure.message.splitlines() if text.strip()]
-    return [*said[-_SHOWN_LINES:], f"the whole log of {failure.pod}: {log}"]
-
-
-def _begins_alike(note: str, others: list[str]) -> bool:
-    pod = note.partition(":")[0]
-    return any(other.startswith(f"{pod} ") for other in others)
-
-
-def _message(status: Status, kind: ConditionType) -> str:
-    found = find(status.conditions, kind)
-    return found.message if found is not None else ""
+    lines = [line for line in printable(failure.message).splitlines() if line.strip()]
+    return [*lines[-_MAX_LOG_LINES:], f"full log of {failure.pod}: {log}"]

@@ -1,10 +1,11 @@
-"""What Kubernetes would say of a pod whose container is a process of this computer. Pure."""
+"""The status that Kubernetes would report for a pod whose container is a local process. Pure."""
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
 from tftraining_operator.api import keys
+from tftraining_operator.cli.local.addresses import HOST
 from tftraining_operator.core.times import rfc3339
 
 _Object = dict[str, Any]
@@ -30,16 +31,18 @@ class Ended:
 
 @dataclass(frozen=True, slots=True)
 class Life:
-    """What has become of a pod's process so far."""
+    """The history of a pod's process."""
 
     created_at: datetime
     running_since: datetime | None = None
     ready_since: datetime | None = None
     ended: Ended | None = None
-    """The newest end, also of a process that another one has followed."""
+    """The newest end, also of a process that was restarted since."""
     restarts: int = 0
     deleted_until: datetime | None = None
     """When a pod that is being deleted has to be gone."""
+    grace_seconds: int | None = None
+    """Seconds that a pod that is being deleted has to end."""
 
 
 def is_restarted(policy: str, ended: Ended) -> bool:
@@ -55,11 +58,12 @@ def pause(quick_deaths: int) -> timedelta:
 
 
 def metadata(life: Life) -> _Object:
-    """Return the moments that belong into a pod's metadata."""
-    told = {"creationTimestamp": rfc3339(life.created_at)}
+    """Return the fields of a pod's metadata that tell its creation and deletion."""
+    fields: _Object = {"creationTimestamp": rfc3339(life.created_at)}
     if life.deleted_until is not None:
-        told["deletionTimestamp"] = rfc3339(life.deleted_until)
-    return told
+        fields["deletionTimestamp"] = rfc3339(life.deleted_until)
+        fields["deletionGracePeriodSeconds"] = life.grace_seconds
+    return fields
 
 
 def status(life: Life, policy: str) -> _Object:
@@ -82,7 +86,12 @@ def status(life: Life, policy: str) -> _Object:
     condition = {"type": "Ready", "status": str(ready)}
     if life.ready_since is not None:
         condition["lastTransitionTime"] = rfc3339(life.ready_since)
-    return {"phase": phase, "conditions": [condition], "containerStatuses": [container]}
+    return {
+        "phase": phase,
+        "podIP": HOST,
+        "conditions": [condition],
+        "containerStatuses": [container],
+    }
 
 
 def _terminated(ended: Ended) -> _Object:

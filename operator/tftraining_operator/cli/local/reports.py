@@ -1,85 +1,125 @@
-"""Asks chief and evaluator how far they are, from a thread: one that hangs takes its time."""
+"""Polls /progress of chief and evaluator from a thread: a process that hangs blocks no pass.
+
+Implements `reconcile.protocols.ReportSource` for the one job of a local run.
+"""
 
 import http.client
 import threading
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from tftraining_operator.api.keys import Role
 from tftraining_operator.cli.local.addresses import HOST
 from tftraining_operator.core.progress import Report, parse_report
+from tftraining_operator.reconcile.protocols import Target
+from tftraining_operator.reconcile.store import JobKey
 
-_SECONDS = 2.0
-_PAUSE = 0.5
-_LARGEST = 64 * 1024
-
-
-@dataclass(frozen=True, slots=True)
-class Target:
-    """Where one pod serves /progress."""
-
-    pod_uid: str
-    port: int
-
-
-class Reports:
-    """The newest report of chief and evaluator; what an earlier pod said is forgotten."""
-
-    def __init__(self, clock: Callable[[], datetime]) -> None:
-        self._clock = clock
-        self._lock = threading.Lock()
-        self._targets: Mapping[Role, Target] = {}
-        self._newest: dict[Role, _Said] = {}
-        # The main thread's end ends it, whatever it waits for.
-        threading.Thread(target=self._poll, name="reports", daemon=True).start()
-
-    def watch(self, targets: Mapping[Role, Target]) -> None:
-        """Ask these from now on."""
-        with self._lock:
-            self._targets = dict(targets)
-
-    def newest(self) -> dict[Role, Report]:
-        """Return what the present pods have said."""
-        return {role: said.report for role, said in self._valid().items()}
-
-    def examples_per_second(self) -> float | None:
-        """Return the training's rate in examples, None if the present chief has not told it."""
-        said = self._valid().get(Role.CHIEF)
-        return said.examples_per_second if said is not None else None
-
-    def _valid(self) -> dict[Role, "_Said"]:
-        with self._lock:
-            return {r: s for r, s in self._newest.items() if self._targets.get(r) == s.target}
-
-    def _poll(self) -> None:
-        pause = threading.Event()
-        while not pause.wait(_PAUSE):
-            with self._lock:
-                targets = list(self._targets.items())
-            for role, target in targets:
-                text = _get(target.port)
-                if text is None:
-                    continue
-                report = parse_report(text, self._clock(), target.pod_uid)
-                if report is None:
-                    continue
-                said = _Said(target, report, _examples_per_second(text))
-                with self._lock:
-                    self._newest[role] = said
+_TIMEOUT_SECONDS = 2.0
+_INTERVAL_SECONDS = 0.5
+_MAX_BYTES = 64 * 1024
 
 
 @dataclass(frozen=True, slots=True)
-class _Said:
+class _Answer:
     target: Target
+    received: float
+    """When it came, by a clock that nobody sets."""
     report: Report
     examples_per_second: float | None
 
 
+class LocalReports:
+    """The newest reports of the present chief and evaluator."""
+
+    def __init__(self, ports: Mapping[Role, int], clock: Callable[[], datetime]) -> None:
+        """Poll until closed; `ports` are where each role serves /progress on this computer."""
+        self._ports = ports
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._targets: Mapping[Role, Target] = {}
+        self._answers: dict[Role, _Answer] = {}
+        self._silent: set[Role] = set()
+        """Roles that did not answer their last request."""
+        self._changed = False
+        self._closed = threading.Event()
+        # A daemon, so that a poll that hangs does not delay the end of the process.
+        threading.Thread(target=self._run, name="reports", daemon=True).start()
+
+    def watch(self, _key: JobKey, targets: Mapping[Role, Target]) -> None:
+        """Poll these pods from now on, and forget the reports of all others."""
+        with self._lock:
+            self._targets = dict(targets)
+
+    def forget(self, _key: JobKey) -> None:
+        """Poll no pod from now on."""
+        with self._lock:
+            self._targets = {}
+
+    def reports(self, _key: JobKey) -> dict[Role, Report]:
+        """Return the newest reports of the pods that are polled."""
+        now, since = self._clock(), time.monotonic()
+        return {
+            role: answer.report.model_copy(
+                update={"received": now - timedelta(seconds=since - answer.received)}
+            )
+            for role, answer in self._current().items()
+        }
+
+    def take_changed(self) -> bool:
+        """Return whether a report has brought news since the last call."""
+        with self._lock:
+            changed, self._changed = self._changed, False
+        return changed
+
+    def examples_per_second(self) -> float | None:
+        """Return the training's rate in examples, None if the present chief reports none."""
+        answer = self._current().get(Role.CHIEF)
+        return answer.examples_per_second if answer is not None else None
+
+    def close(self) -> None:
+        """Poll no longer."""
+        self._closed.set()
+
+    def _current(self) -> dict[Role, _Answer]:
+        with self._lock:
+            return {
+                role: answer
+                for role, answer in self._answers.items()
+                if self._targets.get(role) == answer.target
+            }
+
+    def _run(self) -> None:
+        while not self._closed.wait(_INTERVAL_SECONDS):
+            with self._lock:
+                targets = list(self._targets.items())
+            for role, target in targets:
+                self._poll(role, target)
+
+    def _poll(self, role: Role, target: Target) -> None:
+        text = _get(self._ports[role])
+        report = parse_report(text, pod_uid=target.pod_uid) if text is not None else None
+        if text is None or report is None:
+            self._silent.add(role)
+            return
+        answer = _Answer(target, time.monotonic(), report, _examples_per_second(text))
+        with self._lock:
+            before, self._answers[role] = self._answers.get(role), answer
+            self._changed |= (
+                before is None
+                # After a silence even the same report is news: the pod is seen again.
+                or role in self._silent
+                or before.target != target
+                or not before.report.says_the_same(report)
+            )
+        self._silent.discard(role)
+
+
 class _Rates(BaseModel):
-    """What only a person wants to see of a report; the operator does not read it."""
+    """The fields of a report that only a person wants to see; the operator does not read them."""
 
     model_config = ConfigDict(extra="ignore", frozen=True)
 
@@ -94,11 +134,13 @@ def _examples_per_second(text: bytes) -> float | None:
 
 
 def _get(port: int) -> bytes | None:
-    connection = http.client.HTTPConnection(HOST, port, timeout=_SECONDS)
+    connection = http.client.HTTPConnection(HOST, port, timeout=_TIMEOUT_SECONDS)
     try:
         connection.request("GET", "/progress")
-        return connection.getresponse().read(_LARGEST)
+        response = connection.getresponse()
+        text = response.read(_MAX_BYTES)
     except (OSError, http.client.HTTPException):
         return None
     finally:
         connection.close()
+    return text if response.status == http.client.OK else None

@@ -1,40 +1,30 @@
-"""One local run: the operator's pass over one job, with this computer in the cluster's place."""
+"""One local run: the operator's passes over one job, with this computer in place of a cluster."""
 
-import os
 import time
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable
+from dataclasses import replace
 from datetime import UTC, datetime
 from enum import IntEnum
 from pathlib import Path
 from typing import Any, Protocol
 
-from tftraining_operator.api.keys import LABEL_ROLE, Role
-from tftraining_operator.cli.errors import CommandError, InputError
-from tftraining_operator.cli.local import commands
-from tftraining_operator.cli.local.addresses import choose_addresses
-from tftraining_operator.cli.local.commands import (
-    TRAINER_IMAGE,
-    Command,
-    command,
-    container,
-    is_probed,
-)
-from tftraining_operator.cli.local.kubelet import Kubelet, Task
-from tftraining_operator.cli.local.reports import Reports, Target
-from tftraining_operator.cli.local.volumes import Volume, lay_out, mounts, volumes
+from tftraining_operator.api.keys import ConditionType, Role
+from tftraining_operator.cli.errors import InputError
+from tftraining_operator.cli.local.api import LocalApi
+from tftraining_operator.cli.local.commands import TRAINER_IMAGE
+from tftraining_operator.cli.local.kubelet import Kubelet
+from tftraining_operator.cli.local.loop import ReconcileLoop
+from tftraining_operator.cli.local.reports import LocalReports
+from tftraining_operator.cli.local.tasks import Settings, Tasks
 from tftraining_operator.cli.manifest import Manifest
 from tftraining_operator.core import desired
-from tftraining_operator.core.conditions import is_finished
-from tftraining_operator.core.decision import decide
-from tftraining_operator.core.events import Actions, Event, events_of
-from tftraining_operator.core.facts import Facts
+from tftraining_operator.core.conditions import find, is_finished
+from tftraining_operator.core.events import Event
 from tftraining_operator.core.job import Job
-from tftraining_operator.core.observed import Observed, observe, slots
-from tftraining_operator.core.plan import Plan, make_plan
+from tftraining_operator.core.observed import slots
 from tftraining_operator.core.podtemplate import InvalidTemplateError
-from tftraining_operator.core.roles import traits
-from tftraining_operator.core.status import compute_status
+from tftraining_operator.core.progress import progress_of
+from tftraining_operator.reconcile.store import Store
 
 _Object = dict[str, Any]
 
@@ -46,201 +36,107 @@ class Stop(IntEnum):
 
     NOT = 0
     SAVE = 1
-    """The chief gets its grace to save a checkpoint."""
+    """The chief gets its grace period to save a checkpoint."""
     NOW = 2
 
 
 class Display(Protocol):
-    """Who shows the run to a person."""
+    """Shows the run to a person; see display.Display."""
 
-    def tell(self, events: list[Event]) -> None:
-        """Show what has happened."""
-
-    def update(self, job: Job, examples_per_second: float | None) -> None:
-        """Show how far the job is; called at every tick."""
-
-    def ending(self) -> None:
-        """Say that the chief saves, and how not to wait for it."""
-
-
-@dataclass(frozen=True, slots=True)
-class Settings:
-    """What the user chose for this run."""
-
-    python: str
-    checkpoints: Path | None
-    """Folder for the checkpoints; None where the job keeps none, or keeps them at a uri."""
-    logs: Path
-    variables: Mapping[str, str] = field(default_factory=dict)
-    folders: Mapping[str, Path] = field(default_factory=dict)
-    """Folders for volumes that only a cluster has, by the volume's name."""
+    def show_events(self, events: list[Event]) -> None: ...  # noqa: D102
+    def update(self, job: Job, examples_per_second: float | None) -> None: ...  # noqa: D102
+    def show_stopping(self) -> None: ...  # noqa: D102
 
 
 class LocalRun:
     """A job, from its first process to its end."""
 
     def __init__(self, manifest: Manifest, settings: Settings, scratch: Path) -> None:
-        """Judge the whole job before anything is started. Raises InputError.
+        """Check the whole job before anything is started. Raises InputError, CommandError.
 
         `scratch` is an empty folder that outlives the run's processes.
         """
         self.job = manifest.job
-        self._manifest = manifest
-        self._settings = settings
-        self._scratch = scratch
-        self._addresses = choose_addresses(self.job)
-        self._services: list[_Object] = []
-        self._started = 0
-        self.pods = self._first_pods()
+        self._stored = manifest.stored
+        self._tasks = Tasks(manifest, settings, scratch)
+        self.pods = _first_pods(manifest.job)
         for pod in self.pods:
-            self._check(pod)
-        self._kubelet = Kubelet(_now)
-        self._reports = Reports(_now)
+            self._tasks.check(pod)
 
-    def log_of(self, pod: str) -> Path:
-        """Return where a pod's output goes."""
-        return self._settings.logs / f"{pod}.log"
+    def log_path(self, pod: str) -> Path:
+        """Return the file that receives a pod's output."""
+        return self._tasks.log_path(pod)
 
     def run(self, display: Display, stop: Callable[[], Stop]) -> Job:
-        """Run to the job's end, or until asked to stop; no process is left. Returns the job."""
+        """Run to the job's end, or until asked to stop; no process is left. Returns the job.
+
+        Raises InputError if the job is not accepted, CommandError if a process cannot be started.
+        """
+        kubelet, store = Kubelet(_now), Store()
+        reports = LocalReports(self._tasks.progress_ports, _now)
+        api = LocalApi(self._stored, store, kubelet, self._tasks, _now)
+        loop = ReconcileLoop(api, store, reports, display.show_events, _now)
+        job = self.job
+
+        def update() -> None:
+            display.update(_with_newest_progress(job, reports, api), reports.examples_per_second())
+
         try:
-            while not is_finished(self.job.status) and stop() is Stop.NOT:
-                display.tell(self._pass())
-                display.update(self.job, self._reports.examples_per_second())
-                time.sleep(_TICK_SECONDS)
-            if not is_finished(self.job.status):
-                display.ending()
-            self._end(stop, lambda: display.update(self.job, None))
+            while not is_finished(job.status) and stop() is Stop.NOT:
+                kubelet.tick()
+                changed = api.sync()
+                loop.step(changed=reports.take_changed() or changed)
+                job = replace(job, status=loop.status)
+                _raise_if_rejected(job)
+                update()
+                if not loop.is_due:
+                    time.sleep(_TICK_SECONDS)
+            if not is_finished(job.status):
+                display.show_stopping()
+            _stop(kubelet, stop, update)
         finally:
-            self._kubelet.kill()
-        return self.job
+            kubelet.kill()
+            loop.close()
+            reports.close()
+        return job
 
-    def _first_pods(self) -> list[_Object]:
-        try:
-            return [
-                desired.pod(self.job, role, index, 0, TRAINER_IMAGE)
-                for role, index, _ in slots(self.job)
-            ]
-        except InvalidTemplateError as error:
-            raise InputError(str(error)) from error
 
-    def _check(self, pod: _Object) -> None:
-        name = pod["metadata"]["name"]
-        try:
-            found, made = self._command(pod, self._scratch)
-        except InputError as error:
-            raise InputError(f"{name}: {error}") from error
-        needed = [each.folder for each in found.values() if not each.is_ours]
-        needed += [made.folder] if made.folder is not None else []
-        own = [folder for folder in (self._scratch, self._settings.checkpoints) if folder]
-        for folder in needed:
-            if not folder.is_dir() and not any(folder.is_relative_to(each) for each in own):
-                raise InputError(f"{name}: there is no folder {folder}")
+def _first_pods(job: Job) -> list[_Object]:
+    """Return the pods of the first attempt. Raises InputError."""
+    try:
+        pods = [desired.pod(job, role, index, 0, TRAINER_IMAGE) for role, index, _ in slots(job)]
+    except InvalidTemplateError as error:
+        raise InputError(str(error)) from error
+    for number, pod in enumerate(pods):
+        # Variables may refer to it.
+        pod["metadata"]["uid"] = f"{job.uid}-{number}"
+    return pods
 
-    def _pass(self) -> list[Event]:
-        """Do what the operator's pass does; the status is stored in memory."""
-        self._kubelet.tick()
-        now = _now()
-        job, observed = self.job, self._observe()
-        self._watch(observed)
-        facts = Facts(reports=self._reports.newest())
-        decision = decide(job, observed, facts, now)
-        plan = make_plan(job, observed, decision, TRAINER_IMAGE)
-        actions = self._apply(plan)
-        observed = self._observe()
-        status = compute_status(job, observed, decision, facts, now, trainer_image=TRAINER_IMAGE)
-        self.job = replace(job, status=status)
-        return events_of(job.status, status, actions, now)
 
-    def _apply(self, plan: Plan) -> Actions:
-        for removal in plan.removals:
-            self._kubelet.delete(removal.pod.name, removal.grace)
-        if plan.service is not None:
-            self._services.append(plan.service)
-        for raw in plan.pods:
-            self._create(raw)
-        return Actions(
-            created=[raw["metadata"]["name"] for raw in plan.pods],
-            created_service=False,
-            replaced={r.pod.name: r.cause for r in plan.removals if r.is_replacement},
-        )
+def _raise_if_rejected(job: Job) -> None:
+    # A cluster waits for a corrected manifest; here the user runs the command again.
+    accepted = find(job.status.conditions, ConditionType.ACCEPTED)
+    if accepted is not None and accepted.status == "False":
+        raise InputError(f"{accepted.reason}: {accepted.message}")
 
-    def _create(self, raw: _Object) -> None:
-        self._started += 1
-        name = raw["metadata"]["name"]
-        folder = self._scratch / f"{self._started}-{name}"
-        found, made = self._command(raw, folder)
-        raw["metadata"]["uid"] = f"{self.job.uid}-{self._started}"
-        try:
-            folder.mkdir()
-            for volume in found.values():
-                lay_out(volume)
-            task = Task(
-                command=made,
-                log=self.log_of(name),
-                termination_log=folder / "termination-log",
-                probed_port=self._addresses.cluster[name] if is_probed(raw) else None,
-            )
-            self._kubelet.create(raw, task)
-        except OSError as error:
-            raise CommandError(f"{name} cannot be started: {error}") from error
 
-    def _command(self, pod: _Object, folder: Path) -> tuple[dict[str, Volume], Command]:
-        settings, name = self._settings, pod["metadata"]["name"]
-        found = volumes(
-            pod,
-            folder,
-            self._manifest,
-            checkpoints=settings.checkpoints,
-            given=settings.folders,
-        )
-        made = command(
-            pod,
-            self._manifest,
-            python=settings.python,
-            mounts=mounts(container(pod), found),
-            addresses=self._addresses.names,
-            given={**settings.variables, **self._told(pod, name, folder)},
-            around=commands.surroundings(os.environ, settings.python),
-        )
-        return found, made
+def _with_newest_progress(job: Job, reports: LocalReports, api: LocalApi) -> Job:
+    """Return the job with its newest progress, which the status has only every few seconds."""
+    report = reports.reports(api.key).get(Role.CHIEF)
+    if report is None or is_finished(job.status) or not (report.step or report.total_steps):
+        return job
+    progress = progress_of(report, job.status.progress, _now(), attempt=job.status.attempt)
+    return replace(job, status=job.status.model_copy(update={"progress": progress}))
 
-    def _told(self, pod: _Object, name: str, folder: Path) -> dict[str, str]:
-        """Return the variables that have another value here than in a cluster."""
-        told = {
-            "HOSTNAME": name,
-            "TFTRAINING_TERMINATION_LOG": str(folder / "termination-log"),
-        }
-        if (port := self._addresses.progress.get(name)) is not None:
-            told["TFTRAINING_PROGRESS_PORT"] = str(port)
-        role = Role(pod["metadata"]["labels"][LABEL_ROLE])
-        if (
-            self._settings.checkpoints is not None
-            and traits(self.job.spec.strategy, role).mounts_checkpoint
-        ):
-            told["TFTRAINING_CHECKPOINT_DIR"] = str(self._settings.checkpoints)
-        return told
 
-    def _observe(self) -> Observed:
-        return observe(self.job, self._kubelet.pods(), self._services, _now())
-
-    def _watch(self, observed: Observed) -> None:
-        self._reports.watch(
-            {
-                pod.role: Target(pod.uid, self._addresses.progress[pod.name])
-                for pod in observed.pods.values()
-                if pod.name in self._addresses.progress and pod.phase == "Running"
-            }
-        )
-
-    def _end(self, stop: Callable[[], Stop], shown: Callable[[], None]) -> None:
-        """Let the chief end first, as it may save, then all others."""
-        for roles in ((Role.CHIEF,), tuple(Role)):
-            self._kubelet.end(roles)
-            while self._kubelet.runs(roles) and stop() is not Stop.NOW:
-                self._kubelet.tick()
-                shown()
-                time.sleep(_TICK_SECONDS)
+def _stop(kubelet: Kubelet, stop: Callable[[], Stop], update: Callable[[], None]) -> None:
+    """Let the chief end first, as it may save, then all others."""
+    for roles in ((Role.CHIEF,), tuple(Role)):
+        kubelet.end(roles)
+        while kubelet.runs(roles) and stop() is not Stop.NOW:
+            kubelet.tick()
+            update()
+            time.sleep(_TICK_SECONDS)
 
 
 def _now() -> datetime:

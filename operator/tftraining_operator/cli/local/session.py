@@ -1,4 +1,4 @@
-"""`tftj run --local` from its options to its exit code: the shell around a LocalRun."""
+"""`tftj run --local` from its options to its exit code: prepares a LocalRun, reports its result."""
 
 import secrets
 import tempfile
@@ -9,20 +9,23 @@ from pathlib import Path
 from rich.console import Console
 from rich.text import Text
 
+from tftraining_operator.api import keys
 from tftraining_operator.api.keys import ConditionType
 from tftraining_operator.cli import interpreter, manifest
 from tftraining_operator.cli.errors import CommandError, ExitCode, InputError
 from tftraining_operator.cli.local import messages
-from tftraining_operator.cli.local.commands import left_aside, runs_trainer
+from tftraining_operator.cli.local.commands import ignored_features, runs_trainer
 from tftraining_operator.cli.local.display import display
 from tftraining_operator.cli.local.logs import Logs
-from tftraining_operator.cli.local.run import LocalRun, Settings, Stop
-from tftraining_operator.cli.signals import Asked, noted
+from tftraining_operator.cli.local.run import LocalRun, Stop
+from tftraining_operator.cli.local.tasks import Settings
+from tftraining_operator.cli.signals import StopRequests, stop_requests
 from tftraining_operator.core.conditions import is_finished, is_true
 from tftraining_operator.core.job import Job
 
 _INSTALL = (
-    "Name a Python that has the trainer with --python; docs/guide/local.md tells how to install it."
+    "Choose a Python that has the trainer with --python; docs/guide/local.md explains how to"
+    " install it."
 )
 
 
@@ -44,8 +47,14 @@ def run_local(choices: Choices, console: Console) -> ExitCode:
     text = manifest.read(choices.file)
     found = manifest.parse(text, choices.file, uid=f"local-{secrets.token_hex(8)}")
     job = found.job
-    if job.spec.run_policy.suspend:
+    policy = job.spec.run_policy
+    if policy.suspend:
         raise InputError(f"{choices.file}: spec.runPolicy.suspend: set it to false to run the job")
+    if policy.managed_by != keys.MANAGED_BY:
+        raise InputError(
+            f"{choices.file}: spec.runPolicy.managedBy: this operator ignores jobs with the value "
+            f"{policy.managed_by}; remove it to run the job"
+        )
     settings = Settings(
         python=interpreter.find(choices.python, (), fix=""),
         checkpoints=checkpoint_folder(job, choices.checkpoint_dir),
@@ -53,66 +62,69 @@ def run_local(choices: Choices, console: Console) -> ExitCode:
         variables=choices.variables,
         folders=choices.folders,
     )
-    with tempfile.TemporaryDirectory(prefix=f"tftj-{job.name}-") as scratch, noted() as asked:
+    with (
+        tempfile.TemporaryDirectory(prefix=f"tftj-{job.name}-") as scratch,
+        stop_requests() as requests,
+    ):
         run = LocalRun(found, settings, Path(scratch))
         if any(runs_trainer(pod) for pod in run.pods):
             interpreter.find(choices.python, ("tftrainer", "tensorflow", "tf_keras"), fix=_INSTALL)
-        _make(settings)
-        _introduce(run, settings, console)
+        _create_folders(settings)
+        _print_header(run, settings, console)
         shown = display(console, _logs(run) if choices.show_logs else None)
         try:
-            job = run.run(shown, lambda: Stop(min(asked.times, Stop.NOW)))
+            job = run.run(shown, lambda: Stop(min(requests.count, Stop.NOW)))
         finally:
             shown.close()
-    return _conclude(run, job, settings, asked, console)
+    return _print_result(run, job, settings, requests, console)
 
 
-def checkpoint_folder(job: Job, given: Path | None) -> Path | None:
+def checkpoint_folder(job: Job, chosen: Path | None) -> Path | None:
     """Return the folder in place of the job's checkpoint volume. Raises InputError."""
     checkpoint = job.spec.checkpoint
     if checkpoint is None:
-        if given is not None:
+        if chosen is not None:
             raise InputError(
-                "--checkpoint-dir: the job keeps no checkpoints: set spec.checkpoint in the file"
+                "--checkpoint-dir: the job saves no checkpoints: set spec.checkpoint in the file"
             )
         return None
-    if checkpoint.uri is not None and given is None:
+    if checkpoint.uri is not None and chosen is None:
         return None
-    return (given or Path(f"{job.name}-checkpoints")).absolute()
+    return (chosen or Path(f"{job.name}-checkpoints")).absolute()
 
 
-def _make(settings: Settings) -> None:
+def _create_folders(settings: Settings) -> None:
     for folder in filter(None, (settings.logs, settings.checkpoints)):
         try:
             folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:
-            raise CommandError(f"the folder {folder} cannot be made: {error.strerror}") from error
+            raise CommandError(f"cannot create the folder {folder}: {error.strerror}") from error
 
 
 def _logs(run: LocalRun) -> Logs:
     logs = Logs()
     for pod in run.pods:
         name = pod["metadata"]["name"]
-        logs.follow(name, run.log_of(name))
+        logs.follow(name, run.log_path(name))
     return logs
 
 
-def _introduce(run: LocalRun, settings: Settings, console: Console) -> None:
+def _print_header(run: LocalRun, settings: Settings, console: Console) -> None:
     job = run.job
 
-    def say(what: str, *rest: str | tuple[str, str]) -> None:
-        console.print(Text.assemble((f"{what:12}", "dim"), *rest), soft_wrap=True)
+    def field(name: str, *value: str | tuple[str, str]) -> None:
+        console.print(Text.assemble((f"{name:12}", "dim"), *value), soft_wrap=True)
 
-    say("job", (job.name, "bold"), f", {job.spec.strategy}: {messages.describe_roles(job)}")
+    field("job", (job.name, "bold"), f", {job.spec.strategy}: {messages.describe_roles(job)}")
     if settings.checkpoints is not None:
         found = newest_checkpoint(settings.checkpoints)
-        goes_on = f", goes on from {found}; another folder begins anew" if found else ""
-        say("checkpoints", f"{_near(settings.checkpoints)}{goes_on}")
+        resumed = f", resuming from {found} (use another folder to start over)" if found else ""
+        field("checkpoints", f"{_relative(settings.checkpoints)}{resumed}")
     elif job.spec.checkpoint is None:
-        say("checkpoints", "none: spec.checkpoint is not set")
-    say("logs", _near(settings.logs))
-    if aside := left_aside(run.pods):
-        say("not here", "; ".join(aside))
+        field("checkpoints", "none: spec.checkpoint is not set")
+    field("logs", _relative(settings.logs))
+    if ignored := ignored_features(run.pods):
+        field("ignored", "; ".join(ignored))
 
 
 def newest_checkpoint(folder: Path) -> str | None:
@@ -125,33 +137,34 @@ def newest_checkpoint(folder: Path) -> str | None:
     return f"ckpt-{max(steps)}" if steps else None
 
 
-def _conclude(
-    run: LocalRun, job: Job, settings: Settings, asked: Asked, console: Console
+def _print_result(
+    run: LocalRun, job: Job, settings: Settings, requests: StopRequests, console: Console
 ) -> ExitCode:
     status = job.status
 
-    def say(text: str, colour: str) -> None:
+    def line(text: str, colour: str = "") -> None:
         console.print(Text(text, style=colour), soft_wrap=True)
 
     saved = None
     if settings.checkpoints is not None and (name := newest_checkpoint(settings.checkpoints)):
-        saved = f"checkpoint: {_near(settings.checkpoints)}/{name}"
+        saved = f"checkpoint: {_relative(settings.checkpoints)}/{name}"
     if not is_finished(status):
-        say("Ended before the training was complete", "yellow")
+        line("Stopped before the training was complete", "yellow")
         if saved is not None:
-            console.print(f"{saved}; the same command goes on from it", soft_wrap=True)
-        return asked.code or ExitCode.FAILED
+            line(f"{saved}; the same command resumes from it")
+        return requests.exit_code or ExitCode.FAILED
     succeeded = is_true(status, ConditionType.SUCCEEDED)
-    say(messages.result(status), "green" if succeeded else "red")
+    line(messages.result(status), "green" if succeeded else "red")
     if not succeeded and status.last_failure is not None:
-        for text in messages.describe_failure(status, _near(run.log_of(status.last_failure.pod))):
-            console.print(Text(f"  {text}"), soft_wrap=True)
+        log = _relative(run.log_path(status.last_failure.pod))
+        for text in messages.failure_details(status, log):
+            line(f"  {text}")
     if saved is not None:
-        console.print(saved, soft_wrap=True)
+        line(saved)
     return ExitCode.SUCCEEDED if succeeded else ExitCode.FAILED
 
 
-def _near(path: Path) -> str:
-    """Name a path as one would type it here."""
+def _relative(path: Path) -> str:
+    """Return a path as one would type it in the working directory."""
     here = Path.cwd()
     return f"./{path.relative_to(here)}" if path.is_relative_to(here) else str(path)

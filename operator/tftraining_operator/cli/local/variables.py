@@ -1,4 +1,4 @@
-"""The environment of a container, worked out as the kubelet does. Pure."""
+"""Computes the environment of a container as the kubelet does. Pure."""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -25,9 +25,9 @@ def expand(text: str, variables: Mapping[str, str]) -> str:
 
 
 def environment(
-    container: _Object, pod: _Object, manifest: Manifest, given: Mapping[str, str]
+    container: _Object, pod: _Object, manifest: Manifest, overrides: Mapping[str, str]
 ) -> dict[str, str]:
-    """Return a container's variables; those of `given` win. Raises InputError.
+    """Return a container's variables; `overrides` take precedence. Raises InputError.
 
     References are looked up in the pod and in the ConfigMaps and Secrets of the job's own file.
     """
@@ -36,15 +36,15 @@ def environment(
         found |= _all_of(source, manifest)
     for entry in container.get("env") or []:
         name = entry["name"]
-        if name in given:
+        if name in overrides:
             continue
         if entry.get("valueFrom"):
-            value = _referred(name, entry["valueFrom"], pod, manifest)
+            value = _referenced(name, entry["valueFrom"], pod, manifest)
         else:
             value = expand(_text(entry.get("value"), f"env {name}"), found)
         if value is not None:
             found[name] = value
-    return {**found, **given}
+    return {**found, **overrides}
 
 
 def _all_of(source: _Object, manifest: Manifest) -> dict[str, str]:
@@ -62,8 +62,8 @@ def _all_of(source: _Object, manifest: Manifest) -> dict[str, str]:
     raise InputError("envFrom: needs a configMapRef or a secretRef")
 
 
-def _referred(name: str, source: _Object, pod: _Object, manifest: Manifest) -> str | None:
-    """Return what valueFrom refers to; None if it is not there and need not be."""
+def _referenced(name: str, source: _Object, pod: _Object, manifest: Manifest) -> str | None:
+    """Return the value that valueFrom refers to, None if it is optional and absent."""
     if field := source.get("fieldRef"):
         value = _field(str(field.get("fieldPath")), pod)
         if value is not None:
@@ -84,7 +84,7 @@ def _referred(name: str, source: _Object, pod: _Object, manifest: Manifest) -> s
         )
     what = ", ".join(source)
     raise InputError(
-        f"env {name}: its {what} is not known on this computer: set it with --env {name}=VALUE"
+        f"env {name}: {what} is not available on this computer: set it with --env {name}=VALUE"
     )
 
 

@@ -1,4 +1,4 @@
-"""Which folder of this computer each volume of a pod is. Only `lay_out` writes."""
+"""Maps each volume of a pod to a folder of this computer. Only `populate` writes."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -18,14 +18,14 @@ class Volume:
 
     folder: Path
     files: Files = field(default_factory=dict)
-    """What is written into it before the pod starts, by relative path."""
-    is_ours: bool = True
-    """Whether the folder is made for this run; else it has to be there."""
+    """Files to write into it before the pod starts, by relative path."""
+    is_created: bool = True
+    """Whether the run creates the folder; otherwise it must exist."""
 
 
 @dataclass(frozen=True, slots=True)
 class Mount:
-    """Where a container expects a volume, and where it is."""
+    """The path at which a container expects a volume, and its folder."""
 
     path: str
     folder: Path
@@ -37,11 +37,11 @@ def volumes(
     manifest: Manifest,
     *,
     checkpoints: Path | None,
-    given: Mapping[str, Path],
+    folders: Mapping[str, Path],
 ) -> dict[str, Volume]:
     """Return a pod's volumes by name. Raises InputError for those that only a cluster has.
 
-    `folder` is the pod's own; `given` are folders that the user names for volumes.
+    `folder` is the pod's own; `folders` are those that the user chose, by the volume's name.
     """
     found: dict[str, Volume] = {}
     for volume in pod["spec"].get("volumes") or []:
@@ -49,10 +49,10 @@ def volumes(
         if name == CHECKPOINT_VOLUME and checkpoints is not None:
             found[name] = Volume(checkpoints)
         elif name == SCRATCH_VOLUME:
-            # Ours, for a root file system that cannot be written; this computer's /tmp can.
+            # Added by the operator for a read-only root file system; /tmp is writable here.
             continue
-        elif name in given:
-            found[name] = Volume(given[name], is_ours=False)
+        elif name in folders:
+            found[name] = Volume(folders[name], is_created=False)
         else:
             found[name] = _volume(name, volume, folder / name, manifest)
     return found
@@ -68,9 +68,9 @@ def mounts(container: _Object, known: Mapping[str, Volume]) -> list[Mount]:
     return sorted(found, key=lambda mount: len(mount.path), reverse=True)
 
 
-def lay_out(volume: Volume) -> None:
-    """Make a volume's folder and files. Raises OSError."""
-    if not volume.is_ours:
+def populate(volume: Volume) -> None:
+    """Create a volume's folder and files. Raises OSError."""
+    if not volume.is_created:
         return
     volume.folder.mkdir(parents=True, exist_ok=True)
     for name, content in volume.files.items():
@@ -92,16 +92,16 @@ def _volume(name: str, volume: _Object, folder: Path, manifest: Manifest) -> Vol
         if source.get("optional"):
             return Volume(folder)
         raise InputError(
-            f"volume {name}: {kind} {wanted} is not in the file: add it to the file, or give its"
+            f"volume {name}: {kind} {wanted} is not in the file: add it to the file, or name a"
             f" folder with --volume {name}=FOLDER"
         )
     if "emptyDir" in volume:
         return Volume(folder)
     if isinstance(path := (volume.get("hostPath") or {}).get("path"), str):
-        return Volume(Path(path), is_ours=False)
+        return Volume(Path(path), is_created=False)
     kinds = ", ".join(key for key in volume if key != "name") or "nothing"
     raise InputError(
-        f"volume {name}: only a cluster has it ({kinds}): give its folder with"
+        f"volume {name}: not available on this computer ({kinds}): name a folder with"
         f" --volume {name}=FOLDER"
     )
 

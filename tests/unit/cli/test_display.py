@@ -1,0 +1,31 @@
+"""What a display without a terminal prints."""
+
+from __future__ import annotations
+
+import io
+
+from rich.console import Console
+from tftraining_operator.cli.local.display import display
+from tftraining_operator.core.events import Action, Event, EventType
+
+
+def printed(*events: Event) -> list[str]:
+    """The lines for some events, without the seconds since the start."""
+    out = io.StringIO()
+    shown = display(Console(file=out, width=200), None)
+    shown.show_events(list(events))
+    shown.close()
+    return [line.partition(" s  ")[2] for line in out.getvalue().splitlines()]
+
+
+def test_events_are_printed_one_line_each() -> None:
+    created = Event("Created", "created 5 pods", Action.CREATE)
+    failed = Event(
+        "ExitCode", "w-0: ExitCode: x", Action.OBSERVE, EventType.WARNING, "w-0", "a\nb\nx"
+    )
+    assert printed(created, failed) == ["created 5 pods", "w-0: ExitCode: x"]
+
+
+def test_an_event_cannot_control_the_terminal() -> None:
+    event = Event("ExitCode", "w-0: ExitCode: a\x1b[2Jb\x07\nforged [red]c[/red]", Action.OBSERVE)
+    assert printed(event) == ["w-0: ExitCode: ab forged [red]c[/red]"]
