@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import typing
 from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Annotated, Any
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from pydantic.config import JsonDict
+    from pydantic.fields import FieldInfo
 
 
 class Model(BaseModel):
@@ -59,6 +61,21 @@ class Shell(Model):
 def map_by(key: str) -> JsonDict:
     """Mark a list whose items are told apart, and merged by server-side apply, by `key`."""
     return {"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": [key]}
+
+
+def map_key(field: FieldInfo) -> str | None:
+    """Return the key by which a list's items are told apart, None for any other field."""
+    extra = field.json_schema_extra
+    keys = extra.get("x-kubernetes-list-map-keys") if isinstance(extra, dict) else None
+    return str(keys[0]) if isinstance(keys, list) else None
+
+
+def model_in(annotation: Any) -> type[BaseModel] | None:  # noqa: ANN401 - any type form
+    """Find the model in `Model`, `Model | None`, `list[Model]` and their like."""
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        return annotation
+    found = map(model_in, typing.get_args(annotation))
+    return next((model for model in found if model), None)
 
 
 def unique(key: str) -> Callable[[list[Any]], list[Any]]:

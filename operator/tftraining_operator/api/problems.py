@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import difflib
 import json
-import typing
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from pydantic import BaseModel, ValidationError
-
+from tftraining_operator.api.base import model_in
 from tftraining_operator.api.types import Spec
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
+    from pydantic import BaseModel, ValidationError
     from pydantic.fields import FieldInfo
     from pydantic_core import ErrorDetails
 
@@ -93,20 +92,12 @@ def _model_at(model: type[BaseModel], loc: Sequence[int | str]) -> type[BaseMode
     for part in loc:
         if isinstance(part, str) and found is not None:
             field = _field(found, part)
-            found = _model_in(field.annotation) if field is not None else None
+            found = model_in(field.annotation) if field is not None else None
     return found
 
 
 def _field(model: type[BaseModel], alias: int | str) -> FieldInfo | None:
     return next((f for n, f in model.model_fields.items() if (f.alias or n) == alias), None)
-
-
-def _model_in(annotation: Any) -> type[BaseModel] | None:  # noqa: ANN401
-    """Find the model in `Model`, `Model | None`, `list[Model]` and their like."""
-    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
-        return annotation
-    found = map(_model_in, typing.get_args(annotation))
-    return next((model for model in found if model), None)
 
 
 def _must_be(what: str) -> Callable[[Mapping[str, Any], object], str]:

@@ -15,7 +15,7 @@ from tftraining_operator.core.decision import Decision, decide
 from tftraining_operator.core.events import Actions, events_of
 from tftraining_operator.core.job import InvalidJobError, Job, parse_job
 from tftraining_operator.core.observed import Observed, observe
-from tftraining_operator.core.patch import merge_patch
+from tftraining_operator.core.patch import status_patch
 from tftraining_operator.core.plan import Plan, make_plan
 from tftraining_operator.core.podtemplate import InvalidTemplateError
 from tftraining_operator.core.progress import next_write
@@ -128,7 +128,7 @@ class Reconciler:
         self._reports.forget(key)
         found: Rejection = rejected(raw, reason, problem, now)
         if found.status is not None:
-            patch = merge_patch(raw.get("status") or {}, found.status.as_dict())
+            patch = status_patch(raw.get("status") or {}, found.status)
             if await self._patch(key, raw, patch):
                 events = events_of(found.before, found.status, Actions(), now)
                 await self._record(ObjectMeta.model_validate(raw["metadata"]), events)
@@ -145,7 +145,7 @@ class Reconciler:
         now: datetime,
     ) -> bool:
         """Write a status and its events if it says something new. Raises ConflictError."""
-        patch = merge_patch(raw.get("status") or {}, status.as_dict())
+        patch = status_patch(raw.get("status") or {}, status)
         if not await self._patch(key, raw, patch):
             return False
         await self._record(job.meta, events_of(job.status, status, actions, now))
