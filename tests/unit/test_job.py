@@ -77,3 +77,9 @@ def test_a_job_whose_start_time_is_garbage_counts_as_started() -> None:
     job = a_job().with_spec(strategy="TPU")
     job.raw["status"] = {"startTime": "garbage"}
     assert parsed(job).unsupported
+
+
+def test_a_stored_job_need_not_obey_a_rule_for_what_is_written_anew() -> None:
+    job = a_job().with_spec(checkpoint={"uri": "file:///data/x"})
+    assert parsed(job).unsupported == ""
+    assert parsed(job.with_status()).unsupported == ""

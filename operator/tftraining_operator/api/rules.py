@@ -23,6 +23,12 @@ MAX_NAME = 63 - len(f"-{Role.EVALUATOR}-0")
 
 _DNS_LABEL = r"^[a-z]([-a-z0-9]*[a-z0-9])?$"
 
+# No \s or \w: Python and the API server would not agree on letters beyond ASCII.
+_URI = r"^((gs|s3|az)://[^\x00-\x20\x7f/]+|(hdfs|viewfs)://[^\x00-\x20\x7f/]*/)[^\x00-\x20\x7f]*$"
+
+_SUBDOMAIN = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*"
+_QUALIFIED_NAME = rf"^{_SUBDOMAIN}/[A-Za-z0-9/._~%!$&()*+,;=:-]+$"
+
 
 @dataclass(frozen=True, slots=True)
 class Rule:
@@ -36,12 +42,17 @@ class Rule:
     message: str
     holds: Callable[[str, Spec], bool]
     """The same as `cel`, over metadata.name and the parsed spec."""
+    on_write: bool = False
+    """Whether a job that is stored already may break it: the operator can run the job all the same.
+
+    A rule that is added later, for mistakes that the operator does not depend on, is of this kind.
+    """
 
 
-def problems(name: str, spec: Spec) -> list[Problem]:
-    """Return every rule that a job breaks, in the table's order."""
-    broken = (rule for rule in RULES if not rule.holds(name, spec))
-    return [Problem(rule.field, rule.message) for rule in broken]
+def problems(name: str, spec: Spec, *, stored: bool = False) -> list[Problem]:
+    """Return every rule that a job breaks, in the table's order; `stored` for one that exists."""
+    rules = (rule for rule in RULES if not (stored and rule.on_write))
+    return [Problem(rule.field, rule.message) for rule in rules if not rule.holds(name, spec)]
 
 
 def _has_container(template: PodTemplate | None) -> bool:
@@ -240,6 +251,37 @@ RULES: tuple[Rule, ...] = (
         ),
         message="set exactly one of persistentVolumeClaim, uri and emptyDir",
         holds=_one_storage,
+    ),
+    Rule(
+        node="spec.checkpoint",
+        field="spec.checkpoint.uri",
+        cel=f"!has(self.uri) || self.uri.matches(r'{_URI}')",
+        message=(
+            "must be an object store's location without spaces: gs://bucket/path, or with"
+            " tensorflow-io in the image s3://bucket/path, az://account/container/path,"
+            " hdfs://host/path or viewfs://cluster/path; for a path on a volume, set"
+            " persistentVolumeClaim and path"
+        ),
+        holds=lambda _name, spec: (
+            spec.checkpoint is None
+            or spec.checkpoint.uri is None
+            or re.fullmatch(_URI, spec.checkpoint.uri) is not None
+        ),
+        on_write=True,
+    ),
+    Rule(
+        # Not on spec.runPolicy, for the reason that is given for the chief.
+        node="spec",
+        field="spec.runPolicy.managedBy",
+        cel=f"self.runPolicy.managedBy.matches(r'{_QUALIFIED_NAME}')",
+        message=(
+            "must be a domain and a path, such as example.com/queue; omit it to let this operator"
+            " run the job"
+        ),
+        holds=lambda _name, spec: (
+            re.fullmatch(_QUALIFIED_NAME, spec.run_policy.managed_by) is not None
+        ),
+        on_write=True,
     ),
     Rule(
         node="spec",

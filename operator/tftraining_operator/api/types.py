@@ -146,9 +146,7 @@ class Checkpoint(Model):
 
     persistent_volume_claim: PersistentVolumeClaim | None = None
     """A claim that the chief writes and the evaluator reads."""
-    uri: Annotated[
-        str | None, Field(max_length=2048, pattern=r"^[A-Za-z][A-Za-z0-9+.-]*://.+$")
-    ] = None
+    uri: Annotated[str | None, Field(max_length=2048)] = None
     """Object storage that TensorFlow can write, such as gs://bucket/path."""
     empty_dir: EmptyDir | None = None
     """Survives a restart of a container, not the loss of the chief's pod."""

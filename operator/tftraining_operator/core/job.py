@@ -77,7 +77,7 @@ def parse_job(raw: dict[str, Any], now: datetime) -> Job:
     status, repairs = stored_status(raw.get("status"), created=created, now=now)
     spec, problems = stored_spec(raw.get("spec") or {})
     # The CRD refuses these as well; a job stored under another CRD may still break them.
-    problems = problems or rules.problems(meta.name, spec)
+    problems = problems or rules.problems(meta.name, spec, stored=True)
     told = "; ".join(str(problem) for problem in problems)
     if problems and status.start_time is None:
         raise InvalidJobError(told)

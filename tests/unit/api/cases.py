@@ -88,6 +88,25 @@ BROKEN = (
         "spec.checkpoint",
         a_spec(checkpoint=CLAIM | {"uri": "gs://bucket/mnist"}),
     ),
+    *(
+        Broken(f"a checkpoint at {uri!r}", "spec.checkpoint.uri", a_spec(checkpoint_uri=uri))
+        for uri in (
+            *("http://a", "foo://x", "file:///data/x", "ram://x", "GS://bucket/x", "/data/mnist"),
+            *("gs://a b", "gs://bucket/a b", "gs://bucket\n/mnist", "gs://bucket/mnist\n"),
+            *("gs://", "gs:///mnist", "s3:bucket", "hdfs://host", "xgs://bucket", ""),
+        )
+    ),
+    *(
+        Broken(
+            f"a job managed by {name!r}",
+            "spec.runPolicy.managedBy",
+            a_spec(runPolicy_managedBy=name),
+        )
+        for name in (
+            *("kueue", "example.com", "example.com/", "/queue", "a b/c", "example.com/a b"),
+            *("Example.com/queue", "-a.com/queue", "a..b/queue", "example.com/queue\n", "é.com/q"),
+        )
+    ),
     Broken("an evaluator without a checkpoint", "spec.checkpoint", a_spec(evaluator={})),
     Broken(
         "an evaluator that cannot read the chief's emptyDir",

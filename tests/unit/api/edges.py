@@ -37,7 +37,18 @@ ACCEPTED: dict[str, Any] = {
         worker_template=TEMPLATE,
         ps_template=TEMPLATE,
     ),
-    "a checkpoint in a bucket": a_spec(checkpoint_uri="s3://bucket/mnist"),
+    **{
+        f"a checkpoint at {uri}": a_spec(checkpoint_uri=uri)
+        for uri in (
+            *("gs://bucket", "gs://bucket/", "gs://bucket/a/é\U0001f9e0", "s3://bucket/mnist"),
+            *("az://account/container/mnist", "hdfs:///user/mnist", "hdfs://name:8020/mnist"),
+            *("viewfs://cluster/mnist", "gs://bucket/$(POD_NAME)"),
+        )
+    },
+    **{
+        f"a job managed by {name}": a_spec(runPolicy_managedBy=name)
+        for name in ("kueue.x-k8s.io/multikueue", "a/b", "example.com/Queue/1:a~b")
+    },
     "an emptyDir": a_spec(checkpoint_emptyDir={}),
     "a path of 1024 letters beyond the BMP": a_spec(
         checkpoint=CLAIM | {"path": "/" + "\U0001f9e0" * 1023}
@@ -86,9 +97,6 @@ REFUSED: dict[str, Any] = {
     "a role that is a number": a_spec(worker=2),
     "a role that is a list": a_spec(worker=[{"replicas": 2}]),
     "a template that is a list": a_spec(template=[TEMPLATE]),
-    "a checkpoint at a plain path": a_spec(checkpoint_uri="/data/mnist"),
-    "a checkpoint at a scheme alone": a_spec(checkpoint_uri="gs://"),
-    "a checkpoint URI of two lines": a_spec(checkpoint_uri="gs://bucket\n/mnist"),
     "an emptyDir of null": a_spec(checkpoint_emptyDir=None),
     "an emptyDir with fields": a_spec(checkpoint_emptyDir={"medium": "Memory"}),
     "a claim with a namespace": a_spec(

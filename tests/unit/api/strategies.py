@@ -74,7 +74,7 @@ def _role() -> st.SearchStrategy[dict[str, Any]]:
 
 _checkpoints = _some(
     persistentVolumeClaim=st.just(CLAIM["persistentVolumeClaim"]),
-    uri=st.sampled_from(["gs://bucket/mnist", "s3://b/c"]),
+    uri=st.sampled_from(["gs://bucket/mnist", "s3://b/c", "foo://x", "gs://b c", "hdfs:///é"]),
     emptyDir=st.just({}),
     path=st.sampled_from(["/checkpoints", "/é\U0001f9e0"]),
 )
@@ -87,7 +87,7 @@ _run_policies = _some(
     evaluatorGraceSeconds=st.just(0) | _seconds,
     ttlSecondsAfterFinished=st.just(0) | _seconds,
     cleanPodPolicy=st.sampled_from([*CleanPodPolicy]).map(str),
-    managedBy=st.sampled_from(["tftraining.dev/operator", "example.com/other"]),
+    managedBy=st.sampled_from(["tftraining.dev/operator", "example.com/other", "a.b/", "other"]),
 )
 
 

@@ -123,8 +123,8 @@ def told(spec: Any) -> list[str]:
             id="an empty name is refused in words",
         ),
         pytest.param(
-            a_spec(checkpoint_uri="/data"),
-            'spec.checkpoint.uri: "/data" does not have the form ^[A-Za-z][A-Za-z0-9+.-]*://.+$',
+            a_spec(checkpoint=CLAIM | {"path": "data"}),
+            'spec.checkpoint.path: "data" does not have the form ^/.+',
             id="a pattern is shown",
         ),
         pytest.param(
