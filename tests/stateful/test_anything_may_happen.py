@@ -327,6 +327,13 @@ class Life(RuleBasedStateMachine):
             if raw["metadata"]["uid"] in self.cluster.silent and not owned_by(raw, uid):
                 self.cluster.collect(name)
 
+    def _restart_operator(self) -> None:
+        self.operator = Operator(self.cluster, self.runner)
+        try:
+            self.operator.settle()
+        except KilledError:  # several kills may be due
+            self._restart_operator()
+
     def _work(self, work: Callable[[], Any], *, rival: bool = False) -> None:
         try:
             work()
@@ -334,8 +341,7 @@ class Life(RuleBasedStateMachine):
             if rival:
                 self.rival = Operator(self.cluster, self.runner, instance="rival")
                 return
-            self.operator = Operator(self.cluster, self.runner)
-            self.operator.settle()
+            self._restart_operator()
         job = parse_job(self.cluster.job(self.key), self.cluster.clock())
         done = is_finished(job.status) or job.status.chief_completion_time is not None
         if done or rival or self.operator.behind or self.cluster.failing or self.cluster.faults:
