@@ -52,8 +52,29 @@ def a_status() -> Raw:
         "completionTime": stamp(50),
         "chiefCompletionTime": stamp(40),
         "activeSeconds": 5,
+        "firstRunningTime": stamp(1),
+        "interruptedTime": stamp(41),
+        "trainerImage": IMAGE,
         "attempt": 2,
+        "chiefUid": "uid-of-mnist-chief-0",
         "restarts": 1,
+        "lastRestart": {
+            "reason": "ChiefFailed",
+            "message": "mnist-chief-0 failed",
+            "time": stamp(10),
+            "counted": True,
+            "notBefore": stamp(20),
+            "failureReason": "OOMKilled",
+            "failureText": "killed",
+            "step": 80,
+            "checkpointStep": 60,
+            "repeats": 1,
+        },
+        "failedStarts": 1,
+        "replacements": [
+            {"pod": "mnist-worker-0", "uid": "uid-0", "count": 2, "time": stamp(15)},
+        ],
+        "clusterWorkers": 1,
         "replicas": {"chief": "1/1", "worker": "1/1", "ps": "1/1"},
         "roles": [{"name": role.value} | counts for role in Role],
         "excludedWorkers": [0],
@@ -73,6 +94,7 @@ def a_status() -> Raw:
             "updatedAt": stamp(50),
             "lastStepTime": stamp(49),
             "resumedStep": 20,
+            "attempt": 2,
         },
         "lastCheckpoint": {"step": 90, "time": stamp(45), "path": "/checkpoints/ckpt-90"},
         "evaluation": {"step": 90, "metrics": metrics, "final": False},
@@ -177,6 +199,13 @@ def a_finished_condition(**fields: Any) -> Raw:
             None,
             'status.chiefCompletionTime: must be a string: write "7" in quotes; dropped',
             id="a chief has not succeeded because of garbage",
+        ),
+        pytest.param(
+            {"firstRunningTime": "junk"},
+            "firstRunningTime",
+            stamp(60),
+            f'status.firstRunningTime: must be a time in RFC 3339, not "junk"; set to {stamp(60)}',
+            id="a job that has run has run",
         ),
         pytest.param(
             {"restarts": -5},
@@ -289,6 +318,14 @@ def test_a_job_that_finished_at_no_known_time_finished_now() -> None:
     assert len(repairs) == 2
 
 
+def test_a_restart_may_be_due_within_an_hour() -> None:
+    restart = a_status()["lastRestart"]
+    assert read(lastRestart=restart | {"notBefore": stamp(1800)})[1] == ()
+    found, repairs = read(lastRestart=restart | {"notBefore": stamp(7200)})
+    assert found["lastRestart"]["notBefore"] == stamp(60)
+    assert len(repairs) == 1
+
+
 def test_a_clock_that_is_five_minutes_ahead_is_believed() -> None:
     found, repairs = read(startTime=stamp(60 + 300))
     assert (found["startTime"], repairs) == (stamp(360), ())
@@ -385,9 +422,9 @@ def a_pass(job: Job) -> Status:
         a_pod(job, Role.PS).disrupted(),
     ]
     for observed in (seen(job), seen(job, *pods)):
-        decision = decide(job, observed, AT)
-        make_plan(job, observed, decision, {}, now=AT, trainer_image=IMAGE)
-        status = compute_status(job, observed, decision, Facts({}, {}), AT)
+        decision = decide(job, observed, Facts(), AT)
+        make_plan(job, observed, decision, IMAGE)
+        status = compute_status(job, observed, decision, Facts(), AT, trainer_image=IMAGE)
     return status
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import typing
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import (
@@ -110,6 +110,9 @@ INTEGRAL = BeforeValidator(_integral)
 """3.0 is 3, as in JSON. Not so where a CEL rule reads the field: there 3.0 has the wrong type."""
 
 
+_LONGEST_WAIT = timedelta(hours=1)
+
+
 @dataclass(frozen=True, slots=True)
 class Lifetime:
     """Between which moments a stored time can lie; the context of a validation that checks it."""
@@ -119,6 +122,14 @@ class Lifetime:
 
 
 def _time(text: str, info: ValidationInfo) -> str:
+    return _checked_time(text, info, timedelta(0))
+
+
+def _due_time(text: str, info: ValidationInfo) -> str:
+    return _checked_time(text, info, _LONGEST_WAIT)
+
+
+def _checked_time(text: str, info: ValidationInfo, ahead: timedelta) -> str:
     try:
         moment = datetime.fromisoformat(text)
     except ValueError:
@@ -126,7 +137,7 @@ def _time(text: str, info: ValidationInfo) -> str:
     if moment is None or moment.tzinfo is None:
         raise PydanticCustomError("time_format", "must be a time in RFC 3339")
     if isinstance(info.context, Lifetime):
-        if moment > info.context.latest:
+        if moment > info.context.latest + ahead:
             raise PydanticCustomError("time_too_late", "{time} is in the future", {"time": text})
         if moment < info.context.earliest:
             message = "{time} is before the job was created"
@@ -150,6 +161,9 @@ def _role(text: str) -> str:
 
 Time = Annotated[str, AfterValidator(_time)]
 """A moment in RFC 3339, of which the operator reads only those that lie in a Lifetime."""
+
+DueTime = Annotated[str, AfterValidator(_due_time)]
+"""The like of Time, for something that is to happen within an hour."""
 
 Decimal = Annotated[str, AfterValidator(_number)]
 """A number as text."""

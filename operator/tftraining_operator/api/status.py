@@ -10,6 +10,7 @@ from pydantic import AfterValidator, Field
 from tftraining_operator.api.base import (
     Count,
     Decimal,
+    DueTime,
     Model,
     Natural,
     RoleName,
@@ -118,7 +119,7 @@ class Progress(Model):
     """When the newest step was made, RFC 3339 in UTC."""
     resumed_step: Natural | None = None
     """Step of the checkpoint that the present chief resumed from; not set if it began anew."""
-    attempt: int | None = None
+    attempt: Count | None = None
     """Attempt whose chief reported this."""
 
 
@@ -198,15 +199,15 @@ class Restart(Model):
     """When it was decided, RFC 3339 in UTC."""
     counted: bool
     """Whether it counts against backoffLimit."""
-    not_before: Time | None = None
+    not_before: DueTime | None = None
     """The next chief is not created before this time, RFC 3339 in UTC."""
     failure_reason: Annotated[str | None, Field(max_length=63)] = None
     """Reason of the failure that caused it, such as OOMKilled or ExitCode."""
     failure_text: Annotated[str | None, Field(max_length=256)] = None
     """First line of that failure's message."""
-    step: Count | None = None
+    step: Natural | None = None
     """Newest training step known at that time."""
-    checkpoint_step: Count | None = None
+    checkpoint_step: Natural | None = None
     """Step of the newest checkpoint at that time."""
     repeats: Count = 1
     """How many times in a row the same failure occurred at the same step."""
@@ -270,6 +271,7 @@ class Status(Model):
     replacements: Annotated[
         list[PodReplacement],
         Field(max_length=MAX_REPLACEMENTS, json_schema_extra=map_by("pod")),
+        AfterValidator(unique("pod")),
     ] = []
     """Pods that were replaced lately, for the backoff of their next replacement."""
     replicas: Replicas | None = None
@@ -280,7 +282,7 @@ class Status(Model):
         AfterValidator(unique("name")),
     ] = []
     """Pod counts by role."""
-    cluster_workers: Count | None = None
+    cluster_workers: Annotated[int | None, Field(ge=0, le=MAX_WORKERS)] = None
     """Number of workers that the present cluster was formed for, excluded ones included."""
     excluded_workers: Annotated[list[Index], Field(max_length=MAX_WORKERS)] = []
     """Indexes of the workers that the present cluster continues without."""

@@ -74,6 +74,8 @@ def stored_status(
     given = _with_new_names(raw or {})
     good: dict[str, object] = {
         "startTime": rfc3339(min(known or now, now)),
+        "firstRunningTime": rfc3339(now),  # a job that has run is not to be started anew
+        "interruptedTime": rfc3339(now),
         "lastTransitionTime": rfc3339(now),
         "updatedAt": rfc3339(now),
         "time": rfc3339(now),
