@@ -169,8 +169,11 @@ class RunPolicy(Model):
     """Fail the job if training stops and is not running again within this time; off if unset."""
     stall_timeout_seconds: Annotated[int | None, Field(ge=1, le=2**31 - 1), INTEGRAL] = None
     """Seconds without a new step after which the chief is restarted, counted."""
-    stop_on_repeated_failure: bool = True
-    """Fail the job when the same exception occurs three times in a row at the same step."""
+    # No default, as for every new field of a spec: stored in each job, it would make the version
+    # before reject them all after a rollback.
+    stop_on_repeated_failure: bool | None = None
+    """Fail the job when the same exception occurs three times in a row at the same step; true if
+    unset."""
     evaluator_grace_seconds: Annotated[int, Field(ge=0, le=2**31 - 1), INTEGRAL] = 120
     """Seconds the evaluator may take for the last checkpoint after the chief succeeded."""
     ttl_seconds_after_finished: Annotated[int | None, Field(ge=0, le=2**31 - 1), INTEGRAL] = None

@@ -51,7 +51,6 @@ def test_the_stored_job_has_the_defaults_of_the_api_server_and_parses_to_the_sam
         "evaluatorGraceSeconds": 120,
         "cleanPodPolicy": "Running",
         "managedBy": "tftraining.dev/operator",
-        "stopOnRepeatedFailure": True,
     }
     assert found.stored["spec"]["chief"]["template"] == {"spec": {"containers": [container]}}
 

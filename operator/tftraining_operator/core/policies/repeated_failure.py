@@ -13,7 +13,7 @@ _TEXT_LIMIT = 256
 
 def verdict(job: Job, culprit: Pod) -> str:
     """Return why no further attempt is made, "" if there is no such reason."""
-    if not job.spec.run_policy.stop_on_repeated_failure:
+    if job.spec.run_policy.stop_on_repeated_failure is False:
         return ""
     if repeats(job, culprit) < LIMIT:
         return ""
