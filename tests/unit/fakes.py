@@ -206,8 +206,9 @@ class FakeCluster:
         raw["metadata"]["labels"] = merged(raw["metadata"].get("labels"), labels)
         if _is_ours(Kind.POD, before) and not _is_ours(Kind.POD, raw):
             self._number(raw)
-            # To a watch with a selector, what no longer matches is gone.
-            self.watch.append(("DELETED", Kind.POD, copied(raw)))
+            # To a watch with a selector, what no longer matches is gone: as it was, numbered anew.
+            before["metadata"]["resourceVersion"] = raw["metadata"]["resourceVersion"]
+            self.watch.append(("DELETED", Kind.POD, before))
             return
         returned = _is_ours(Kind.POD, raw) and not _is_ours(Kind.POD, before)
         self._changed("ADDED" if returned else "MODIFIED", Kind.POD, raw)
@@ -443,7 +444,7 @@ class Operator:
         cluster.dead = False
         self._read = dict.fromkeys(Kind, len(cluster.watch))
         for kind in Kind:
-            for key in self.store.replace(kind, *cluster.listing(kind), None):
+            for key in self.store.replace(kind, *cluster.listing(kind), None, self.store.mark()):
                 self.look(key)
 
     def look(self, key: JobKey) -> None:
@@ -472,6 +473,17 @@ class Operator:
             key = self.store.remove(kind, raw) if gone else self.store.put(kind, copied(raw))
             if key is not None:
                 self.look(key)
+        self._read_unlisted()
+
+    def _read_unlisted(self) -> None:
+        for kind, key, raw in self.store.unlisted():
+            name, uid = raw["metadata"]["name"], raw["metadata"]["uid"]
+            found = self.cluster.objects.get((kind, key.namespace, name))
+            if found is None or found["metadata"]["uid"] != uid:
+                self.store.forget(kind, key, name, uid)
+                self.look(key)
+            if found is not None and (changed := self.store.put(kind, copied(found))) is not None:
+                self.look(changed)
 
     def look_around(self) -> None:
         """Read what the watches tell by now, which the lags decide while there are any."""

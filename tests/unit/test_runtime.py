@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+from typing import TYPE_CHECKING
 
 from tftraining_operator.controller.runtime import STUCK_SECONDS, Runtime
 from tftraining_operator.controller.settings import Settings
 from tftraining_operator.reconcile.store import JobKey
 from tftraining_operator.reconcile.workqueue import WorkQueue
+
+if TYPE_CHECKING:
+    import pytest
 
 KEY = JobKey("default", "mnist")
 
@@ -31,7 +35,7 @@ async def test_a_pass_that_never_ends_makes_the_process_unwell() -> None:
     await began.wait()
     assert runtime.health() is None
     now = STUCK_SECONDS + 1
-    assert runtime.health() == f"the oldest job waits for {STUCK_SECONDS + 1:.0f} s"
+    assert runtime.health() == f"the oldest job in the queue has waited {STUCK_SECONDS + 1:.0f} s"
 
     await runtime.stop()
     assert working.cancelled()
@@ -42,19 +46,34 @@ async def test_until_its_first_pass_may_come_it_is_not_ready_but_well() -> None:
     assert runtime.unready() == "jobs, pods and services are not listed yet"
     assert runtime.health() is None
 
-    runtime._tasks.append(asyncio.create_task(asyncio.Event().wait()))
+    runtime.start_task("queue", asyncio.Event().wait())
     assert runtime.unready() is None
     await runtime.stop()
 
 
-async def test_a_part_that_has_ended_makes_the_process_unwell() -> None:
+async def test_a_background_task_that_exited_makes_the_process_unwell(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     async def broken() -> None:
         raise RuntimeError("out of order")
 
     runtime = Runtime(Settings())
-    runtime._tasks.append(asyncio.create_task(broken()))
+    runtime.start_task("resync", broken())
     assert runtime.health() is None
     await asyncio.wait(runtime._tasks)
 
-    assert runtime.health() == "a part of the operator has ended"
+    assert runtime.health() == "a background task exited: resync"
     await runtime.stop()
+    (record,) = caplog.records
+    assert record.getMessage() == "background task resync exited"
+    assert record.exc_info is not None, "with its traceback"
+    assert str(record.exc_info[1]) == "out of order"
+
+
+async def test_a_background_task_that_is_stopped_did_not_exit(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    runtime = Runtime(Settings())
+    runtime.start_task("resync", asyncio.Event().wait())
+    await runtime.stop()
+    assert caplog.records == []

@@ -10,6 +10,13 @@ from tftraining_operator.reconcile import store as store_module
 from tftraining_operator.reconcile.store import JobKey, Kind, Store
 
 KEY = JobKey("default", "mnist")
+OWNER = {
+    "apiVersion": keys.API_VERSION,
+    "kind": keys.KIND,
+    "name": "mnist",
+    "uid": "j1",
+    "controller": True,
+}
 
 
 def a_pod(
@@ -53,13 +60,54 @@ def test_the_newer_version_wins(first: int, second: int, kept: str, told: JobKey
     assert versions(store) == {"mnist-ps-0": kept}
 
 
-def test_what_is_deleted_stays_deleted_whatever_comes_late() -> None:
+def test_what_comes_late_revives_nothing_that_was_deleted() -> None:
     store = Store()
     store.put(Kind.POD, a_pod(5))
     assert store.remove(Kind.POD, a_pod(7)) == KEY
     assert store.put(Kind.POD, a_pod(6)) is None
-    assert store.put(Kind.POD, a_pod(8)) is None
     assert versions(store) == {}
+
+
+def test_a_pod_that_leaves_the_selector_and_comes_back_is_seen_again() -> None:
+    store = Store()
+    store.put(Kind.POD, a_pod(5))
+    store.remove(Kind.POD, a_pod(7))
+    assert store.put(Kind.POD, a_pod(9)) == KEY
+    assert versions(store) == {"mnist-ps-0": "9"}
+    assert store.put(Kind.POD, a_pod(6)) is None
+
+
+def test_a_pod_that_left_the_selector_is_taken_from_a_read_at_that_version() -> None:
+    store = Store()
+    store.put(Kind.POD, a_pod(5))
+    store.remove(Kind.POD, a_pod(7))
+    # The watch's DELETED has the version of the change that took the label.
+    assert store.put(Kind.POD, a_pod(7, labels={}, ownerReferences=[OWNER])) == KEY
+    assert versions(store) == {"mnist-ps-0": "7"}
+
+
+def test_a_deletion_told_late_does_not_touch_a_newer_version() -> None:
+    store = Store()
+    store.put(Kind.POD, a_pod(5))
+    store.put(Kind.POD, a_pod(9))  # our own read, after the label came back
+    store.remove(Kind.POD, a_pod(7))
+    assert versions(store) == {"mnist-ps-0": "9"}
+
+
+def test_what_the_server_does_not_find_is_gone_at_any_version() -> None:
+    store = Store()
+    store.put(Kind.POD, a_pod(5))
+    store.forget(Kind.POD, KEY, "mnist-ps-0", "u1")
+    assert store.put(Kind.POD, a_pod(6)) is None
+    assert store.put(Kind.POD, a_pod(99)) is None
+    assert versions(store) == {}
+
+
+def test_a_deletion_of_what_was_forgotten_does_not_let_it_return() -> None:
+    store = Store()
+    store.forget(Kind.POD, KEY, "mnist-ps-0", "u1")
+    store.remove(Kind.POD, a_pod(7))
+    assert store.put(Kind.POD, a_pod(8)) is None
 
 
 def test_a_deletion_that_overtakes_the_answer_of_the_create_wins() -> None:
@@ -97,33 +145,175 @@ def test_a_listing_replaces_what_it_lacks_and_tells_which_jobs_changed() -> None
     store = Store()
     store.put(Kind.POD, a_pod(3))
     store.put(Kind.POD, a_pod(4, name="mnist-worker-0", uid="u2"))
-    touched = store.replace(Kind.POD, [a_pod(4, name="mnist-worker-0", uid="u2")], "10", None)
-    assert touched == {KEY}
+    found = [a_pod(4, name="mnist-worker-0", uid="u2")]
+    assert store.replace(Kind.POD, found, "10", None, store.mark()) == {KEY}
     assert versions(store) == {"mnist-worker-0": "4"}
-    assert store.replace(Kind.POD, [a_pod(4, name="mnist-worker-0", uid="u2")], "11", None) == set()
+    found = [a_pod(4, name="mnist-worker-0", uid="u2")]
+    assert store.replace(Kind.POD, found, "11", None, store.mark()) == set()
 
 
-def test_a_listing_does_not_remove_what_is_newer_than_itself() -> None:
+def test_a_listing_does_not_undo_what_was_learned_while_it_was_under_way() -> None:
     store = Store()
+    store.put(Kind.POD, a_pod(5, name="mnist-worker-0", uid="u2"))
+    mark = store.mark()
     store.put(Kind.POD, a_pod(12))
-    assert store.replace(Kind.POD, [], "10", None) == set()
-    assert versions(store) == {"mnist-ps-0": "12"}
+    store.put(Kind.POD, a_pod(13, name="mnist-worker-0", uid="u2"))
+    store.remove(Kind.POD, a_pod(14, name="mnist-worker-1", uid="u3"))
+    found = [
+        a_pod(5, name="mnist-worker-0", uid="u2"),
+        a_pod(6, name="mnist-worker-1", uid="u3"),
+    ]
+    assert store.replace(Kind.POD, found, "10", None, mark) == set()
+    assert versions(store) == {"mnist-ps-0": "12", "mnist-worker-0": "13"}
+
+
+def test_a_listing_takes_out_what_was_learned_and_is_gone_already() -> None:
+    store = Store()
+    mark = store.mark()
+    store.put(Kind.POD, a_pod(8))
+    assert store.replace(Kind.POD, [], "10", None, mark) == {KEY}
+    assert versions(store) == {}
+
+
+def test_a_listing_brings_back_what_was_taken_for_gone() -> None:
+    store = Store()
+    store.remove(Kind.POD, a_pod(7))
+    store.forget(Kind.POD, KEY, "mnist-worker-0", "u2")
+    found = [a_pod(8), a_pod(8, name="mnist-worker-0", uid="u2")]
+    assert store.replace(Kind.POD, found, "10", None, store.mark()) == {KEY}
+    assert versions(store) == {"mnist-ps-0": "8", "mnist-worker-0": "8"}
 
 
 def test_a_listing_of_one_namespace_says_nothing_of_others() -> None:
     store = Store()
     store.put(Kind.POD, a_pod(3))
-    store.replace(Kind.POD, [], "10", "team-a")
+    store.replace(Kind.POD, [], "10", "team-a", store.mark())
     assert versions(store) == {"mnist-ps-0": "3"}
-    store.replace(Kind.POD, [], "10", "default")
+    store.replace(Kind.POD, [], "10", "default", store.mark())
     assert versions(store) == {}
 
 
-def test_what_carries_no_job_is_not_kept() -> None:
+@pytest.mark.parametrize(
+    "version",
+    [
+        pytest.param("300", id="the server is behind what we know"),
+        pytest.param("9000", id="the server has counted on since"),
+    ],
+)
+def test_after_a_restore_to_lower_versions_a_listing_is_taken_as_it_is(
+    version: str, caplog: pytest.LogCaptureFixture
+) -> None:
     store = Store()
-    assert store.put(Kind.POD, a_pod(1, labels={"app": "web"})) is None
-    assert store.put(Kind.POD, a_pod(1, labels=None)) is None
+    store.put(Kind.POD, a_pod(500))
+    store.put(Kind.POD, a_pod(510, name="mnist-worker-0", uid="u2"))
+    store.remove(Kind.POD, a_pod(520, name="mnist-worker-1", uid="u3"))
+    found = [a_pod(250), a_pod(260, name="mnist-worker-1", uid="u3")]
+    assert store.replace(Kind.POD, found, version, None, store.mark()) == {KEY}
+    assert versions(store) == {"mnist-ps-0": "250", "mnist-worker-1": "260"}
+    assert store.put(Kind.POD, a_pod(310)) == KEY, "the watch goes on from there"
+    (warning,) = caplog.messages
+    assert warning.startswith("resource versions of pods went back")
+
+
+def test_after_a_restore_our_own_write_is_kept_though_the_listing_was_under_way() -> None:
+    store = Store()
+    store.put(Kind.JOB, a_job(500))
+    store.put(Kind.POD, a_pod(500))
+    mark = store.mark()
+    store.put(Kind.POD, a_pod(305, name="mnist-worker-0", uid="u2"))  # created after the restore
+    assert store.replace(Kind.POD, [a_pod(250)], "300", None, mark) == {KEY}
+    assert versions(store) == {"mnist-ps-0": "250", "mnist-worker-0": "305"}
+
+
+def test_what_a_late_watch_told_of_the_time_before_a_restore_ends_with_the_next_listing() -> None:
+    store = Store()
+    mark = store.mark()
+    store.put(Kind.POD, a_pod(500))
+    store.replace(Kind.POD, [a_pod(250)], "300", None, mark)
+    store.replace(Kind.POD, [a_pod(250)], "301", None, store.mark())
+    assert versions(store) == {"mnist-ps-0": "250"}
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        pytest.param({"labels": {"app": "web"}}, id="other labels"),
+        pytest.param({"labels": None}, id="no labels"),
+        pytest.param(
+            {"labels": None, "ownerReferences": [OWNER | {"controller": False}]},
+            id="the job owns it, but is not its controller",
+        ),
+        pytest.param(
+            {"labels": None, "ownerReferences": [OWNER | {"kind": "ReplicaSet"}]},
+            id="a controller of another kind",
+        ),
+        pytest.param(
+            {"labels": None, "ownerReferences": [OWNER | {"apiVersion": "kubeflow.org/v1"}]},
+            id="a controller of another group",
+        ),
+    ],
+)
+def test_what_belongs_to_no_job_is_not_kept(fields: dict[str, Any]) -> None:
+    store = Store()
+    assert store.put(Kind.POD, a_pod(1, **fields)) is None
     assert versions(store) == {}
+
+
+@pytest.mark.parametrize(
+    "labels",
+    [
+        pytest.param({}, id="without labels"),
+        pytest.param({keys.LABEL_JOB: "other"}, id="with another job's label"),
+    ],
+)
+def test_a_pod_belongs_to_the_job_that_controls_it_whatever_its_label(
+    labels: dict[str, str],
+) -> None:
+    store = Store()
+    assert store.put(Kind.POD, a_pod(1, labels=labels, ownerReferences=[OWNER])) == KEY
+    assert versions(store) == {"mnist-ps-0": "1"}
+    assert store.children(Kind.POD, JobKey("default", "other")) == []
+
+
+def test_a_job_is_controlled_by_whom_it_likes() -> None:
+    store = Store()
+    raw = a_job(1)
+    raw["metadata"]["ownerReferences"] = [OWNER | {"name": "sweep"}]
+    assert store.put(Kind.JOB, raw) == KEY
+
+
+def test_an_object_that_changes_its_job_is_one_jobs_only() -> None:
+    other = JobKey("default", "other")
+    store = Store()
+    store.put(Kind.POD, a_pod(1))
+    assert store.put(Kind.POD, a_pod(2, labels={keys.LABEL_JOB: "other"})) == other
+    assert versions(store) == {}
+    assert store.put(Kind.POD, a_pod(1)) is None, "a late watch"
+    store.remove(Kind.POD, a_pod(3, labels={keys.LABEL_JOB: "mnist"}))
+    assert store.children(Kind.POD, other) == []
+
+
+def test_a_pod_that_lost_our_label_stays_known_until_it_is_read() -> None:
+    store = Store()
+    store.put(Kind.POD, a_pod(5, ownerReferences=[OWNER]))
+    assert store.unlisted() == []
+    assert store.remove(Kind.POD, a_pod(7, ownerReferences=[OWNER])) == KEY
+    assert versions(store) == {"mnist-ps-0": "7"}
+    ((kind, key, raw),) = store.unlisted()
+    assert (kind, key, raw["metadata"]["name"]) == (Kind.POD, KEY, "mnist-ps-0")
+    assert store.replace(Kind.POD, [], "10", None, store.mark()) == set(), "no listing has it"
+    assert versions(store) == {"mnist-ps-0": "7"}
+    assert store.put(Kind.POD, a_pod(12, ownerReferences=[OWNER])) == KEY
+    assert store.unlisted() == []
+
+
+def test_a_deleted_pod_is_not_taken_for_one_that_lost_our_label() -> None:
+    store = Store()
+    store.put(Kind.POD, a_pod(5, ownerReferences=[OWNER]))
+    deleted = a_pod(7, ownerReferences=[OWNER], deletionTimestamp="2026-01-02T03:04:05Z")
+    assert store.remove(Kind.POD, deleted) == KEY
+    assert versions(store) == {}
+    assert store.unlisted() == []
 
 
 def test_jobs_are_found_by_their_name_and_a_new_one_takes_the_place() -> None:
@@ -149,7 +339,7 @@ def test_of_the_deleted_the_newest_are_remembered_longest(monkeypatch: pytest.Mo
     monkeypatch.setattr(store_module, "_TOMBSTONES", 2)
     store = Store()
     for uid in ("u1", "u2", "u3"):
-        store.remove(Kind.POD, a_pod(1, uid=uid))
-    assert store.put(Kind.POD, a_pod(2, uid="u3")) is None
-    assert store.put(Kind.POD, a_pod(2, uid="u2")) is None
-    assert store.put(Kind.POD, a_pod(2, uid="u1")) == KEY
+        store.remove(Kind.POD, a_pod(2, uid=uid))
+    assert store.put(Kind.POD, a_pod(1, uid="u3")) is None
+    assert store.put(Kind.POD, a_pod(1, uid="u2")) is None
+    assert store.put(Kind.POD, a_pod(1, uid="u1")) == KEY

@@ -1,11 +1,12 @@
 """Wires store, queue, reconciler and poller together and keeps them running."""
 
 import asyncio
+import contextlib
 import logging
 import math
 import random
 import socket
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
@@ -16,6 +17,7 @@ from tftraining_operator.controller.settings import Settings
 from tftraining_operator.reconcile.errors import ApiError
 from tftraining_operator.reconcile.reconciler import Reconciler
 from tftraining_operator.reconcile.store import JobKey, Kind, Store
+from tftraining_operator.reconcile.unlisted import read_unlisted
 from tftraining_operator.reconcile.workqueue import WorkQueue
 
 logger = logging.getLogger(__name__)
@@ -24,6 +26,9 @@ STUCK_SECONDS = 120.0
 """A key that waits or works for longer than this means that the process must be restarted."""
 
 _FIRST_LISTING_AGAIN = 1.0
+
+_READ_UNLISTED_SECONDS = 10.0
+"""Between two reads of a pod that has lost our label: no watch tells of it."""
 
 
 class Runtime:
@@ -38,9 +43,10 @@ class Runtime:
         self._settings = settings
         self._seconds_left = seconds_left
         self._store = Store()
-        self._tasks: list[asyncio.Task[None]] = []
+        self._tasks: list[asyncio.Task[object]] = []
         self._cluster: KubernetesApi | None = None
         self._queue: WorkQueue[JobKey] | None = None
+        self._unlisted = asyncio.Event()
 
     async def start(self) -> None:
         """Connect, list what exists, and only then begin to work. Raises ApiError."""
@@ -57,8 +63,16 @@ class Runtime:
         self._queue = WorkQueue(reconciler, workers=self._settings.workers)
         # A pass before the first listing would take every existing pod for missing.
         await self._first_listing()
-        for work in (self._queue.run(), poller.run(), self._keep_in_sync()):
-            self._tasks.append(asyncio.create_task(work))
+        self.start_task("queue", self._queue.run())
+        self.start_task("progress polling", poller.run())
+        self.start_task("resync", self._keep_in_sync())
+        self.start_task("reads of pods without our label", self._read_unlisted(cluster))
+
+    def start_task(self, name: str, work: Coroutine[Any, Any, object]) -> None:
+        """Run `work` until `stop`; the process is unwell once it exits by itself."""
+        task = asyncio.create_task(work, name=name)
+        task.add_done_callback(_log_exit)
+        self._tasks.append(task)
 
     async def stop(self) -> None:
         """Stop working and close the connections."""
@@ -74,18 +88,20 @@ class Runtime:
         key = self._store.remove(kind, raw) if deleted else self._store.put(kind, raw)
         if key is not None:
             self._look(key)
+        if deleted and "deletionTimestamp" not in raw["metadata"]:
+            self._unlisted.set()
 
     def health(self) -> str | None:
         """Return what is wrong with the process, None while it works."""
         for task in self._tasks:
             if task.done():
-                return "a part of the operator has ended"
+                return f"a background task exited: {task.get_name()}"
         if self._queue is not None and self._queue.stuck_for() > STUCK_SECONDS:
-            return f"the oldest job waits for {self._queue.stuck_for():.0f} s"
+            return f"the oldest job in the queue has waited {self._queue.stuck_for():.0f} s"
         return None
 
     def unready(self) -> str | None:
-        """Return what it waits for before its first pass, None when it works."""
+        """Return what delays the first pass, None once passes run."""
         return None if self._tasks else "jobs, pods and services are not listed yet"
 
     def _look(self, key: JobKey) -> None:
@@ -119,10 +135,27 @@ class Runtime:
             return
         for namespace in self._settings.namespaces or (None,):
             for kind in (Kind.POD, Kind.SERVICE, Kind.JOB):
+                mark = self._store.mark()
                 found = await self._cluster.list(kind, namespace)
-                touched = self._store.replace(kind, found.items, found.resource_version, namespace)
-                for key in touched:
+                for key in self._store.replace(
+                    kind, found.items, found.resource_version, namespace, mark
+                ):
                     self._look(key)
+
+    async def _read_unlisted(self, cluster: KubernetesApi) -> None:
+        while True:
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._unlisted.wait(), _READ_UNLISTED_SECONDS)
+            self._unlisted.clear()
+            try:
+                await read_unlisted(cluster, self._store, self._look)
+            except ApiError as error:
+                logger.warning("cannot read pods that lost their label: %s", error)
+
+
+def _log_exit(task: asyncio.Task[object]) -> None:
+    if not task.cancelled():
+        logger.error("background task %s exited", task.get_name(), exc_info=task.exception())
 
 
 def _now() -> datetime:

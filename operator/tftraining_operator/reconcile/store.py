@@ -1,15 +1,22 @@
-"""What exists, as far as we know: fed by watches, overlaid with our own writes.
+"""What exists, as far as we know: fed by watches and listings, overlaid with our own writes.
 
 A write's answer is newer than a late watch event; the higher resourceVersion wins. So a stale
-watch can never make us create a pod twice. Objects are read-only for all readers.
+watch can never make us create a pod twice. Only a listing that was started later overrules what is
+known: it is what the API server has, whatever its versions are. Objects are read-only for all
+readers.
 """
 
-from collections import OrderedDict, defaultdict
-from collections.abc import Iterable
+import logging
+import math
+from collections import OrderedDict
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, NamedTuple
 
 from tftraining_operator.api import keys
+
+logger = logging.getLogger(__name__)
 
 _Object = dict[str, Any]
 
@@ -31,81 +38,205 @@ class JobKey(NamedTuple):
     name: str
 
 
+@dataclass(frozen=True, slots=True)
+class _Known:
+    """A version of an object, and when it was learned."""
+
+    raw: _Object
+    learned: int
+
+    @property
+    def uid(self) -> str:
+        return str(self.raw["metadata"]["uid"])
+
+    @property
+    def version(self) -> int:
+        return _version(self.raw)
+
+
+class _Tombstone(NamedTuple):
+    """That an object was gone at a version; infinite where the server did not find its uid."""
+
+    version: float
+    learned: int
+
+
 class Store:
     """The newest known version of every object, by kind and job."""
 
     def __init__(self) -> None:
-        self._objects: dict[Kind, dict[JobKey, dict[str, _Object]]] = {
-            kind: defaultdict(dict) for kind in Kind
-        }
-        # uids of deleted objects, so that an answer that overtakes nothing revives nothing.
-        self._gone: OrderedDict[str, None] = OrderedDict()
+        self._objects: dict[Kind, dict[JobKey, dict[str, _Known]]] = {kind: {} for kind in Kind}
+        self._keys: dict[str, JobKey] = {}
+        """The job of every known object, by the object's uid."""
+        self._gone: OrderedDict[str, _Tombstone] = OrderedDict()
+        """Deleted objects by their uid, so that an answer that comes late revives none."""
+        self._learned = 0
+
+    def mark(self) -> int:
+        """Return what `replace` needs to tell what was learned before a listing was started."""
+        return self._learned
 
     def put(self, kind: Kind, raw: _Object) -> JobKey | None:
         """Take in a version of an object; return the job to look at, None if nothing changed."""
         metadata = raw["metadata"]
         key = _key(kind, metadata)
-        if key is None or metadata["uid"] in self._gone:
+        # A change that takes our label is told as a deletion; a read answers that same version.
+        tombstone = self._gone.get(metadata["uid"])
+        if key is None or (tombstone is not None and _version(raw) < tombstone.version):
             return None
-        known = self._objects[kind][key].get(metadata["name"])
-        if known is not None and _version(known) >= _version(raw):
-            return None
-        metadata.pop("managedFields", None)
-        self._objects[kind][key][metadata["name"]] = raw
+        for known in (self._find(kind, raw), self._named(kind, key, metadata["name"])):
+            if known is not None and known.version >= _version(raw):
+                return None
+        self._keep(kind, key, raw)
         return key
 
     def remove(self, kind: Kind, raw: _Object) -> JobKey | None:
-        """Take out an object that is gone; return the job to look at."""
+        """Take in a watch's DELETED: the last version, numbered anew. Return the job to look at.
+
+        A pod that is deleted has a deletionTimestamp by then. One that has none has lost our label
+        and may live on; if a job controls it, it stays known until it is read or listed again.
+        """
         metadata = raw["metadata"]
-        key = _key(kind, metadata)
-        if key is not None:
-            self.forget(kind, key, metadata["name"], metadata["uid"])
+        if kind is Kind.POD and "deletionTimestamp" not in metadata and _controller(metadata):
+            labels = dict(metadata.get("labels") or {})
+            labels.pop(keys.LABEL_JOB, None)
+            return self.put(kind, {**raw, "metadata": {**metadata, "labels": labels}})
+        known = self._find(kind, raw)
+        key = _key(kind, metadata) if known is None else self._keys[known.uid]
+        if key is not None and (known is None or known.version <= _version(raw)):
+            self._bury(kind, key, metadata["name"], metadata["uid"], _version(raw))
         return key
 
     def forget(self, kind: Kind, key: JobKey, name: str, uid: str) -> None:
-        """Take out an object of which only the identity is known."""
-        self._gone[uid] = None
-        while len(self._gone) > _TOMBSTONES:
-            self._gone.popitem(last=False)
-        named = self._objects[kind].get(key, {})
-        if name in named and named[name]["metadata"]["uid"] == uid:
-            del named[name]
-        if not named:
-            self._objects[kind].pop(key, None)
+        """Take out an object that the server does not find any more."""
+        self._bury(kind, key, name, uid, math.inf)
 
     def replace(
-        self, kind: Kind, items: Iterable[_Object], resource_version: str, namespace: str | None
+        self,
+        kind: Kind,
+        items: Iterable[_Object],
+        resource_version: str,
+        namespace: str | None,
+        mark: int,
     ) -> set[JobKey]:
-        """Take in a whole listing; what it lacks is gone. Return the jobs to look at."""
+        """Take in a whole consistent listing; return the jobs to look at.
+
+        It overrules all that was known at `mark`, before it was started, even with lower versions:
+        these are those of a restored etcd. What was learned since is compared by its version.
+        """
         touched: set[JobKey] = set()
-        seen: set[str] = set()
+        listed: set[str] = set()
+        went_back = False
         for raw in items:
-            seen.add(raw["metadata"]["uid"])
+            uid = raw["metadata"]["uid"]
+            listed.add(uid)
+            tombstone = self._gone.get(uid)
+            if tombstone is not None and tombstone.learned <= mark:
+                del self._gone[uid]
+            known = self._find(kind, raw)
+            if known is not None and known.learned <= mark and known.version > _version(raw):
+                went_back = True
+                touched |= self._drop(kind, known)
             if (key := self.put(kind, raw)) is not None:
                 touched.add(key)
-        for key, named in list(self._objects[kind].items()):
-            if namespace is not None and key.namespace != namespace:
-                continue
-            for raw in list(named.values()):
-                older = _version(raw) <= int(resource_version)
-                if older and raw["metadata"]["uid"] not in seen:
-                    touched.add(self.remove(kind, raw) or key)
+        for known in self._all(kind, namespace):
+            outdated = known.learned <= mark or known.version <= int(resource_version)
+            if outdated and known.uid not in listed and _is_listed(kind, known.raw):
+                went_back = went_back or known.version > int(resource_version)
+                touched |= self._drop(kind, known)
+        if went_back:
+            logger.warning(
+                "resource versions of %ss went back, as after a restore of etcd; "
+                "the listing replaces what was known",
+                kind.lower(),
+            )
         return touched
 
     def job(self, key: JobKey) -> _Object | None:
         """Return a job."""
-        return self._objects[Kind.JOB].get(key, {}).get(key.name)
+        known = self._named(Kind.JOB, key, key.name)
+        return None if known is None else known.raw
 
     def children(self, kind: Kind, key: JobKey) -> list[_Object]:
-        """Return the pods or services that carry a job's label."""
-        return list(self._objects[kind].get(key, {}).values())
+        """Return the pods or services of a job."""
+        return [known.raw for known in self._objects[kind].get(key, {}).values()]
+
+    def unlisted(self) -> list[tuple[Kind, JobKey, _Object]]:
+        """Return what no watch and no listing tells of, as it lacks our label."""
+        return [
+            (kind, self._keys[known.uid], known.raw)
+            for kind in Kind
+            for known in self._all(kind, None)
+            if not _is_listed(kind, known.raw)
+        ]
+
+    def _keep(self, kind: Kind, key: JobKey, raw: _Object) -> None:
+        metadata = raw["metadata"]
+        metadata.pop("managedFields", None)
+        uid, name = metadata["uid"], metadata["name"]
+        if (before := self._find(kind, raw)) is not None:
+            self._drop(kind, before)
+        if (predecessor := self._named(kind, key, name)) is not None:
+            self._drop(kind, predecessor)
+        self._gone.pop(uid, None)
+        self._learned += 1
+        self._objects[kind].setdefault(key, {})[name] = _Known(raw, self._learned)
+        self._keys[uid] = key
+
+    def _bury(self, kind: Kind, key: JobKey, name: str, uid: str, version: float) -> None:
+        self._learned += 1
+        before = self._gone.pop(uid, None)
+        newest = version if before is None else max(version, before.version)
+        self._gone[uid] = _Tombstone(newest, self._learned)
+        while len(self._gone) > _TOMBSTONES:
+            self._gone.popitem(last=False)
+        known = self._named(kind, key, name)
+        if known is not None and known.uid == uid:
+            self._drop(kind, known)
+
+    def _drop(self, kind: Kind, known: _Known) -> set[JobKey]:
+        key = self._keys.pop(known.uid)
+        named = self._objects[kind][key]
+        del named[known.raw["metadata"]["name"]]
+        if not named:
+            del self._objects[kind][key]
+        return {key}
+
+    def _find(self, kind: Kind, raw: _Object) -> _Known | None:
+        """Return what is known of the object with this uid."""
+        metadata = raw["metadata"]
+        key = self._keys.get(metadata["uid"])
+        return None if key is None else self._named(kind, key, metadata["name"])
+
+    def _named(self, kind: Kind, key: JobKey, name: str) -> _Known | None:
+        return self._objects[kind].get(key, {}).get(name)
+
+    def _all(self, kind: Kind, namespace: str | None) -> Iterator[_Known]:
+        for key, named in list(self._objects[kind].items()):
+            if namespace is None or key.namespace == namespace:
+                yield from list(named.values())
 
 
 def _key(kind: Kind, metadata: _Object) -> JobKey | None:
+    """Return the job of an object: its controller's, else its label's."""
     if kind is Kind.JOB:
         return JobKey(metadata["namespace"], metadata["name"])
-    name = (metadata.get("labels") or {}).get(keys.LABEL_JOB)
+    name = _controller(metadata) or (metadata.get("labels") or {}).get(keys.LABEL_JOB)
     return JobKey(metadata["namespace"], name) if name else None
+
+
+def _controller(metadata: _Object) -> str | None:
+    """Return the name of the job that controls an object."""
+    for owner in metadata.get("ownerReferences") or []:
+        group = str(owner.get("apiVersion")).partition("/")[0]
+        if owner.get("controller") and (group, owner.get("kind")) == (keys.GROUP, keys.KIND):
+            return str(owner["name"])
+    return None
+
+
+def _is_listed(kind: Kind, raw: _Object) -> bool:
+    """Tell whether watches and listings include an object: those of children select by label."""
+    return kind is Kind.JOB or keys.LABEL_JOB in (raw["metadata"].get("labels") or {})
 
 
 def _version(raw: _Object) -> int:

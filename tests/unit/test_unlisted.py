@@ -1,0 +1,93 @@
+"""A pod that lost our label is watched by nobody, and read until it has the label again."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+import pytest
+from tftraining_operator.api import keys
+from tftraining_operator.api.keys import Role
+from tftraining_operator.core import desired
+from tftraining_operator.core.job import parse_job
+from tftraining_operator.reconcile.store import JobKey, Kind, Store
+from tftraining_operator.reconcile.unlisted import read_unlisted
+
+from tests.unit.builders import IMAGE, NOW, a_job
+from tests.unit.fakes import FakeCluster, copied
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+KEY = JobKey("default", "mnist")
+POD = "mnist-worker-0"
+
+
+class Bench:
+    """A cluster with one pod that has just lost our label, as its watch tells a store."""
+
+    def __init__(self) -> None:
+        self.cluster = FakeCluster()
+        self.store = Store()
+        self.looked: list[JobKey] = []
+        job = parse_job(self.cluster.job(self.cluster.submit(a_job().raw)), NOW)
+        self.body = desired.pod(job, Role.WORKER, 0, 0, IMAGE)
+        asyncio.run(self.cluster.create(Kind.POD, self.body))
+        self.cluster.label(POD, {keys.LABEL_JOB: None})
+        for what, kind, raw in self.cluster.watch:
+            take = self.store.remove if what == "DELETED" else self.store.put
+            take(kind, copied(raw))
+
+    def read(self) -> None:
+        asyncio.run(read_unlisted(self.cluster, self.store, self.looked.append))
+
+    @property
+    def phase(self) -> str | None:
+        pods = self.store.children(Kind.POD, KEY)
+        return pods[0]["status"]["phase"] if pods else None
+
+
+def test_a_healthy_pod_that_lost_our_label_stays_known() -> None:
+    bench = Bench()
+    assert bench.phase == "Pending"
+    bench.read()
+    assert bench.phase == "Pending"
+    assert bench.looked == []
+
+
+def test_its_changes_are_noticed_though_no_watch_tells_them() -> None:
+    bench = Bench()
+    bench.cluster.act(POD, lambda pod: pod.running())
+    bench.read()
+    assert bench.phase == "Running"
+    assert bench.looked == [KEY]
+
+
+def test_what_is_listed_again_is_not_read() -> None:
+    bench = Bench()
+    bench.cluster.label(POD, {keys.LABEL_JOB: "mnist"})
+    bench.store.put(Kind.POD, copied(bench.cluster.pods()[POD]))
+    bench.read()
+    assert bench.cluster.calls["get"] == 0
+
+
+def recreate(bench: Bench) -> None:
+    bench.cluster.collect(POD)
+    asyncio.run(bench.cluster.create(Kind.POD, bench.body))
+
+
+@pytest.mark.parametrize(
+    ("end", "left"),
+    [
+        pytest.param(lambda bench: bench.cluster.collect(POD), None, id="gone"),
+        pytest.param(recreate, "Pending", id="another of its name"),
+    ],
+)
+def test_its_end_is_noticed(end: Callable[[Bench], None], left: str | None) -> None:
+    bench = Bench()
+    uid = bench.store.children(Kind.POD, KEY)[0]["metadata"]["uid"]
+    end(bench)
+    bench.read()
+    assert bench.phase == left
+    assert uid not in {raw["metadata"]["uid"] for raw in bench.store.children(Kind.POD, KEY)}
+    assert KEY in bench.looked
