@@ -175,6 +175,16 @@ class FakeCluster:
             raw["metadata"]["generation"] += 1
             self._changed("MODIFIED", Kind.JOB, raw)
 
+    def tamper(self, key: JobKey, change: Callable[[Raw], object]) -> None:
+        """Let somebody write into a job's status."""
+        raw = self._find(Kind.JOB, *key)
+        self.change(Kind.JOB, raw, lambda body: change(body["status"]))
+
+    def change(self, kind: Kind, raw: Raw, change: Callable[[Raw], object]) -> None:
+        """Let somebody change an object."""
+        change(raw)
+        self._changed("MODIFIED", kind, raw)
+
     def remove_job(self, key: JobKey) -> None:
         self._delete(Kind.JOB, *key, self._find(Kind.JOB, *key)["metadata"]["uid"])
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from tftraining_operator.api import keys
 from tftraining_operator.api.keys import ConditionType, Role
 from tftraining_operator.core.conditions import find
-from tftraining_operator.core.progress import Report
+from tftraining_operator.core.progress import PeerCause, Report, UnreachablePeer
 from tftraining_operator.reconcile import errors
 from tftraining_operator.reconcile.store import JobKey, Kind
 
@@ -53,6 +54,13 @@ def running(operator: Operator, job: JobBuilder) -> JobKey:
     return key
 
 
+def at_rest(operator: Operator) -> None:
+    """Let operator and nodes work until neither has anything left to do now."""
+    operator.settle()
+    while operator.cluster.run_pods():
+        operator.settle()
+
+
 def condition(cluster: FakeCluster, key: JobKey, kind: ConditionType) -> Condition:
     found = find(cluster.status(key).conditions, kind)
     assert found is not None
@@ -84,7 +92,12 @@ def test_the_first_pass_makes_service_and_pods_and_sets_every_condition(
     assert names(cluster, Kind.SERVICE) == {"mnist"}
     tasks = ("chief-0", "worker-0", "worker-1", "ps-0", "evaluator-0")
     assert set(cluster.pods()) == {f"mnist-{task}" for task in tasks}
-    assert [c.type for c in cluster.status(key).conditions] == list(ConditionType)
+    assert [c.type for c in cluster.status(key).conditions] == [
+        ConditionType.ACCEPTED,
+        ConditionType.PODS_READY,
+        ConditionType.RUNNING,
+        ConditionType.FINISHED,
+    ], "others appear when they first say something"
     assert {c.observed_generation for c in cluster.status(key).conditions} == {1}
 
 
@@ -103,9 +116,7 @@ def test_templates_are_tried_before_there_are_pods_and_when_they_may_have_change
     def edit(**policy: object) -> int:
         before = cluster.calls["dry_run"]
         cluster.edit(key, lambda spec: spec.setdefault("runPolicy", {}).update(policy))
-        operator.settle()
-        cluster.run_pods()
-        operator.settle()
+        at_rest(operator)
         return cluster.calls["dry_run"] - before
 
     key = running(operator, a_job())
@@ -150,8 +161,13 @@ def test_a_spec_that_breaks_a_rule_is_told_and_nothing_is_made(
         "InvalidSpec",
     )
     assert names(cluster, Kind.POD) == set()
-    operator.wait(600)
+    operator.wait(590)
     assert told(cluster) == ["InvalidSpec"], "told once"
+    operator.wait(20)
+    failed = condition(cluster, key, ConditionType.FAILED)
+    assert (failed.status, failed.reason) == ("True", "InvalidSpec")
+    assert condition(cluster, key, ConditionType.FINISHED).status == "True", "wait returns"
+    assert told(cluster) == ["InvalidSpec", "Failed"]
 
 
 def test_a_stranger_with_the_services_name_is_a_conflict_until_it_goes(
@@ -231,13 +247,28 @@ def test_a_deadline_falls_due_though_nothing_happens(
     assert (failed.status, failed.reason) == ("True", reason)
 
 
-def test_a_chief_that_is_silent_from_its_start_is_a_stall(
+def report(operator: Operator, **fields: Any) -> None:
+    """Have the chief report now."""
+    found = Report(received=operator.cluster.clock(), **fields)
+    operator.progress.told[Role.CHIEF] = found
+
+
+def reporting(operator: Operator, seconds: int, **fields: Any) -> None:
+    """Let time pass while the chief reports that it makes no step."""
+    for _ in range(seconds):
+        operator.wait(1)
+        report(operator, **fields)
+        operator.look(JobKey("default", "mnist"))
+    operator.settle()
+
+
+def test_a_chief_that_makes_no_step_from_its_start_is_a_stall(
     operator: Operator, cluster: FakeCluster
 ) -> None:
     key = running(operator, a_job().with_policy(stallTimeoutSeconds=60))
-    operator.wait(59)
+    reporting(operator, 58)
     assert cluster.status(key).restarts == 0
-    operator.wait(2)
+    reporting(operator, 4)
     assert cluster.status(key).restarts == 1
     assert cluster.made["mnist-chief-0"] == 1, "its name is taken until it is gone"
     cluster.collect("mnist-chief-0")
@@ -247,7 +278,321 @@ def test_a_chief_that_is_silent_from_its_start_is_a_stall(
 
     cluster.run_pods()
     operator.settle()
+    reporting(operator, 2)
     assert condition(cluster, key, ConditionType.STALLED).status == "False"
+
+
+def test_a_time_without_reports_is_no_stall(operator: Operator, cluster: FakeCluster) -> None:
+    key = running(operator, a_job().with_policy(stallTimeoutSeconds=60))
+    reporting(operator, 3, step=5, seconds_since_step=0.1)
+    operator.wait(400)
+    status = cluster.status(key)
+    assert (status.restarts, status.attempt, status.state) == (0, 0, "Running")
+    stalled = condition(cluster, key, ConditionType.STALLED)
+    assert (stalled.status, stalled.reason) == ("Unknown", "NoReport")
+    reporting(operator, 2, step=900, seconds_since_step=0.1)
+    assert condition(cluster, key, ConditionType.STALLED).status == "False"
+
+
+def test_an_operator_that_was_away_for_longer_than_the_stall_timeout_restarts_nothing(
+    operator: Operator, cluster: FakeCluster, runner: asyncio.Runner
+) -> None:
+    key = running(operator, a_job().with_policy(stallTimeoutSeconds=300))
+    reporting(operator, 3, step=5, seconds_since_step=0.1)
+    cluster.clock.now += timedelta(seconds=310)
+    new = Operator(cluster, runner)
+    new.settle()
+    reporting(new, 5, step=900, seconds_since_step=0.1)
+    status = cluster.status(key)
+    assert (status.restarts, status.attempt, status.state) == (0, 0, "Running")
+
+
+def test_pods_that_became_ready_while_the_operator_was_away_are_not_failed(
+    operator: Operator, cluster: FakeCluster, runner: asyncio.Runner
+) -> None:
+    key = started(operator, a_job().with_policy(startupDeadlineSeconds=60))
+    cluster.run_pods()
+    cluster.clock.now += timedelta(seconds=300)
+    new = Operator(cluster, runner)
+    new.settle()
+    assert cluster.status(key).state == "Running"
+
+
+def test_the_startup_deadline_is_for_the_first_start_alone(
+    operator: Operator, cluster: FakeCluster
+) -> None:
+    key = running(operator, a_job().with_policy(startupDeadlineSeconds=60))
+    cluster.act("mnist-chief-0", lambda pod: pod.exited(75))
+    operator.settle()
+    cluster.collect("mnist-chief-0")
+    operator.wait(3600)
+    assert cluster.status(key).state == "Restarting"
+
+
+def test_a_recovery_deadline_ends_a_job_that_does_not_run_again(
+    operator: Operator, cluster: FakeCluster
+) -> None:
+    key = running(operator, a_job().with_policy(recoveryDeadlineSeconds=100))
+    cluster.act("mnist-chief-0", lambda pod: pod.exited(75))
+    operator.settle()
+    cluster.collect("mnist-chief-0")
+    operator.wait(99)
+    assert cluster.status(key).state == "Restarting"
+    operator.wait(2)
+    failed = condition(cluster, key, ConditionType.FAILED)
+    assert failed.reason == "RecoveryDeadlineExceeded"
+
+
+def scaled(operator: Operator, workers: int) -> None:
+    key = JobKey("default", "mnist")
+    operator.cluster.edit(key, lambda spec: spec["worker"].update(replicas=workers))
+    operator.settle()
+
+
+def test_more_workers_without_room_leave_the_training_alone(
+    operator: Operator, cluster: FakeCluster
+) -> None:
+    key = running(operator, a_job().with_workers(2))
+    scaled(operator, 4)
+    operator.wait(3600)
+    status = cluster.status(key)
+    assert (status.state, status.attempt, status.restarts) == ("Running", 0, 0)
+    assert cluster.made["mnist-chief-0"] == 1
+    scaled(operator, 2)
+    at_rest(operator)
+    assert cluster.status(key).attempt == 0
+    assert set(cluster.pods()) == {f"mnist-{t}" for t in ("chief-0", "worker-0", "worker-1", "ps-0")}
+
+
+def test_six_steps_of_an_autoscaler_cost_one_restart(
+    operator: Operator, cluster: FakeCluster
+) -> None:
+    key = running(operator, a_job().with_workers(2))
+    for workers in range(3, 9):
+        scaled(operator, workers)
+        cluster.run_pods()
+        operator.wait(15)
+    operator.wait(30)
+    at_rest(operator)
+    status = cluster.status(key)
+    assert (status.state, status.attempt, status.restarts) == ("Running", 1, 0)
+    assert cluster.made["mnist-chief-0"] == 2
+    assert told(cluster).count("Scaled") == 1
+
+
+def test_fewer_workers_end_the_chief_before_the_workers(
+    operator: Operator, cluster: FakeCluster
+) -> None:
+    running(operator, a_job().with_workers(3))
+    scaled(operator, 1)
+    going = {n for n, raw in cluster.pods().items() if "deletionTimestamp" in raw["metadata"]}
+    assert going == {"mnist-chief-0"}, "it saves while its servers still serve"
+    at_rest(operator)
+    assert set(cluster.pods()) == {"mnist-chief-0", "mnist-worker-0", "mnist-ps-0"}
+
+
+def test_a_suspension_ends_the_chief_before_its_servers(
+    operator: Operator, cluster: FakeCluster
+) -> None:
+    key = running(operator, a_job())
+    cluster.edit(key, lambda spec: spec.setdefault("runPolicy", {}).update(suspend=True))
+    operator.settle()
+    going = {n for n, raw in cluster.pods().items() if "deletionTimestamp" in raw["metadata"]}
+    assert going == {"mnist-chief-0"}
+    at_rest(operator)
+    assert cluster.pods() == {}
+
+
+def test_a_deadline_ends_the_chief_before_its_servers(
+    operator: Operator, cluster: FakeCluster
+) -> None:
+    running(operator, a_job().with_policy(activeDeadlineSeconds=60))
+    operator.wait(61)
+    going = {n for n, raw in cluster.pods().items() if "deletionTimestamp" in raw["metadata"]}
+    assert going == {"mnist-chief-0"}
+    at_rest(operator)
+    assert cluster.pods() == {}
+
+
+def test_a_chief_that_vanished_is_followed_by_one_of_a_higher_attempt(
+    operator: Operator, cluster: FakeCluster
+) -> None:
+    key = running(operator, a_job())
+    cluster.collect("mnist-chief-0")
+    at_rest(operator)
+    status = cluster.status(key)
+    assert (status.state, status.attempt, status.restarts) == ("Running", 1, 0)
+    env = cluster.pods()["mnist-chief-0"]["spec"]["containers"][0]["env"]
+    assert {"name": "TFTRAINING_ATTEMPT", "value": "1"} in env
+    assert status.last_restart is not None
+    assert status.last_restart.reason == "ChiefLost"
+
+
+def test_a_resumed_jobs_chief_has_a_higher_attempt_too(
+    operator: Operator, cluster: FakeCluster
+) -> None:
+    key = running(operator, a_job())
+    for suspend in (True, False):
+        policy = {"suspend": suspend}
+        cluster.edit(key, lambda spec, p=policy: spec.setdefault("runPolicy", {}).update(p))
+        at_rest(operator)
+    status = cluster.status(key)
+    assert (status.state, status.attempt, status.restarts) == ("Running", 1, 0)
+
+
+def test_a_forged_condition_ends_no_job(operator: Operator, cluster: FakeCluster) -> None:
+    key = running(operator, a_job())
+    forged = {"type": "Finished", "status": "True", "reason": "Forged", "message": "over"}
+    forged |= {"lastTransitionTime": "2026-01-02T03:04:05Z", "observedGeneration": 1}
+
+    def forge(status: Raw) -> None:
+        status["conditions"] = [c for c in status["conditions"] if c["type"] != "Finished"]
+        status["conditions"].append(forged)
+
+    cluster.tamper(key, forge)
+    at_rest(operator)
+    assert len(cluster.pods()) == 3
+    assert condition(cluster, key, ConditionType.FINISHED).status == "False"
+
+
+def test_garbage_in_the_status_is_repaired_and_told_once(
+    operator: Operator, cluster: FakeCluster
+) -> None:
+    key = running(operator, a_job().with_workers(2))
+    cluster.tamper(key, lambda status: status.update(startTime="garbage", restarts=-5))
+    at_rest(operator)
+    status = cluster.status(key)
+    assert (status.restarts, status.state) == (0, "Running")
+    assert status.start_time != "garbage"
+    cluster.collect("mnist-worker-0")
+    at_rest(operator)
+    assert cluster.made["mnist-worker-0"] == 2
+    assert told(cluster).count("StatusRepaired") == 2, "one for each field, once"
+
+
+def test_a_gone_job_makes_no_more_passes(operator: Operator, cluster: FakeCluster) -> None:
+    key = cluster.submit(a_job().raw)
+    operator.see()
+    cluster.failing["patch_status"] = [errors.NotFoundError("not found", status=404)]
+    assert operator.one_pass(key) is None
+    calls = sum(cluster.calls.values())
+    for _ in range(20):
+        assert operator.one_pass(key) is None
+    assert sum(cluster.calls.values()) == calls
+
+
+def test_quota_stops_the_creation_early_and_is_asked_at_a_time_of_its_own(
+    operator: Operator, cluster: FakeCluster
+) -> None:
+    cluster.refuse = lambda kind, _body: (
+        errors.ForbiddenError("exceeded quota: q", status=403)
+        if kind is Kind.POD and len(cluster.pods()) >= 100
+        else None
+    )
+    key = started(operator, a_job().with_workers(200).with_policy(startupDeadlineSeconds=9999))
+    refused = cluster.calls["create"] - 1 - len(cluster.pods())
+    assert len(cluster.pods()) == 100
+    assert refused <= 64
+    before = cluster.calls["create"]
+    cluster.run_pods()
+    operator.settle()
+    assert cluster.calls["create"] == before, "a hundred pod events ask for nothing"
+    operator.wait(120)
+    assert cluster.calls["create"] - before <= 5
+    assert cluster.status(key).state == "QuotaExceeded"
+
+
+def test_a_refused_service_is_told_and_tried_again(
+    operator: Operator, cluster: FakeCluster
+) -> None:
+    cluster.refuse = lambda kind, _body: (
+        errors.ForbiddenError("exceeded quota: services", status=403)
+        if kind is Kind.SERVICE
+        else None
+    )
+    key = started(operator, a_job())
+    status = cluster.status(key)
+    assert status.state == "QuotaExceeded"
+    assert status.message == "service mnist: QuotaExceeded: exceeded quota: services"
+    assert cluster.pods() == {}, "without the service no pod would find another"
+    cluster.refuse = lambda _kind, _body: None
+    operator.wait(16)
+    assert len(cluster.pods()) == 3
+
+
+def test_a_refused_deletion_is_told_and_tried_again(
+    operator: Operator, cluster: FakeCluster
+) -> None:
+    key = running(operator, a_job())
+    words = "admission webhook denied the request"
+    cluster.failing["delete"] = [errors.ForbiddenError(words, status=403)] * 2
+    cluster.edit(key, lambda spec: spec.setdefault("runPolicy", {}).update(suspend=True))
+    operator.settle()
+    suspended = condition(cluster, key, ConditionType.SUSPENDED)
+    assert suspended.reason == "DeletionRefused"
+    assert suspended.message == f"could not delete pod mnist-chief-0: {words}"
+    operator.wait(60)
+    at_rest(operator)
+    assert cluster.pods() == {}
+    assert condition(cluster, key, ConditionType.SUSPENDED).reason == "Suspended"
+
+
+def test_a_short_deadline_falls_due_while_pods_are_refused(
+    operator: Operator, cluster: FakeCluster
+) -> None:
+    cluster.refuse = lambda kind, _body: (
+        errors.ForbiddenError("exceeded quota", status=403) if kind is Kind.POD else None
+    )
+    key = started(operator, a_job().with_policy(activeDeadlineSeconds=4))
+    operator.wait(5)
+    failed = condition(cluster, key, ConditionType.FAILED)
+    assert failed.reason == "DeadlineExceeded"
+
+
+def test_a_service_that_selects_no_pod_any_more_is_made_again(
+    operator: Operator, cluster: FakeCluster
+) -> None:
+    running(operator, a_job())
+    raw = cluster.objects[Kind.SERVICE, "default", "mnist"]
+    cluster.change(Kind.SERVICE, raw, lambda body: body["spec"].update(selector={"app": "x"}))
+    at_rest(operator)
+    selector = cluster.objects[Kind.SERVICE, "default", "mnist"]["spec"]["selector"]
+    assert selector == {keys.LABEL_JOB_UID: "uid-1"} or keys.LABEL_JOB_UID in selector
+    assert set(cluster.made.values()) == {1}
+
+
+def test_lost_dns_replaces_no_server(operator: Operator, cluster: FakeCluster) -> None:
+    key = running(operator, a_job().with_workers(3))
+    tasks = ("worker-0", "worker-1", "worker-2", "ps-0")
+    for second in range(60):
+        peers = [
+            UnreachablePeer(task=t, seconds=second, cause=PeerCause.NOT_RESOLVED) for t in tasks
+        ]
+        reporting(operator, 1, step=5, unreachable=peers)
+    assert set(cluster.made.values()) == {1}
+    assert cluster.status(key).attempt == 0
+
+
+def test_a_chief_that_is_cut_off_costs_no_server(operator: Operator, cluster: FakeCluster) -> None:
+    key = running(operator, a_job().with_workers(3))
+    tasks = ("worker-0", "worker-1", "worker-2", "ps-0")
+    for second in range(110):
+        peers = [UnreachablePeer(task=t, seconds=second, cause=PeerCause.TIMED_OUT) for t in tasks]
+        reporting(operator, 1, step=5, unreachable=peers)
+    assert set(cluster.made.values()) == {1}
+    running_now = condition(cluster, key, ConditionType.RUNNING)
+    assert "the chief cannot reach 4 of 4 servers" in running_now.message
+
+
+def test_a_server_that_stays_out_of_reach_is_replaced_ever_more_slowly(
+    operator: Operator, cluster: FakeCluster
+) -> None:
+    running(operator, a_job().with_workers(3))
+    for _ in range(300):
+        peers = [UnreachablePeer(task="worker-1", seconds=30, cause=PeerCause.TIMED_OUT)]
+        reporting(operator, 1, step=5, unreachable=peers)
+        cluster.run_pods()
+    assert 3 <= cluster.made["mnist-worker-1"] <= 6
 
 
 def test_a_job_is_deleted_when_its_time_to_live_is_over(

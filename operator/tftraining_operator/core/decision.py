@@ -301,7 +301,7 @@ def _active(job: Job, observed: Observed, facts: Facts, now: datetime) -> Decisi
         _stay(job, Phase.ACTIVE),
         membership=members,
         creations=created.slots,
-        wants_service=True,
+        wants_service=not (facts.waits(now) and job.name in facts.refused),
         delete_service=observed.service_is_changed,
         suspicion=found.suspicion,
     )

@@ -13,7 +13,7 @@ from tftraining_operator.core.salvage import stored_status
 from tftraining_operator.core.status import refused_for_good, rejected_status
 from tftraining_operator.core.times import parse
 
-_AGAIN = timedelta(seconds=60)
+_AGAIN = timedelta(seconds=30)
 """What refuses a template may be mended without a word to us: a name, a policy, a webhook."""
 
 

@@ -19,10 +19,12 @@ def end_in_order(
     job: Job, observed: Observed, unwanted: Iterable[Pod], now: datetime
 ) -> list[Removal]:
     """Return what to delete now of the pods that are to go, those that drive the attempt first."""
-    saving = [pod for pod in observed.pods.values() if _drives(job, pod) and _may_save(pod)]
+    going = list(unwanted)
+    going += [pod for pod in observed.pods.values() if pod.deleting and pod not in going]
+    saving = [pod for pod in going if _drives(job, pod) and _may_save(pod)]
     return [
         Removal(pod, now, grace=0 if pod.has_no_process else None)
-        for pod in unwanted
+        for pod in going
         if not pod.deleting and (not saving or _drives(job, pod))
     ]
 
