@@ -361,7 +361,9 @@ def test_more_workers_without_room_leave_the_training_alone(
     scaled(operator, 2)
     at_rest(operator)
     assert cluster.status(key).attempt == 0
-    assert set(cluster.pods()) == {f"mnist-{t}" for t in ("chief-0", "worker-0", "worker-1", "ps-0")}
+    assert set(cluster.pods()) == {
+        f"mnist-{t}" for t in ("chief-0", "worker-0", "worker-1", "ps-0")
+    }
 
 
 def test_six_steps_of_an_autoscaler_cost_one_restart(

@@ -109,9 +109,6 @@ def test_a_chief_of_an_older_attempt_has_been_counted() -> None:
     assert failure.attempt_failure(job, observed) is None
 
 
-THREE = a_job().with_workers(3).build()
-
-
 @pytest.mark.parametrize(
     ("job", "pod", "stale"),
     [
@@ -129,20 +126,10 @@ THREE = a_job().with_workers(3).build()
             id="a worker serves every attempt",
         ),
         pytest.param(
-            a_job(), a_pod(THREE, Role.CHIEF).running(), True, id="a chief of another size"
-        ),
-        pytest.param(
-            a_job(), a_pod(THREE, Role.CHIEF).exited(0), False, id="one that ended well is not"
-        ),
-        pytest.param(
-            a_job(), a_pod(THREE, Role.CHIEF).exited(1), False, id="one that failed is counted"
-        ),
-        pytest.param(a_job(), a_pod(THREE, Role.WORKER), False, id="a worker knows only itself"),
-        pytest.param(
-            a_job().mirrored(workers=2),
-            a_pod(a_job().mirrored(workers=3).build(), Role.WORKER).running(),
+            a_job().mirrored(workers=2).with_status(attempt=1),
+            a_pod(a_job().mirrored(workers=2).build(), Role.WORKER, attempt=0),
             True,
-            id="a mirrored worker knows all",
+            id="a mirrored worker is of one attempt",
         ),
     ],
 )
@@ -152,20 +139,8 @@ def test_is_stale(job: JobBuilder, pod: PodBuilder, *, stale: bool) -> None:
     assert failure.is_stale(built, found) == stale
 
 
-@pytest.mark.parametrize(
-    ("role", "state", "lost"),
-    [
-        pytest.param(Role.WORKER, lambda p: p.evicted(), True, id="an evicted worker"),
-        pytest.param(Role.PS, lambda p: p.exited(0), True, id="a ps that ended well by its node"),
-        pytest.param(Role.PS, lambda p: p.running(), False, id="a ps that runs"),
-        pytest.param(Role.EVALUATOR, lambda p: p.evicted(), True, id="an evicted evaluator"),
-        pytest.param(Role.EVALUATOR, lambda p: p.exited(0), False, id="an evaluator that is done"),
-        pytest.param(Role.CHIEF, lambda p: p.exited(1), False, id="a chief is no server"),
-    ],
-)
-def test_is_lost_server(
-    role: Role, state: Callable[[PodBuilder], PodBuilder], *, lost: bool
-) -> None:
-    job = a_job().with_evaluator().build()
-    (found,) = seen(job, state(a_pod(job, role))).pods.values()
-    assert failure.is_lost_server(job, found) == lost
+def test_a_pod_that_is_to_join_a_gang_ends_no_attempt() -> None:
+    job = a_job().mirrored(workers=3).with_status(cluster_workers=2).build()
+    joining = a_pod(job, Role.WORKER, 2).exited(69)
+    assert failure.attempt_failure(job, seen(job, joining)) is None
+    assert failure.fatal(job, seen(job, a_pod(job, Role.WORKER, 2).exited(64))) is None

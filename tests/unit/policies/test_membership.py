@@ -1,10 +1,11 @@
-"""A worker that stays away is left out where fewer suffice, and taken back when it is back."""
+"""An unavailable worker is excluded where fewer suffice; a cluster grows with ready workers."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from tftraining_operator.api import keys
 from tftraining_operator.api.keys import ConditionType, Role
 from tftraining_operator.api.status import UnavailableWorker
 from tftraining_operator.core.policies.membership import Membership, membership
@@ -19,7 +20,8 @@ RUNNING = a_condition(ConditionType.RUNNING)
 
 def a_cluster(least: int | None = 1, workers: int = 3, **status: Any) -> Job:
     job = a_job().with_role("worker", replicas=workers, minReplicas=least)
-    return job.with_status(RUNNING, **status).build()
+    fields = {"first_running_time": stamp(), "chief_uid": "uid", **status}
+    return job.with_status(RUNNING, **fields).build()
 
 
 def found(job: Job, now: float, *, without: int | None = 1, back_at: float = 0) -> Membership:
@@ -36,17 +38,17 @@ def away(index: int = 1, since: float = 0) -> list[UnavailableWorker]:
 
 
 def test_without_a_minimum_nobody_is_watched() -> None:
-    assert found(a_cluster(least=None), now=99) == Membership()
+    assert found(a_cluster(least=None), now=99) == Membership(3)
 
 
 def test_a_worker_is_away_from_the_moment_it_is_missed() -> None:
     seen_first = found(a_cluster(), now=5)
-    assert seen_first.away == tuple(away(since=5))
-    assert (seen_first.excluded, seen_first.wake_at) == ((), at(35))
+    assert seen_first.unavailable == tuple(away(since=5))
+    assert (seen_first.excluded, seen_first.due) == ((), at(35))
 
 
 def test_it_is_away_since_then_however_often_its_pod_is_made_again() -> None:
-    assert found(a_cluster(unavailable_workers=away()), now=29).away == tuple(away())
+    assert found(a_cluster(unavailable_workers=away()), now=29).unavailable == tuple(away())
 
 
 def test_it_is_left_out_after_half_a_minute() -> None:
@@ -60,13 +62,13 @@ def test_not_if_too_few_would_remain() -> None:
 
 def test_a_job_that_never_ran_waits_for_all() -> None:
     job = a_job().with_role("worker", replicas=3, minReplicas=1)
-    started = job.with_status(unavailable_workers=away()).build()
+    started = job.with_status(unavailable_workers=away(), chief_uid="uid").build()
     assert found(started, now=99).excluded == ()
 
 
 def test_it_stays_out_while_it_is_away() -> None:
     job = a_cluster(excluded_workers=[1], unavailable_workers=away())
-    assert found(job, now=99) == Membership((1,), tuple(away()), None)
+    assert found(job, now=99) == Membership(3, (1,), tuple(away()), None)
 
 
 @pytest.mark.parametrize(
@@ -80,19 +82,19 @@ def test_it_comes_back_for_good(now: float, excluded: tuple[int, ...], wake: flo
     job = a_cluster(excluded_workers=[1], unavailable_workers=away())
     back = found(job, now=now, without=None, back_at=100)
     assert back.excluded == excluded
-    assert back.away == ()
-    assert back.wake_at == (at(wake) if wake else None)
+    assert back.unavailable == ()
+    assert back.due == (at(wake) if wake else None)
 
 
 def test_an_index_that_is_no_longer_asked_for_is_forgotten() -> None:
     job = a_cluster(workers=2, excluded_workers=[2], unavailable_workers=away(2))
-    assert found(job, now=99, without=None) == Membership()
+    assert found(job, now=99, without=None) == Membership(2)
 
 
 def test_a_pod_that_is_being_deleted_is_away() -> None:
     job = a_cluster(workers=1)
     leaving = a_pod(job, Role.WORKER).running().deleting()
-    assert [w.index for w in membership(job, seen(job, leaving), at(0)).away] == [0]
+    assert [w.index for w in membership(job, seen(job, leaving), at(0)).unavailable] == [0]
 
 
 def test_the_clusters_text_and_members_close_up() -> None:
@@ -100,3 +102,71 @@ def test_the_clusters_text_and_members_close_up() -> None:
     assert job.members(Role.WORKER) == [0, 2]
     assert job.worker_set == "0,2"
     assert a_cluster().worker_set == "3"
+
+
+def growing(*, node: bool = True, ready_at: float | None = 0, gang: bool = False) -> Membership:
+    """A cluster of two that is asked for three, whose third pod is there."""
+    job = a_job().mirrored(workers=3) if gang else a_job().with_workers(3)
+    built = job.with_status(RUNNING, cluster_workers=2, chief_uid="uid").build()
+    pods = [a_pod(built, Role.WORKER, i).running() for i in range(2)]
+    third = a_pod(built, Role.WORKER, 2)
+    if node:
+        third.running(ready=ready_at is not None, seconds=ready_at or 0)
+    return membership(built, seen(built, *pods, third), at(30))
+
+
+@pytest.mark.parametrize(
+    ("fields", "size", "due"),
+    [
+        pytest.param({"node": False}, 2, None, id="not while the new worker has no place"),
+        pytest.param({"ready_at": None}, 2, None, id="not while it is not ready"),
+        pytest.param({"ready_at": 20}, 2, 40, id="not at once: more may follow"),
+        pytest.param({"ready_at": 10}, 3, None, id="after twenty seconds"),
+        pytest.param({"gang": True, "ready_at": None}, 3, None, id="a gang needs a place alone"),
+        pytest.param({"gang": True, "node": False}, 2, None, id="and waits for that"),
+    ],
+)
+def test_a_cluster_grows(fields: dict[str, Any], size: int, due: float | None) -> None:
+    found = growing(**fields)
+    assert (found.size, found.due) == (size, at(due) if due else None)
+
+
+def test_a_cluster_of_which_no_chief_knows_changes_at_no_cost() -> None:
+    job = a_job().with_workers(5).with_status(cluster_workers=2).build()
+    assert membership(job, seen(job), at(0)) == Membership(5)
+
+
+@pytest.mark.parametrize(
+    ("after", "reason"),
+    [
+        pytest.param(Membership(3), None, id="nothing"),
+        pytest.param(Membership(4), "Scaled", id="more"),
+        pytest.param(Membership(2), "Scaled", id="fewer"),
+        pytest.param(Membership(3, (1,)), "WorkerExcluded", id="one is excluded"),
+    ],
+)
+def test_a_change_says_why_the_chief_restarts(after: Membership, reason: str | None) -> None:
+    change = after.change(a_cluster(cluster_workers=3))
+    assert (change[0] if change else None) == reason
+
+
+def test_a_worker_that_is_back_is_named() -> None:
+    change = Membership(3).change(a_cluster(cluster_workers=3, excluded_workers=[1]))
+    assert change == ("WorkerRejoined", "continuing with worker-1 again")
+
+
+@pytest.mark.parametrize(
+    ("workers", "excluded", "size"),
+    [
+        pytest.param("4", [], 4, id="a number"),
+        pytest.param("0,2", [1], 3, id="indexes"),
+        pytest.param("0", [1], 2, id="one index is left"),
+    ],
+)
+def test_an_older_operators_cluster_is_read_from_its_chief(
+    workers: str, excluded: list[int], size: int
+) -> None:
+    job = a_job().with_workers(size).with_status(excluded_workers=excluded).build()
+    chief = a_pod(job, Role.CHIEF).running()
+    chief.raw["metadata"]["annotations"][keys.ANNOTATION_WORKERS] = workers
+    assert membership(job, seen(job, chief), at(0)).size == size

@@ -6,10 +6,12 @@ from typing import Any
 
 import pytest
 from tftraining_operator.api.keys import Role
-from tftraining_operator.core.policies.reachability import unreachable
-from tftraining_operator.core.progress import Report, UnreachablePeer
+from tftraining_operator.api.status import PodReplacement
+from tftraining_operator.core.facts import Facts
+from tftraining_operator.core.policies.reachability import Reachability, reachability
+from tftraining_operator.core.progress import PeerCause, Report, UnreachablePeer
 
-from tests.unit.builders import JobBuilder, PodBuilder, a_job, a_pod, at, seen
+from tests.unit.builders import JobBuilder, PodBuilder, a_job, a_pod, at, seen, stamp
 
 READY_AT = 100.0
 TOLD_AT = 200.0
@@ -17,37 +19,49 @@ TOLD_AT = 200.0
 
 def told(
     seconds: float,
-    task: str = "worker-1",
-    *,
+    *tasks: str,
     at_second: float | None = TOLD_AT,
     since_step: float | None = None,
+    cause: str = PeerCause.TIMED_OUT,
 ) -> Report:
-    peer = UnreachablePeer(task=task, seconds=seconds, reason="connects, but does not serve")
+    peers = [
+        UnreachablePeer(task=task, seconds=seconds, cause=cause, reason="no answer")
+        for task in tasks or ("worker-1",)
+    ]
     received = at(at_second) if at_second is not None else None
-    return Report(step=5, unreachable=[peer], received=received, seconds_since_step=since_step)
+    return Report(step=5, unreachable=peers, received=received, seconds_since_step=since_step)
 
 
-def silent(
+def judged(
     report: Report,
     *,
     now: float = TOLD_AT,
     job: JobBuilder | None = None,
     change: Any = lambda _: None,
-) -> dict[str, str]:
+) -> Reachability:
     built = (job or a_job().with_workers(2)).build()
     pods: list[PodBuilder] = [
-        a_pod(built, Role.WORKER, i).running(seconds=READY_AT) for i in range(2)
+        a_pod(built, role, i).running(seconds=READY_AT)
+        for role in (Role.CHIEF, Role.WORKER, Role.PS)
+        for i in range(built.desired(role))
     ]
-    change(pods[1])
-    ps = [a_pod(built, Role.PS).running(seconds=READY_AT)] if built.desired(Role.PS) else []
-    found = unreachable(built, seen(built, *pods, *ps), {Role.CHIEF: report}, at(now))
-    return {pod.name: why for pod, why in found.items()}
+    for pod in pods:
+        if pod.raw["metadata"]["name"] == "mnist-worker-1":
+            change(pod)
+    facts = Facts(reports={Role.CHIEF: report})
+    return reachability(built, seen(built, *pods), facts, at(now))
+
+
+def silent(report: Report, *, now: float = TOLD_AT, **given: Any) -> dict[str, str]:
+    """Who is replaced now."""
+    found = judged(report, now=now, **given)
+    return {r.pod.name: r.cause for r in found.replacements if r.due <= at(now)}
 
 
 def test_it_is_replaced_after_ten_seconds() -> None:
     assert silent(told(9.9)) == {}
     assert silent(told(12.3)) == {
-        "mnist-worker-1": "the chief cannot reach it for 12 s (connects, but does not serve)"
+        "mnist-worker-1": "the chief cannot reach it for 12 s (no answer)"
     }
 
 
@@ -86,3 +100,33 @@ def test_whom_the_job_does_not_have_is_nobody() -> None:
 
 def test_a_gang_restarts_as_a_whole() -> None:
     assert silent(told(30), job=a_job().mirrored(workers=2)) == {}
+
+
+@pytest.mark.parametrize("cause", [PeerCause.NOT_ASKED, PeerCause.NOT_RESOLVED])
+def test_what_proves_nothing_replaces_nobody(cause: str) -> None:
+    assert silent(told(500, cause=cause)) == {}
+
+
+@pytest.mark.parametrize("cause", ["", "AWordOfANewerTrainer", *PeerCause][:4])
+def test_a_trainer_of_another_version_is_believed(cause: str) -> None:
+    proves = cause not in (PeerCause.NOT_ASKED, PeerCause.NOT_RESOLVED)
+    assert bool(silent(told(30, cause=cause))) is proves
+
+
+def test_a_chief_that_reaches_few_is_itself_the_suspect() -> None:
+    found = judged(told(110, "worker-0", "worker-1"))
+    assert found.replacements == ()
+    assert found.suspicion == (
+        "the chief cannot reach 2 of 3 servers; it may itself be cut off, so no server is replaced"
+    )
+
+
+def test_one_of_two_is_not_most() -> None:
+    assert list(silent(told(30, "worker-0"), job=a_job())) == ["mnist-worker-0"]
+
+
+def test_each_replacement_in_a_row_waits_longer() -> None:
+    before = PodReplacement(pod="mnist-worker-1", uid="before", count=3, time=stamp(TOLD_AT - 5))
+    job = a_job().with_workers(2).with_status(replacements=[before])
+    found = judged(told(30), job=job, change=lambda pod: pod.made(TOLD_AT - 60))
+    assert [r.due for r in found.replacements] == [at(TOLD_AT + 20)]

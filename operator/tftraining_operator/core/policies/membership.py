@@ -105,10 +105,12 @@ def _known_size(job: Job, observed: Observed) -> int:
     """Return the present cluster's size; where no status has it yet, the chief's pod does."""
     chief = observed.get(Role.CHIEF)
     if job.status.cluster_workers is None and chief is not None and chief.workers:
+        excluded = job.status.excluded_workers
         members = chief.workers.split(",")
-        last = members[-1]
-        if last.isdecimal():
-            return int(last) + 1 if len(members) > 1 else int(last)
+        if members[-1].isdecimal() and (excluded or len(members) > 1):
+            return max([int(members[-1]), *excluded]) + 1
+        if members[-1].isdecimal():
+            return int(members[-1])
     return job.cluster_size(Role.WORKER)
 
 

@@ -11,17 +11,16 @@ from tftraining_operator.core.times import parse
 
 
 def chief_completed(job: Job, observed: Observed, now: datetime) -> datetime | None:
-    """Return when the chief ended well, None while it has not.
+    """Return when the chief was first seen to have ended well, None while it has not.
 
-    Once stored it stays: a completed chief that somebody deletes is never run again. One that is
-    being deleted may have ended well only because it was told to: that is no success.
+    Not by its node's clock: the evaluator's grace runs from here. Once stored it stays: a completed
+    chief that somebody deletes is never run again. One that is being deleted may have ended well
+    only because it was told to: that is no success.
     """
     if job.status.chief_completion_time is not None:
         return parse(job.status.chief_completion_time)
     chief = observed.get(Role.CHIEF)
-    if chief is None or not chief.succeeded or chief.deleting:
-        return None
-    return parse(chief.finished_at) if chief.finished_at else now
+    return now if chief is not None and chief.succeeded and not chief.deleting else None
 
 
 def evaluation_missing(

@@ -1,0 +1,32 @@
+"""A chief that runs out of memory twice in a row."""
+
+from __future__ import annotations
+
+import pytest
+from tftraining_operator.api.keys import Role
+from tftraining_operator.api.status import Restart
+from tftraining_operator.core.policies import out_of_memory
+
+from tests.unit.builders import a_job, a_pod, seen, stamp
+
+
+@pytest.mark.parametrize(
+    ("limit", "before", "says"),
+    [
+        pytest.param("900Mi", "OOMKilled", "with a memory limit of 900Mi", id="with a limit"),
+        pytest.param(None, "OOMKilled", "without a memory limit", id="without one"),
+        pytest.param("900Mi", "ExitCode", "", id="the first time"),
+        pytest.param("900Mi", None, "", id="after a restart without a failure"),
+    ],
+)
+def test_the_message_says_how_much_it_had(limit: str | None, before: str | None, says: str) -> None:
+    job = a_job()
+    if limit:
+        job.with_container(resources={"limits": {"memory": limit}})
+    last = Restart(reason="ChiefFailed", time=stamp(), counted=True, failure_reason=before)
+    built = job.with_status(last_restart=last).build()
+    chief = a_pod(built, Role.CHIEF).exited(137, reason="OOMKilled")
+    (found,) = seen(built, chief).pods.values()
+    advice = out_of_memory.advice(built, found)
+    assert says in advice
+    assert bool(advice) is bool(says)

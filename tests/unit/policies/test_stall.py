@@ -1,0 +1,111 @@
+"""What is known of the newest step, and from when it counts."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from tftraining_operator.api.keys import Role
+from tftraining_operator.api.status import Progress
+from tftraining_operator.core.facts import Facts
+from tftraining_operator.core.policies import stall
+from tftraining_operator.core.policies.stall import StepAge
+from tftraining_operator.core.progress import Report
+
+from tests.unit.builders import a_job, a_pod, at, seen, stamp
+
+RAN: dict[str, Any] = {"first_running_time": stamp(), "chief_uid": "uid-of-mnist-chief-0"}
+
+
+def age(
+    report: Report | None, *, now: float = 100, asked: float | None = 0, **status: Any
+) -> StepAge:
+    job = a_job().with_status(**RAN, **status).build()
+    facts = Facts(
+        reports={Role.CHIEF: report} if report else {},
+        asked_since=at(asked) if asked is not None else None,
+    )
+    chief = a_pod(job, Role.CHIEF).running(seconds=20)
+    return stall.newest_step(job, seen(job, chief), facts, at(now))
+
+
+def said(received: float = 100, **fields: Any) -> Report:
+    return Report(received=at(received), **fields)
+
+
+@pytest.mark.parametrize(
+    ("report", "since"),
+    [
+        pytest.param(said(step=7, seconds_since_step=30), 70, id="as the chief says it"),
+        pytest.param(said(received=90, step=7, seconds_since_step=30), 60, id="when it said it"),
+        pytest.param(said(step=0), 20, id="without a step, from when the chief was ready"),
+        pytest.param(said(step=7), 100, id="a step that the status does not know is new"),
+    ],
+)
+def test_the_age_of_the_newest_step(report: Report, since: float) -> None:
+    assert age(report) == StepAge(since=at(since), is_known=True)
+
+
+def test_a_chief_that_tells_no_ages_is_judged_by_what_was_seen() -> None:
+    known = Progress(step=7, updated_at=stamp(40), last_step_time=stamp(35))
+    assert age(said(step=7), progress=known).since == at(35)
+
+
+def test_all_steps_done_is_no_stall() -> None:
+    assert age(said(step=9, total_steps=9)) == StepAge(is_known=True, completed=True)
+
+
+@pytest.mark.parametrize(
+    "report",
+    [
+        pytest.param(None, id="none"),
+        pytest.param(said(received=84, step=7, seconds_since_step=900), id="an old one"),
+    ],
+)
+def test_without_a_fresh_report_nothing_is_known(report: Report | None) -> None:
+    assert age(report) == StepAge()
+
+
+def test_the_first_report_is_waited_for() -> None:
+    assert age(None, asked=80).awaited_until == at(110)
+
+
+@pytest.mark.parametrize(
+    ("policy", "status", "due"),
+    [
+        pytest.param({}, {}, None, id="off by default"),
+        pytest.param({"stallTimeoutSeconds": 90}, {}, 160, id="from the newest step"),
+        pytest.param(
+            {"stallTimeoutSeconds": 90},
+            {"interrupted_time": stamp(50)},
+            None,
+            id="not while the training is interrupted",
+        ),
+    ],
+)
+def test_stall_deadline(policy: dict[str, Any], status: dict[str, Any], due: float | None) -> None:
+    job = a_job().with_policy(**policy).with_status(**RAN, **status).build()
+    found = stall.stall_deadline(job, StepAge(since=at(70), is_known=True))
+    assert found == (None if due is None else at(due))
+
+
+def test_what_is_not_known_is_never_due() -> None:
+    job = a_job().with_policy(stallTimeoutSeconds=1).with_status(**RAN).build()
+    assert stall.stall_deadline(job, StepAge()) is None
+    assert stall.silence_deadline(None, StepAge()) is None
+
+
+@pytest.mark.parametrize(
+    ("rate", "due"),
+    [
+        pytest.param(None, 90, id="a minute after the last step"),
+        pytest.param(0.05, 230, id="ten steps, where one takes long"),
+        pytest.param(1e-9, 3630, id="an hour at most"),
+        pytest.param(0.0, 90, id="without a rate"),
+    ],
+)
+def test_silence(rate: float | None, due: float) -> None:
+    found = stall.silence_deadline(
+        said(steps_per_second=rate), StepAge(since=at(30), is_known=True)
+    )
+    assert found == at(due)
