@@ -21,6 +21,8 @@ Raw = dict[str, Any]
 NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 LATER = NOW + timedelta(days=365)
 """No status of a test is from the future."""
+MUCH_LATER = NOW + timedelta(days=30)
+"""When pods are seen, unless a test is about the clocks of nodes."""
 IMAGE = "example.com/trainer:1"
 
 
@@ -123,7 +125,8 @@ class PodBuilder:
     def running(self, *, ready: bool = True, seconds: float = 0) -> Self:
         self.raw["spec"]["nodeName"] = "node-1"
         self.status.update(phase="Running", podIP="198.18.0.9")
-        self.status["containerStatuses"] = [self._container(state={"running": {}})]
+        since = {"running": {"startedAt": stamp(seconds)}}
+        self.status["containerStatuses"] = [self._container(state=since, ready=ready)]
         return self.condition("Ready", value=ready, lastTransitionTime=stamp(seconds))
 
     def exited(self, code: int, message: str = "", *, reason: str = "", seconds: float = 0) -> Self:
@@ -140,7 +143,12 @@ class PodBuilder:
         last = self.status["containerStatuses"][0]["state"]
         self.running()
         self.status["containerStatuses"] = [
-            self._container(state={"running": {}}, lastState=last, restartCount=1)
+            self._container(
+                state={"running": {"startedAt": stamp(seconds)}},
+                lastState=last,
+                restartCount=1,
+                ready=True,
+            )
         ]
         return self
 
@@ -192,7 +200,7 @@ class PodBuilder:
         return self
 
     def _container(self, **fields: Any) -> Raw:
-        return {"name": keys.CONTAINER, "image": IMAGE, "restartCount": 0} | fields
+        return {"name": keys.CONTAINER, "image": IMAGE, "restartCount": 0, "ready": False} | fields
 
 
 def a_pod(job: Job, role: Role, index: int = 0, *, attempt: int | None = None) -> PodBuilder:
@@ -202,5 +210,5 @@ def a_pod(job: Job, role: Role, index: int = 0, *, attempt: int | None = None) -
     return PodBuilder(raw).made(0)
 
 
-def seen(job: Job, *pods: PodBuilder, service: bool = True) -> Observed:
-    return observe(job, [p.raw for p in pods], [desired.service(job)] if service else [], NOW)
+def seen(job: Job, *pods: PodBuilder, service: bool = True, now: datetime = MUCH_LATER) -> Observed:
+    return observe(job, [p.raw for p in pods], [desired.service(job)] if service else [], now)

@@ -9,14 +9,29 @@ from tftraining_operator.api.keys import Role
 from tftraining_operator.core import cause
 from tftraining_operator.core.exit_codes import is_permanent
 
-from tests.unit.builders import IMAGE, PodBuilder, a_job, a_pod, stamp
+from tests.unit.builders import PodBuilder, a_job, a_pod, stamp
 
 JOB = a_job().build()
-PULL = f"image {IMAGE} cannot be pulled: check its name and tag, and imagePullSecrets"
 
 
 def a_chief() -> PodBuilder:
     return a_pod(JOB, Role.CHIEF)
+
+
+LOG = (
+    "I0000 00:00:1795334728.140965   12961 port.cc:153] oneDNN custom operations are on.\n"
+    'Traceback (most recent call last):\n  File "/app/a.py", line 5, in <module>\n    load()\n'
+    "ValueError: \x1b[31mno data\x1b[0m\n"
+)
+
+
+def limited(memory: str) -> PodBuilder:
+    job = a_job().with_container(resources={"limits": {"memory": memory}})
+    return a_pod(job.build(), Role.CHIEF)
+
+
+def probed(**probe: Any) -> PodBuilder:
+    return a_pod(a_job().with_container(livenessProbe=probe).build(), Role.CHIEF)
 
 
 def an_init(pod: PodBuilder, **state: Any) -> PodBuilder:
@@ -35,17 +50,57 @@ def an_init(pod: PodBuilder, **state: Any) -> PodBuilder:
             id="an exit code, with the log's last lines",
         ),
         pytest.param(
-            a_chief().exited(137, reason="OOMKilled"), "OOMKilled", 137, "", id="OOM by its word"
+            a_chief().exited(137, "INFO connected", reason="OOMKilled"),
+            "OOMKilled",
+            137,
+            "out of memory: container tensorflow has no memory limit, so its node ran out of"
+            " memory; set resources.requests.memory and resources.limits.memory to what it needs",
+            id="OOM without a limit",
         ),
         pytest.param(
-            a_chief().exited(137),
+            limited("900Mi").exited(137, "INFO connected", reason="OOMKilled"),
+            "OOMKilled",
+            137,
+            "out of memory: container tensorflow exceeded its memory limit of 900Mi; raise"
+            " resources.limits.memory",
+            id="OOM with its limit, never a line of the log",
+        ),
+        pytest.param(
+            a_chief().exited(137, "last line"),
             "ExitCode",
             137,
-            "killed by SIGKILL: out of memory, or ended by the node",
-            id="OOM without its word is told as what it may be",
+            "killed (SIGKILL): it ran out of memory or its node killed it",
+            id="SIGKILL, of which a log cannot know",
         ),
         pytest.param(
-            a_chief().exited(137, "last line"), "ExitCode", 137, "last line", id="SIGKILL with log"
+            probed(httpGet={"port": 8080, "path": "/healthz"}).exited(137, "last line"),
+            "ExitCode",
+            137,
+            "killed (SIGKILL): its liveness probe (httpGet port 8080 /healthz) failed, it ran out"
+            " of memory or its node killed it",
+            id="SIGKILL beside a liveness probe",
+        ),
+        pytest.param(
+            probed(exec={"command": ["alive"]}).exited(143, "ended by SIGTERM"),
+            "ExitCode",
+            143,
+            "terminated (SIGTERM), probably because its liveness probe (exec) failed\n"
+            "ended by SIGTERM",
+            id="SIGTERM beside a liveness probe",
+        ),
+        pytest.param(
+            probed(tcpSocket={"port": 1}).exited(143, "ended by SIGTERM").deleting(),
+            "ExitCode",
+            143,
+            "ended by SIGTERM",
+            id="SIGTERM of a pod that is deleted",
+        ),
+        pytest.param(
+            a_chief().exited(1, LOG),
+            "ExitCode",
+            1,
+            "ValueError: no data (/app/a.py, line 5)",
+            id="an exception below the notes of TensorFlow",
         ),
         pytest.param(
             a_chief().evicted(),
@@ -104,7 +159,12 @@ def test_an_init_container_that_failed_is_named() -> None:
     pod.status["phase"] = "Failed"
     found = cause.failure(pod.raw)
     assert found is not None
-    assert (found.exit_code, found.message) == (3, "container fetch: no route")
+    # Its exit code is not one of the trainer's.
+    assert (found.reason, found.exit_code, found.message) == (
+        "ContainerFailed",
+        None,
+        "init container fetch failed: exit code 3: no route",
+    )
 
 
 @pytest.mark.parametrize("word", ["StartError", "ContainerCannotRun"])
@@ -114,95 +174,10 @@ def test_what_cannot_be_started_at_all_is_permanent(word: str) -> None:
     assert is_permanent(found)
 
 
-@pytest.mark.parametrize(
-    ("pod", "reason", "message"),
-    [
-        pytest.param(
-            a_chief().waiting("ErrImagePull", "rpc error"), "ImagePullBackOff", PULL, id="pull"
-        ),
-        pytest.param(
-            a_chief().waiting("ImagePullBackOff", "Back-off pulling"),
-            "ImagePullBackOff",
-            PULL,
-            id="back-off from pulling reads as the same cause",
-        ),
-        pytest.param(
-            a_chief().waiting("InvalidImageName", "couldn't parse"),
-            "InvalidImageName",
-            f"image {IMAGE}: couldn't parse",
-            id="an image name that is none",
-        ),
-        pytest.param(
-            a_chief().waiting("CreateContainerConfigError", 'secret "s3" not found'),
-            "CreateContainerConfigError",
-            'secret "s3" not found',
-            id="a Secret that is missing",
-        ),
-        pytest.param(
-            a_chief().unschedulable("0/3 nodes are available: 3 Insufficient nvidia.com/gpu."),
-            "Unschedulable",
-            "0/3 nodes are available: 3 Insufficient nvidia.com/gpu.",
-            id="no node has room",
-        ),
-        pytest.param(
-            a_chief().condition("PodScheduled", value=False, reason="SchedulingGated"),
-            "SchedulingGated",
-            "",
-            id="a gate is shut",
-        ),
-        pytest.param(
-            an_init(
-                a_chief(),
-                state={"waiting": {"reason": "CrashLoopBackOff", "message": "back-off 10s"}},
-                lastState={"terminated": {"exitCode": 1, "message": "no route"}},
-            ),
-            "CrashLoopBackOff",
-            "no route",
-            id="an init container in a crash loop says its last words",
-        ),
-        pytest.param(
-            a_chief().waiting(
-                "CrashLoopBackOff",
-                "back-off 10s",
-                lastState={"terminated": {"exitCode": 1, "message": "boom"}},
-            ),
-            "CrashLoopBackOff",
-            "boom",
-            id="a crash loop says its last words",
-        ),
-    ],
-)
-def test_trouble(pod: PodBuilder, reason: str, message: str) -> None:
-    found = cause.startup_problem(pod.raw)
-    assert found is not None
-    assert (found.reason, found.message) == (reason, message)
-
-
-@pytest.mark.parametrize(
-    "pod",
-    [
-        pytest.param(a_chief(), id="just made"),
-        pytest.param(a_chief().waiting("ContainerCreating"), id="being created"),
-        pytest.param(an_init(a_chief(), state={"running": {}}), id="initialising"),
-        pytest.param(a_chief().running(ready=False), id="running, not ready"),
-        pytest.param(a_chief().exited(1), id="failed: that is no trouble, but an end"),
-    ],
-)
-def test_no_trouble(pod: PodBuilder) -> None:
-    assert cause.startup_problem(pod.raw) is None
-
-
 def test_only_a_true_disruption_target_is_a_disruption() -> None:
     assert cause.disruption(a_chief().disrupted().raw) is not None
     assert cause.disruption(a_chief().condition("DisruptionTarget", value=False).raw) is None
     assert cause.disruption(a_chief().raw) is None
-
-
-def test_of_a_long_message_the_end_is_kept() -> None:
-    found = cause.failure(a_chief().exited(1, "x" * 5000 + "\nthe point").raw)
-    assert found is not None
-    assert found.message.endswith("the point")
-    assert len(found.message) <= cause.MESSAGE_LIMIT + 1
 
 
 def test_another_container_does_not_speak_for_the_one_that_trains() -> None:
@@ -210,3 +185,62 @@ def test_another_container_does_not_speak_for_the_one_that_trains() -> None:
     ended = {"terminated": {"exitCode": 9, "reason": "Error"}}
     pod.status["containerStatuses"].insert(0, {"name": "log", "state": ended})
     assert cause.failure(pod.raw) is None
+
+
+def refused_by_kubelet(reason: str) -> PodBuilder:
+    pod = a_chief()
+    pod.status.update(phase="Failed", reason=reason, message="Pod was rejected", startTime=stamp(3))
+    return pod
+
+
+@pytest.mark.parametrize(
+    "reason",
+    [
+        *("OutOfcpu", "OutOfmemory", "OutOfpods", "OutOfephemeral-storage", "OutOfnvidia.com/gpu"),
+        *("NodeAffinity", "NodePorts", "UnexpectedAdmissionError", "PodTopologySpread"),
+        *("TopologyAffinityError", "NodeShutdown", "Terminated", "Preempting"),
+    ],
+)
+def test_what_the_kubelet_refuses_before_it_runs_is_a_disruption(reason: str) -> None:
+    found = cause.disruption(refused_by_kubelet(reason).raw)
+    assert found is not None
+    assert (found.reason, found.message, found.time) == (reason, "Pod was rejected", stamp(3))
+
+
+@pytest.mark.parametrize("reason", ["Terminated", "NodeShutdown"])
+def test_a_pod_that_its_node_ends_as_it_shuts_down_is_disrupted(reason: str) -> None:
+    pod = a_chief().exited(143, seconds=9)
+    pod.status.update(phase="Failed", reason=reason)
+    found = cause.disruption(pod.raw)
+    assert found is not None
+    assert found.time == stamp(9)
+
+
+@pytest.mark.parametrize(
+    "pod",
+    [
+        pytest.param(refused_by_kubelet("DeadlineExceeded"), id="the pod's own deadline"),
+        pytest.param(refused_by_kubelet("AppArmor"), id="what no node will run"),
+        pytest.param(a_chief().exited(137, reason="OOMKilled"), id="a container out of memory"),
+    ],
+)
+def test_what_the_pod_does_to_itself_is_no_disruption(pod: PodBuilder) -> None:
+    assert cause.disruption(pod.raw) is None
+
+
+def test_a_container_that_ran_was_not_refused() -> None:
+    pod = a_chief().exited(1)
+    pod.status.update(phase="Failed", reason="OutOfcpu")
+    assert cause.disruption(pod.raw) is None
+
+
+@pytest.mark.parametrize(
+    ("given", "shown"),
+    [
+        pytest.param("x not found. not found", "x not found", id="what is said twice"),
+        pytest.param("unbound claims. not found", "unbound claims.", id="what says nothing"),
+        pytest.param("a\x1b[31m\x00b\r\nc", "ab\nc", id="control characters"),
+    ],
+)
+def test_cluster_text(given: str, shown: str) -> None:
+    assert cause.cluster_text(given) == shown

@@ -10,7 +10,7 @@ from tftraining_operator.api.keys import Role
 from tftraining_operator.core import desired
 from tftraining_operator.core.observed import observe, parse_pod, slots
 
-from tests.unit.builders import NOW, PodBuilder, a_job, a_pod, seen, stamp
+from tests.unit.builders import MUCH_LATER, NOW, PodBuilder, a_job, a_pod, at, seen, stamp
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -22,7 +22,7 @@ EARLIER = a_job().named("mnist", uid="uid-0").build()
 
 
 def parsed(pod: PodBuilder) -> Pod:
-    found = parse_pod(JOB, pod.raw)
+    found = parse_pod(JOB, pod.raw, MUCH_LATER)
     assert found is not None
     return found
 
@@ -65,13 +65,60 @@ def test_labels_alone_make_no_pod_ours(change: Callable[[PodBuilder], None]) -> 
     assert seen(JOB, pod).pods == {}
 
 
-@pytest.mark.parametrize("label", [keys.LABEL_ROLE, keys.LABEL_INDEX, keys.LABEL_ATTEMPT])
-def test_an_own_pod_without_our_labels_is_unknown_and_holds_its_name(label: str) -> None:
-    pod = a_pod(JOB, Role.CHIEF)
+LABELS = (keys.LABEL_ROLE, keys.LABEL_INDEX, keys.LABEL_ATTEMPT)
+
+
+@pytest.mark.parametrize("label", LABELS)
+def test_an_own_pod_that_lost_a_label_is_known_by_its_name_and_variables(label: str) -> None:
+    pod = a_pod(JOB, Role.CHIEF, attempt=3)
     del pod.raw["metadata"]["labels"][label]
+    found = parsed(pod)
+    assert (found.role, found.index, found.attempt) == (Role.CHIEF, 0, 3)
+
+
+def test_labels_and_annotations_cannot_change_what_a_pod_is() -> None:
+    pod = a_pod(JOB, Role.CHIEF, attempt=3)
+    pod.raw["metadata"]["labels"] |= dict(zip(LABELS, ("worker", "7", "999"), strict=True))
+    pod.raw["metadata"]["annotations"][keys.ANNOTATION_WORKERS] = "17"
+    found = parsed(pod)
+    assert (found.role, found.index, found.attempt, found.workers) == (Role.CHIEF, 0, 3, "2")
+
+
+def _without_variables(pod: PodBuilder, *names: str) -> None:
+    container = pod.raw["spec"]["containers"][0]
+    container["env"] = [each for each in container["env"] if each["name"] not in names]
+
+
+def test_what_the_variables_of_an_older_operator_do_not_say_is_read_from_the_metadata() -> None:
+    pod = a_pod(JOB, Role.CHIEF, attempt=3)
+    _without_variables(pod, "TFTRAINING_ATTEMPT", "TFTRAINING_CLUSTER_WORKERS")
+    found = parsed(pod)
+    assert (found.attempt, found.workers) == (3, "2")
+
+
+def test_the_metadata_say_what_they_say_in_older_versions() -> None:
+    gap = a_job().with_workers(3).with_status(excluded_workers=[1]).build()
+    metadata = a_pod(gap, Role.CHIEF, attempt=4).raw["metadata"]
+    assert metadata["labels"][keys.LABEL_ATTEMPT] == "4"
+    assert metadata["annotations"][keys.ANNOTATION_WORKERS] == "0,2"
+    assert parsed(a_pod(gap, Role.CHIEF)).workers == "0,2"
+
+
+@pytest.mark.parametrize(
+    "name", ["mnist-master-0", "mnist-chief-00", "mnist-chief", "mnist-x-chief-0", "chief-0", "a"]
+)
+def test_an_own_pod_that_is_no_task_of_the_job_holds_its_name(name: str) -> None:
+    pod = a_pod(JOB, Role.CHIEF)
+    pod.raw["metadata"]["name"] = name
     observed = seen(JOB, pod)
-    assert observed.pods == {}
-    assert observed.occupied == {"mnist-chief-0"}
+    assert (observed.pods, observed.occupied) == ({}, {name})
+
+
+def test_a_pod_that_does_not_say_its_attempt_holds_its_name() -> None:
+    pod = a_pod(JOB, Role.CHIEF)
+    _without_variables(pod, "TFTRAINING_ATTEMPT")
+    del pod.raw["metadata"]["labels"][keys.LABEL_ATTEMPT]
+    assert seen(JOB, pod).occupied == {"mnist-chief-0"}
 
 
 def test_a_pod_without_status_is_pending() -> None:
@@ -215,3 +262,74 @@ def test_slots_are_in_the_order_of_creation() -> None:
         "mnist-chief-0",
         "mnist-evaluator-0",
     ]
+
+
+def test_a_sidecar_that_ended_does_not_make_the_training_container_unready() -> None:
+    pod = a_pod(JOB, Role.CHIEF).running(seconds=7).with_sidecar("terminated")
+    pod.condition("Ready", value=False, reason="ContainersNotReady", lastTransitionTime=stamp(9))
+    found = parsed(pod)
+    assert (found.ready, found.ready_since, found.counts_as_ready) == (True, stamp(7), True)
+
+
+@pytest.mark.parametrize("reason", ["", "NodeNotReady", "ReadinessGatesNotReady"])
+def test_a_pod_whose_node_is_lost_is_not_ready_though_its_container_says_so(reason: str) -> None:
+    pod = a_pod(JOB, Role.CHIEF).running()
+    pod.condition("Ready", value=False, reason=reason, lastTransitionTime=stamp(9))
+    found = parsed(pod)
+    assert (found.ready, found.ready_since) == (False, None)
+
+
+def test_a_native_sidecar_that_runs_on_is_a_process_of_the_pod() -> None:
+    pod = a_pod(JOB, Role.CHIEF).exited(0)
+    pod.status["initContainerStatuses"] = [{"name": "mesh", "state": {"running": {}}}]
+    assert parsed(pod).only_sidecars_run
+
+
+def _times(pod: PodBuilder, *, now: float) -> list[str | None]:
+    found = parse_pod(JOB, pod.made(0).raw, at(now))
+    assert found is not None
+    causes = [found.failure, found.disruption, found.startup_problem]
+    times = [found.finished_at, found.ready_since, *(each.time for each in causes if each)]
+    return [time for time in times if time is not None]
+
+
+@pytest.mark.parametrize(
+    ("pod", "count"),
+    [
+        pytest.param(lambda at: a_pod(JOB, Role.CHIEF).exited(1, seconds=at), 2, id="an end"),
+        pytest.param(lambda at: a_pod(JOB, Role.PS).running(seconds=at), 1, id="readiness"),
+        pytest.param(lambda at: a_pod(JOB, Role.PS).disrupted(at), 1, id="a disruption"),
+        pytest.param(
+            lambda at: a_pod(JOB, Role.PS).waiting(
+                "CrashLoopBackOff",
+                lastState={"terminated": {"exitCode": 1, "finishedAt": stamp(at)}},
+            ),
+            2,
+            id="a crash loop",
+        ),
+    ],
+)
+def test_times_of_nodes_are_bounded(pod: Callable[[float], PodBuilder], count: int) -> None:
+    assert _times(pod(5), now=60) == [stamp(5)] * count
+    assert _times(pod(3600), now=60) == [stamp(60)] * count
+    assert _times(pod(-600), now=60) == [stamp(0)] * count
+
+
+def test_a_pod_that_the_kubelet_refused_is_disrupted_since_it_was_made() -> None:
+    pod = a_pod(JOB, Role.CHIEF).made(5)
+    pod.status.update(phase="Failed", reason="OutOfcpu", message="not enough cpu")
+    found = parsed(pod)
+    assert found.disruption is not None
+    assert (found.failed, found.disruption.reason, found.disruption.time) == (
+        True,
+        "OutOfcpu",
+        stamp(5),
+    )
+
+
+def test_what_is_slow_to_start_is_looked_at_again() -> None:
+    pod = a_pod(JOB, Role.CHIEF)
+    pod.raw["spec"]["schedulerName"] = "own"
+    observed = seen(JOB, pod, now=at(1)).get(Role.CHIEF)
+    assert observed is not None
+    assert (observed.startup_problem, observed.startup_recheck_at) == (None, at(10))

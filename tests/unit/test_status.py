@@ -336,7 +336,7 @@ def test_an_older_failure_is_not_the_last_again_when_the_newest_pod_is_gone() ->
     pods = everything(
         job,
         worker_0=lambda p: p.restarted_in_place(1, "old", seconds=5),
-        worker_1=lambda p: p.restarted_in_place(137, "new", seconds=50),
+        worker_1=lambda p: p.restarted_in_place(3, "new", seconds=50),
     )
     status = status_of(job, *pods, now=60)
     pods = everything(job, worker_0=lambda p: p.restarted_in_place(1, "old", seconds=5))

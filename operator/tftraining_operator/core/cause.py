@@ -1,20 +1,38 @@
-"""Why a pod failed, or why it does not start, read from the raw pod."""
+"""Why a pod failed, or why the cluster takes it away, read from the raw pod.
 
+core/startup says why one does not start. core/observed calls both, and bounds their times, which
+come from the clocks of nodes.
+"""
+
+import re
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
 from tftraining_operator.api import keys
+from tftraining_operator.core import raw_pod
+from tftraining_operator.core.error_text import LIMIT, error_text, telling_line
+from tftraining_operator.core.text import one_line, printable
 from tftraining_operator.core.times import parse
 
 _Object = dict[str, Any]
 
-MESSAGE_LIMIT = 1500
-_WAITING_IS_NORMAL = frozenset({"ContainerCreating", "PodInitializing"})
-_OOM_EXIT_CODE = 137
+OOM_KILLED = "OOMKilled"
+
 _RAN_WELL = timedelta(seconds=30)
+_SIGKILL, _SIGTERM = 137, 143
 # Words of the kubelet that say nothing by themselves.
 _EMPTY_WORDS = frozenset({"Error", "Completed", ""})
+
+# The kubelet's reasons for refusing a pod that the scheduler has given it. OutOfcpu and the like
+# are prefixes. None of them says anything about the pod that holds on another node or later.
+_REFUSED_BY_KUBELET = re.compile(
+    "OutOf|PodTopologySpread|(NodeAffinity|NodeName|NodePorts|NodeResourcesFit|NodeUnschedulable"
+    "|TaintToleration|InvalidNodeInfo|TopologyAffinityError|UnexpectedAdmissionError"
+    "|UnexpectedPredicateFailureType)$"
+)
+# And for ending one that may have run.
+_ENDED_BY_NODE = frozenset({"NodeShutdown", "Shutdown", "Terminated", "Preempting", "NodeLost"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,47 +48,40 @@ class Cause:
 def failure(pod: _Object) -> Cause | None:
     """Return why the training container last ended badly or the pod failed, None if it did not."""
     status = pod.get("status") or {}
-    ended = _terminated(container_status(pod))
-    if ended is not None and ended.get("exitCode", 0) != 0:
-        return _exit_cause(ended, status)
+    ended = raw_pod.last_end(raw_pod.container_status(pod))
+    if ended.get("exitCode", 0) != 0:
+        return exit_cause(pod, ended)
     if status.get("phase") == "Failed":
-        return _other_container(status) or Cause(
-            reason=_word(status.get("reason") or "Failed"),
-            message=_tail(status.get("message") or ""),
-            time=None,
+        return _other_container(pod) or Cause(
+            reason=word(status.get("reason") or "Failed"),
+            message=cluster_text(status.get("message") or ""),
         )
     return None
 
 
-def startup_problem(pod: _Object) -> Cause | None:
-    """Return what keeps a pod from running, None if nothing that we know of does."""
-    status = pod.get("status") or {}
-    if status.get("phase") not in ("Pending", "Running", None):
-        return None
-    for container in _container_statuses(status):
-        waiting = (container.get("state") or {}).get("waiting") or {}
-        reason = waiting.get("reason") or ""
-        if reason and reason not in _WAITING_IS_NORMAL:
-            return _waiting_cause(reason, waiting.get("message") or "", container)
-    scheduled = condition(pod, "PodScheduled")
-    # The scheduler's own mishaps, such as a lost race for a claim: it tries again at once.
-    if scheduled.get("status") != "False" or scheduled.get("reason") == "SchedulerError":
-        return None
-    return Cause(
-        reason=_word(scheduled.get("reason") or "Unschedulable"),
-        message=_tail(scheduled.get("message") or ""),
-    )
-
-
 def disruption(pod: _Object) -> Cause | None:
-    """Return why the cluster takes the pod away (drain, preemption, eviction), None if not."""
-    found = condition(pod, "DisruptionTarget")
-    if found.get("status") != "True":
+    """Return why the cluster takes the pod away: drain, preemption, eviction, refused by its node.
+
+    None if it does not.
+    """
+    found = raw_pod.condition(pod, "DisruptionTarget")
+    if found.get("status") == "True":
+        return Cause(
+            reason=word(found.get("reason") or "Disrupted"),
+            message=cluster_text(found.get("message") or ""),
+            time=found.get("lastTransitionTime"),
+        )
+    status = pod.get("status") or {}
+    reason = status.get("reason") or ""
+    if status.get("phase") != "Failed" or not _is_nodes_doing(pod, reason):
         return None
+    ended = raw_pod.last_end(raw_pod.container_status(pod))
     return Cause(
-        reason=_word(found.get("reason") or "Disrupted"),
-        message=_tail(found.get("message") or ""),
-        time=found.get("lastTransitionTime"),
+        reason=word(reason),
+        message=cluster_text(status.get("message") or ""),
+        time=ended.get("finishedAt")
+        or status.get("startTime")
+        or pod["metadata"].get("creationTimestamp"),
     )
 
 
@@ -80,9 +91,9 @@ def is_in_restart_backoff(pod: _Object) -> bool:
     Its delay doubles with every restart up to 5 minutes, however long the container had run; a
     new pod starts at once.
     """
-    container = container_status(pod)
-    waiting = (container.get("state") or {}).get("waiting") or {}
+    container = raw_pod.container_status(pod)
     ended = (container.get("lastState") or {}).get("terminated") or {}
+    waiting = raw_pod.state(container, "waiting") or {}
     if waiting.get("reason") != "CrashLoopBackOff":
         return False
     if not ended.get("startedAt") or not ended.get("finishedAt"):
@@ -90,88 +101,113 @@ def is_in_restart_backoff(pod: _Object) -> bool:
     return parse(ended["finishedAt"]) - parse(ended["startedAt"]) >= _RAN_WELL
 
 
-def condition(pod: _Object, kind: str) -> _Object:
-    """Return the condition of a type, {} if it is not there."""
-    for found in (pod.get("status") or {}).get("conditions") or []:
-        if found.get("type") == kind:
-            known: _Object = found
-            return known
-    return {}
-
-
-def container_status(pod: _Object) -> _Object:
-    """Return the status of the container that trains, {} before there is one."""
-    for container in (pod.get("status") or {}).get("containerStatuses") or []:
-        if container.get("name") == keys.CONTAINER:
-            found: _Object = container
-            return found
-    return {}
-
-
-def _terminated(container: _Object) -> _Object | None:
-    """Return the newest end of a container: now, or before its restart in place."""
-    ended: _Object | None = (container.get("state") or {}).get("terminated") or (
-        container.get("lastState") or {}
-    ).get("terminated")
-    return ended
-
-
-def _exit_cause(ended: _Object, status: _Object) -> Cause:
-    code = ended.get("exitCode")
-    given = ended.get("reason") or ""
-    reason = given if given not in _EMPTY_WORDS else "ExitCode"
-    if status.get("reason") == "Evicted":
-        reason = "Evicted"
-    message = ended.get("message") or status.get("message") or ""
-    if reason == "ExitCode" and code == _OOM_EXIT_CODE and not message:
-        # Measured: 6 of 40 OOM kills were reported without the word.
-        message = "killed by SIGKILL: out of memory, or ended by the node"
+def exit_cause(pod: _Object, ended: _Object) -> Cause:
+    """Return why the training container ended badly."""
+    status = pod.get("status") or {}
+    code, given = ended.get("exitCode"), ended.get("reason") or ""
+    evicted = status.get("reason") == "Evicted"
     return Cause(
-        reason=_word(reason), message=_tail(message), exit_code=code, time=ended.get("finishedAt")
+        reason="Evicted" if evicted else word(given if given not in _EMPTY_WORDS else "ExitCode"),
+        message=cluster_text(status.get("message") or "")
+        if evicted
+        else _exit_message(pod, keys.CONTAINER, ended),
+        exit_code=code,
+        time=ended.get("finishedAt"),
     )
 
 
-def _waiting_cause(reason: str, message: str, container: _Object) -> Cause:
-    ended = _terminated(container)
-    image = container.get("image") or ""
-    if ended is not None and reason == "CrashLoopBackOff":
-        return Cause(
-            reason=reason,
-            message=_tail(ended.get("message") or message),
-            exit_code=ended.get("exitCode"),
-            time=ended.get("finishedAt"),
-        )
-    # The kubelet alternates between the two words; one cause must read as one.
-    reason = {"ErrImagePull": "ImagePullBackOff"}.get(reason, reason)
-    if reason == "ImagePullBackOff":
-        message = f"image {image} cannot be pulled: check its name and tag, and imagePullSecrets"
-    elif image and image not in message and "Image" in reason:
-        message = f"image {image}: {message}"
-    return Cause(reason=_word(reason), message=_tail(message))
+def other_exit_message(pod: _Object, container: _Object, ended: _Object) -> str:
+    """Return how a container that does not train ended badly, such as an init container."""
+    name = str(container.get("name"))
+    inits = (pod.get("status") or {}).get("initContainerStatuses") or []
+    kind = "init container" if container in inits else "container"
+    said = _exit_message(pod, name, ended)
+    if ended.get("reason") == OOM_KILLED:
+        return said
+    line = telling_line(said)
+    return f"{kind} {name} failed: exit code {ended.get('exitCode')}" + (
+        f": {line}" if line else ""
+    )
 
 
-def _other_container(status: _Object) -> Cause | None:
-    for container in _container_statuses(status):
-        ended = (container.get("state") or {}).get("terminated") or {}
+def cluster_text(message: str) -> str:
+    """Return what the scheduler or the kubelet says, fit to be shown."""
+    # The scheduler appends what its last plugin says, which is mostly a bare "not found".
+    text = re.sub(r"\bnot found[.:;,]+ not found\b", "not found", printable(message).strip())
+    text = re.sub(r"\. not found\.?$", ".", text)
+    return text if len(text) <= LIMIT else "…" + text[-LIMIT + 1 :]
+
+
+def word(reason: str) -> str:
+    """Return a reason as a status may hold it."""
+    return one_line(reason, 63)
+
+
+def _is_nodes_doing(pod: _Object, reason: str) -> bool:
+    if reason in _ENDED_BY_NODE:
+        return True
+    ran = any(
+        raw_pod.last_end(found) or raw_pod.state(found, "running") is not None
+        for found in raw_pod.all_statuses(pod)
+    )
+    return not ran and _REFUSED_BY_KUBELET.match(reason) is not None
+
+
+def _other_container(pod: _Object) -> Cause | None:
+    """Return which other container failed; its exit code is not one that the trainer defines."""
+    for container in raw_pod.all_statuses(pod):
+        ended = raw_pod.state(container, "terminated") or {}
         if ended.get("exitCode", 0) != 0:
-            cause = _exit_cause(ended, status)
-            message = f"container {container.get('name')}: {cause.message}".rstrip(": ")
-            return Cause(cause.reason, message, cause.exit_code, cause.time)
+            oom = ended.get("reason") == OOM_KILLED
+            return Cause(
+                reason=OOM_KILLED if oom else "ContainerFailed",
+                message=other_exit_message(pod, container, ended),
+                time=ended.get("finishedAt"),
+            )
     return None
 
 
-def _container_statuses(status: _Object) -> list[_Object]:
-    return [
-        *(status.get("initContainerStatuses") or []),
-        *(status.get("containerStatuses") or []),
-    ]
+def _exit_message(pod: _Object, name: str, ended: _Object) -> str:
+    """Say why a container ended; after SIGKILL never by its log, which cannot know."""
+    if ended.get("reason") == OOM_KILLED:
+        return _out_of_memory(pod, name)
+    probe = _liveness_probe(pod, name)
+    if ended.get("exitCode") == _SIGKILL:
+        suspects = [f"its liveness probe ({probe}) failed"] if probe else []
+        suspects += ["it ran out of memory", "its node killed it"]
+        return f"killed (SIGKILL): {', '.join(suspects[:-1])} or {suspects[-1]}"
+    said = error_text(ended.get("message") or "")
+    if ended.get("exitCode") == _SIGTERM and probe and not _is_being_ended(pod):
+        cause = f"terminated (SIGTERM), probably because its liveness probe ({probe}) failed"
+        return f"{cause}\n{said}".strip()
+    return said
 
 
-def _tail(message: str) -> str:
-    """Keep the end: an error's last lines say what happened."""
-    text = message.strip()
-    return text if len(text) <= MESSAGE_LIMIT else "…" + text[-MESSAGE_LIMIT:]
+def _out_of_memory(pod: _Object, name: str) -> str:
+    if (limit := raw_pod.memory_limit(pod, name)) is not None:
+        return (
+            f"out of memory: container {name} exceeded its memory limit of {limit}; raise"
+            " resources.limits.memory"
+        )
+    return (
+        f"out of memory: container {name} has no memory limit, so its node ran out of memory; set"
+        " resources.requests.memory and resources.limits.memory to what it needs"
+    )
 
 
-def _word(reason: str) -> str:
-    return reason[:63]
+def _liveness_probe(pod: _Object, name: str) -> str:
+    """Return what a container's liveness probe asks, "" if it has none.
+
+    The status of a container does not say that the kubelet killed it for its probe.
+    """
+    probe = raw_pod.container_spec(pod, name).get("livenessProbe") or {}
+    for kind in ("httpGet", "tcpSocket", "grpc", "exec"):
+        if kind in probe:
+            asked = probe[kind] or {}
+            port = f" port {asked['port']}" if "port" in asked else ""
+            return f"{kind}{port}{' ' + asked['path'] if asked.get('path') else ''}"
+    return ""
+
+
+def _is_being_ended(pod: _Object) -> bool:
+    return "deletionTimestamp" in pod["metadata"] or disruption(pod) is not None

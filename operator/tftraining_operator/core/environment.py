@@ -6,6 +6,9 @@ from tftraining_operator.core.job import Job
 from tftraining_operator.core.roles import traits
 from tftraining_operator.core.tfconfig import tf_config_json
 
+ATTEMPT = "TFTRAINING_ATTEMPT"
+CLUSTER_WORKERS = "TFTRAINING_CLUSTER_WORKERS"
+
 # Without keepalive a lost node hangs training for ever; with it, it is seen in 6 to 10 s, and with
 # the ping's timeout a process that hangs in 15 s instead of 70.
 # Without the DNS option the new address of a recreated pod is looked up only after 30 s.
@@ -29,7 +32,7 @@ def environment(job: Job, role: Role, index: int, attempt: int) -> dict[str, str
         "TFTRAINING_JOB": job.name,
         "TFTRAINING_JOB_UID": job.uid,
         "TFTRAINING_STRATEGY": job.spec.strategy.value,
-        "TFTRAINING_ATTEMPT": str(attempt),
+        ATTEMPT: str(attempt),
         "TFTRAINING_WORKERS": str(job.desired(Role.WORKER)),
     }
     found = traits(job.spec.strategy, role)
@@ -37,6 +40,8 @@ def environment(job: Job, role: Role, index: int, attempt: int) -> dict[str, str
         variables["TFTRAINING_CHECKPOINT_DIR"] = directory
     if found.decides_success and (step := promised_step(job)) is not None:
         variables["TFTRAINING_CHECKPOINT_STEP"] = str(step)
+    if found.drives_attempt:
+        variables[CLUSTER_WORKERS] = job.worker_set
     if found.reports_progress:
         variables["TFTRAINING_PROGRESS_PORT"] = str(keys.PROGRESS_PORT)
     return variables

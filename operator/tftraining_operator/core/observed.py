@@ -1,17 +1,18 @@
 """Raw pods and service of a job, bucketed by role and index."""
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
 
 from tftraining_operator.api import keys
 from tftraining_operator.api.keys import Role
-from tftraining_operator.core import cause
+from tftraining_operator.core import cause, pod_state, raw_pod
 from tftraining_operator.core.cause import Cause
 from tftraining_operator.core.job import Job
 from tftraining_operator.core.naming import pod_name
-from tftraining_operator.core.roles import traits
+from tftraining_operator.core.startup import startup
+from tftraining_operator.core.times import bounded
 
 _Object = dict[str, Any]
 
@@ -26,13 +27,14 @@ class Pod:
     index: int
     attempt: int
     workers: str | None
-    """The workers of the cluster that it was made for, as Job.worker_set tells them."""
+    """The workers of the cluster that it was made for, in the form of Job.worker_set."""
     phase: str
     """The pod's phase; the end of the container that trains is the end, whatever sidecars do."""
     created_at: str | None = None
     grace_ends: str | None = None
     """When a pod that is being deleted has to be gone."""
     ready: bool = False
+    """Whether the container that trains is ready, whatever sidecars are."""
     ready_since: str | None = None
     runs: bool = False
     """Whether any of its containers runs, sidecars included."""
@@ -46,7 +48,9 @@ class Pod:
     finished_at: str | None = None
     failure: Cause | None = None
     startup_problem: Cause | None = None
-    """What keeps it from running, as far as the cluster says."""
+    """What keeps the container that trains from running, as far as the cluster says."""
+    startup_recheck_at: datetime | None = None
+    """When there may be a startup problem though the pod will not have changed."""
     memory_limit: str | None = None
     """Memory limit of the container that trains, as the template has it."""
     termination_message: str = ""
@@ -115,13 +119,11 @@ class Observed:
 
 
 def observe(
-    job: Job,
-    pods: Iterable[_Object],
-    services: Iterable[_Object],
-    now: datetime,  # noqa: ARG001 - for the times of nodes, which come with the next change
+    job: Job, pods: Iterable[_Object], services: Iterable[_Object], now: datetime
 ) -> Observed:
     """Bucket the objects that carry a job's name by whether they are this job's.
 
+    What nodes say of times is bounded by the pod's creation and `now`, the operator's clock.
     What belongs to no job at all is in nobody's way until its name is needed: the API server then
     refuses that name, and says so.
     """
@@ -130,8 +132,8 @@ def observe(
     occupied: set[str] = set()
     for raw in pods:
         if owned_by(raw, job.uid):
-            # Without our labels it cannot be told what it is, nor be made a second time.
-            if (pod := parse_pod(job, raw)) is not None:
+            # Under a name of nobody's task it is not ours to use, nor can the name be used again.
+            if (pod := parse_pod(job, raw, now)) is not None:
                 own[pod.role, pod.index] = pod
             else:
                 occupied.add(raw["metadata"]["name"])
@@ -171,41 +173,42 @@ def owned_by(raw: _Object, uid: str) -> bool:
     )
 
 
-def parse_pod(job: Job, raw: _Object) -> Pod | None:
-    """Parse a raw pod; None for one whose labels are not the operator's."""
+def parse_pod(job: Job, raw: _Object, now: datetime) -> Pod | None:
+    """Parse a raw pod of a job; None for one that is none of its tasks."""
     metadata = raw["metadata"]
-    labels = metadata.get("labels") or {}
-    try:
-        role = Role(labels.get(keys.LABEL_ROLE, ""))
-        index = int(labels.get(keys.LABEL_INDEX, ""))
-        attempt = int(labels.get(keys.LABEL_ATTEMPT, ""))
-    except ValueError:
+    if (identity := pod_state.task(job, raw)) is None:
         return None
-    status = raw.get("status") or {}
-    terminated = (cause.container_status(raw).get("state") or {}).get("terminated") or {}
-    phase = _phase(raw, status, terminated)
-    ready = cause.condition(raw, "Ready")
+    role, index, attempt = identity
+    created = metadata.get("creationTimestamp")
+    phase = pod_state.phase(raw)
+    terminated = raw_pod.state(raw_pod.container_status(raw), "terminated") or {}
+    problem = startup(raw, now)
+
+    def dated(found: Cause | None) -> Cause | None:
+        return replace(found, time=bounded(found.time, created, now)) if found else None
+
     return Pod(
         name=metadata["name"],
         uid=metadata.get("uid", ""),
         role=role,
         index=index,
         attempt=attempt,
-        workers=(metadata.get("annotations") or {}).get(keys.ANNOTATION_WORKERS),
+        workers=pod_state.cluster_workers(raw),
         phase=phase,
-        created_at=metadata.get("creationTimestamp"),
+        created_at=created,
         grace_ends=metadata.get("deletionTimestamp"),
-        ready=ready.get("status") == "True",
-        ready_since=ready.get("lastTransitionTime") if ready.get("status") == "True" else None,
-        runs=_runs_any_container(status),
+        ready=pod_state.is_ready(raw),
+        ready_since=bounded(pod_state.ready_since(raw), created, now),
+        runs=pod_state.runs_any_container(raw),
         in_restart_backoff=cause.is_in_restart_backoff(raw),
-        disruption=cause.disruption(raw),
+        disruption=dated(cause.disruption(raw)),
         node=(raw.get("spec") or {}).get("nodeName"),
-        progress_url=_progress_url(job, raw, role),
-        finished_at=terminated.get("finishedAt"),
-        failure=cause.failure(raw) if phase != "Succeeded" else None,
-        startup_problem=cause.startup_problem(raw),
-        memory_limit=_memory_limit(raw),
+        progress_url=pod_state.progress_url(job, raw, role),
+        finished_at=bounded(terminated.get("finishedAt"), created, now),
+        failure=dated(cause.failure(raw)) if phase != "Succeeded" else None,
+        startup_problem=dated(problem.cause),
+        startup_recheck_at=problem.recheck_at,
+        memory_limit=raw_pod.memory_limit(raw),
         termination_message=terminated.get("message") or "",
     )
 
@@ -215,38 +218,3 @@ def slots(job: Job) -> Iterator[tuple[Role, int, str]]:
     for role in Role:
         for index in range(job.desired(role)):
             yield role, index, pod_name(job.name, role, index)
-
-
-def _phase(raw: _Object, status: _Object, terminated: _Object) -> str:
-    phase: str = status.get("phase") or "Pending"
-    # With a reason, the pod as a whole was ended, as by its node: what a container said is no end.
-    if not terminated or (phase == "Failed" and status.get("reason")):
-        return phase
-    policy = (raw.get("spec") or {}).get("restartPolicy")
-    if terminated.get("exitCode") == 0:
-        return phase if policy == "Always" else "Succeeded"
-    return "Failed" if policy == "Never" else phase
-
-
-def _memory_limit(raw: _Object) -> str | None:
-    for container in (raw.get("spec") or {}).get("containers") or []:
-        if container.get("name") == keys.CONTAINER:
-            limit = ((container.get("resources") or {}).get("limits") or {}).get("memory")
-            return str(limit) if limit is not None else None
-    return None
-
-
-def _runs_any_container(status: _Object) -> bool:
-    return any("running" in (c.get("state") or {}) for c in status.get("containerStatuses") or [])
-
-
-def _progress_url(job: Job, raw: _Object, role: Role) -> str | None:
-    status = raw.get("status") or {}
-    address = status.get("podIP")
-    if not address or not traits(job.spec.strategy, role).reports_progress:
-        return None
-    if status.get("phase") != "Running" or "deletionTimestamp" in raw["metadata"]:
-        return None
-    # By its number, which TFTRAINING_PROGRESS_PORT tells the trainer: a user may name the port.
-    host = f"[{address}]" if ":" in address else address
-    return f"http://{host}:{keys.PROGRESS_PORT}/progress"

@@ -14,6 +14,17 @@ def parse(text: str) -> datetime:
     return moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
 
 
+def bounded(text: str | None, created: str | None, now: datetime) -> str | None:
+    """Return a time of an object as far as it can be true: after its creation and not after `now`.
+
+    Nodes have clocks of their own; `created` is by the API server's, `now` by the operator's.
+    """
+    if text is None:
+        return None
+    moment = max(parse(text), parse(created)) if created else parse(text)
+    return rfc3339(min(moment, now))
+
+
 def seconds_since(text: str | None, now: datetime) -> float:
     """Return the seconds from `text` to `now`; 0 without a text."""
     return (now - parse(text)).total_seconds() if text else 0.0

@@ -30,7 +30,7 @@ def read(life: Life, role: Role = Role.CHIEF) -> Pod:
         "metadata": raw["metadata"] | pod_status.metadata(life),
         "status": pod_status.status(life, policy),
     }
-    found = parse_pod(JOB, told)
+    found = parse_pod(JOB, told, at(86_400))
     assert found is not None
     return found
 

@@ -83,6 +83,7 @@ def status(life: Life, policy: str) -> _Object:
         phase = "Failed" if ended.code else "Succeeded"
         container["state"] = {"terminated": _terminated(ended)}
     ready = since is not None and life.ready_since is not None
+    container["ready"] = ready
     condition = {"type": "Ready", "status": str(ready)}
     if life.ready_since is not None:
         condition["lastTransitionTime"] = rfc3339(life.ready_since)
