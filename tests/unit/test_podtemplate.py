@@ -284,6 +284,16 @@ def test_an_empty_key_in_the_container_is_an_absent_field(field: str) -> None:
             a_job().with_container(volumeMounts="/data"), ["volumeMounts", "list"], id="a path"
         ),
         pytest.param(
+            a_job().with_container(resources={"limits": {"memory": "2 GB"}}),
+            ["spec.containers[tensorflow].resources.limits.memory", "'2 GB'", "1.5Gi"],
+            id="what is no quantity, by field and value",
+        ),
+        pytest.param(
+            a_template(initContainers=[{"name": "a", "resources": {"requests": {"cpu": "one"}}}]),
+            ["spec.initContainers[a].resources.requests.cpu", "'one'"],
+            id="a quantity of an init container",
+        ),
+        pytest.param(
             a_template(securityContext=[]), ["spec.securityContext", "object"], id="a list"
         ),
         pytest.param(
@@ -298,6 +308,14 @@ def test_a_clash_is_refused_with_its_field_and_fix(job: JobBuilder, names: list[
         spec_of(job)
     for name in ["template of chief", *names]:
         assert name in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    "value", [1, 0.5, "2", "500m", "1.5Gi", "1e3", "2E", "12E6", ".5", "+1k", "100n", "4Ei"]
+)
+def test_every_quantity_of_kubernetes_is_one(value: object) -> None:
+    limits = {"limits": {"memory": value}}
+    assert trains(spec_of(a_job().with_container(resources=limits)))["resources"] == limits
 
 
 @pytest.mark.parametrize("where", ["labels", "annotations"])

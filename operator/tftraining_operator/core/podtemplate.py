@@ -4,6 +4,8 @@ What the user wrote stays; what a task needs is added. Where both would speak, t
 refused with its path, never half merged.
 """
 
+import re
+from collections.abc import Iterator
 from typing import Any
 
 from tftraining_operator.api import keys
@@ -20,6 +22,8 @@ CHECKPOINT_VOLUME = "tftraining-checkpoint"
 SCRATCH_VOLUME = "tftraining-tmp"
 _SET_BY_OPERATOR = ("hostname", "subdomain", "restartPolicy", "setHostnameAsFQDN")
 _USER_ID = 65532  # the trainer image's user
+
+_QUANTITY = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([KMGTPE]i|[numkMGTPE]|[eE][+-]?\d+)?")
 
 _Object = dict[str, Any]
 
@@ -169,6 +173,7 @@ def _check(merged: _Object, role: Role) -> None:
                 f"{where} sets spec.{field}, which the operator sets; remove it"
                 + (f" and use spec.{role.value}.restartPolicy" if field == "restartPolicy" else "")
             )
+    _check_quantities(where, spec)
     for variable in found[0].get("env") or []:
         if is_reserved(variable["name"]):
             raise InvalidTemplateError(
@@ -191,6 +196,31 @@ def _check_shapes(where: str, path: str, given: _Object, lists: tuple[str, ...])
             raise InvalidTemplateError(f"{where}: {path}.{field} must be a list of objects")
     if not isinstance(given.get("securityContext", {}), dict):
         raise InvalidTemplateError(f"{where}: {path}.securityContext must be an object")
+
+
+def _check_quantities(where: str, spec: _Object) -> None:
+    """Refuse what is no quantity; the API server would name neither the field nor the value."""
+    for path, resource, value in _quantities(spec):
+        if _QUANTITY.fullmatch(str(value)) is None:
+            raise InvalidTemplateError(
+                f"{where}: {path}.{resource} is {value!r}, which is no quantity such as 2, 500m or"
+                " 1.5Gi"
+            )
+
+
+def _quantities(spec: _Object) -> Iterator[tuple[str, str, object]]:
+    for kind in ("containers", "initContainers"):
+        for container in _objects(spec.get(kind)):
+            for resources in _objects([container.get("resources")]):
+                for part in ("limits", "requests"):
+                    for given in _objects([resources.get(part)]):
+                        path = f"spec.{kind}[{container.get('name')}].resources.{part}"
+                        yield from ((path, name, value) for name, value in given.items())
+
+
+def _objects(given: object) -> list[_Object]:
+    """Return what is an object; anything else is for the API server to refuse."""
+    return [item for item in given if isinstance(item, dict)] if isinstance(given, list) else []
 
 
 def _labels(merged: _Object) -> list[str]:
