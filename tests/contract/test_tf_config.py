@@ -32,7 +32,9 @@ def job_of(given: dict[str, Any]) -> Job:
             job.with_role(role, replicas=given[role])
     if given["evaluator"]:
         job.with_evaluator()
-    return job.with_status(excluded_workers=given.get("excluded", [])).build()
+    return job.with_status(
+        excluded_workers=given.get("excluded", []), cluster_workers=given.get("cluster_workers")
+    ).build()
 
 
 def test_there_are_cases() -> None:
@@ -128,3 +130,20 @@ def test_a_server_finds_itself_at_its_index_whichever_worker_is_excluded() -> No
         text = environment(gap, role, index, 0)["TF_CONFIG"]
         assert text == environment(whole, role, index, 0)["TF_CONFIG"]
         assert json.loads(text)["cluster"][role.value][index].startswith(f"{name}.")
+
+
+@pytest.mark.parametrize("strategy", ["ParameterServer", "MultiWorkerMirrored"])
+def test_a_worker_that_is_to_join_finds_itself_while_the_chiefs_cluster_is_as_before(
+    strategy: str,
+) -> None:
+    ps = 1 if strategy == "ParameterServer" else 0
+    given = {"job": "grows", "namespace": "default", "strategy": strategy, "worker": 3, "ps": ps}
+    job = job_of(given | {"evaluator": 0, "cluster_workers": 2})
+    sizes = {
+        name: len(json.loads(environment(job, role, index, 0)["TF_CONFIG"])["cluster"]["worker"])
+        for role, index, name in slots(job)
+    }
+    assert (sizes["grows-chief-0"], sizes["grows-worker-2"]) == (2, 3)
+    if strategy == "MultiWorkerMirrored":
+        said = environment(job, Role.WORKER, 2, 0)["TFTRAINING_CLUSTER_WORKERS"]
+        assert said == "3"

@@ -8,6 +8,7 @@ from tftraining_operator.core.job import Job
 from tftraining_operator.core.naming import job_labels, pod_labels, pod_name
 from tftraining_operator.core.podtemplate import pod_spec, template
 from tftraining_operator.core.roles import traits
+from tftraining_operator.core.tfconfig import cluster_workers
 
 _Object = dict[str, Any]
 
@@ -61,7 +62,7 @@ def pod(job: Job, role: Role, index: int, attempt: int, trainer_image: str) -> _
             "labels": (metadata.get("labels") or {})
             | pod_labels(job.name, job.uid, role, index, attempt),
             "annotations": (metadata.get("annotations") or {})
-            | {keys.ANNOTATION_WORKERS: job.worker_set},
+            | {keys.ANNOTATION_WORKERS: cluster_workers(job, role, index)},
             "ownerReferences": [owner_reference(job)],
         },
         "spec": spec,

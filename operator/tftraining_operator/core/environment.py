@@ -4,7 +4,7 @@ from tftraining_operator.api import keys
 from tftraining_operator.api.keys import Role
 from tftraining_operator.core.job import Job
 from tftraining_operator.core.roles import traits
-from tftraining_operator.core.tfconfig import tf_config_json
+from tftraining_operator.core.tfconfig import cluster_workers, tf_config_json
 
 ATTEMPT = "TFTRAINING_ATTEMPT"
 CLUSTER_WORKERS = "TFTRAINING_CLUSTER_WORKERS"
@@ -41,7 +41,7 @@ def environment(job: Job, role: Role, index: int, attempt: int) -> dict[str, str
     if found.decides_success and (step := promised_step(job)) is not None:
         variables["TFTRAINING_CHECKPOINT_STEP"] = str(step)
     if found.drives_attempt:
-        variables[CLUSTER_WORKERS] = job.worker_set
+        variables[CLUSTER_WORKERS] = cluster_workers(job, role, index)
     if found.reports_progress:
         variables["TFTRAINING_PROGRESS_PORT"] = str(keys.PROGRESS_PORT)
     return variables

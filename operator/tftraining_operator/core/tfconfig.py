@@ -38,8 +38,12 @@ def tf_config_json(job: Job, role: Role, index: int) -> str:
     found = traits(job.spec.strategy, role)
     if not found.in_cluster:
         return f"{{{_cluster(job.name, job.namespace, ((role, (index,)),))},{own}}}"
+    joins = _is_to_join(job, role, index)
     members = tuple(
-        (member, tuple(range(job.desired(member)) if found.serves else job.members(member)))
+        (
+            member,
+            tuple(range(job.desired(member)) if found.serves or joins else job.members(member)),
+        )
         for member in _ORDER
         if traits(job.spec.strategy, member).in_cluster and job.desired(member)
     )
@@ -57,6 +61,16 @@ def tf_config_json(job: Job, role: Role, index: int) -> str:
         f"variable: use fewer workers than {job.desired(Role.WORKER):,}, or shorten the job's name "
         "or namespace, which each address holds"
     )
+
+
+def cluster_workers(job: Job, role: Role, index: int) -> str:
+    """Return the workers of the cluster that a pod is made for, in the form of Job.worker_set."""
+    return str(job.desired(Role.WORKER)) if _is_to_join(job, role, index) else job.worker_set
+
+
+def _is_to_join(job: Job, role: Role, index: int) -> bool:
+    """Tell whether a task has a place in the next cluster only, that with all new workers."""
+    return index >= job.cluster_size(role)
 
 
 # One text for all pods of a job: with 1,000 workers it is large, and each of them has it.
