@@ -162,7 +162,7 @@ def test_a_broken_rule_tells_what_to_write(apiserver: ApiServer, namespace: str)
 def test_a_long_name_is_refused_with_the_limit_and_the_reason(
     apiserver: ApiServer, namespace: str
 ) -> None:
-    with pytest.raises(KubectlError, match=r"at most 51 characters: pods add up to 12"):
+    with pytest.raises(KubectlError, match=r"at most 51 characters: pod names add up to 12"):
         create(apiserver, namespace, a_job("m" * 52))
 
 
@@ -227,7 +227,7 @@ def test_a_refused_job_is_not_handed_over(apiserver: ApiServer, namespace: str) 
     create(apiserver, namespace, a_job())
     report(apiserver, namespace, {"state": "InvalidSpec"})
     job = json.dumps(a_job(runPolicy_managedBy="example.com/other"))
-    with pytest.raises(KubectlError, match=r"managedBy never changes"):
+    with pytest.raises(KubectlError, match=r"managedBy is immutable"):
         apiserver.kubectl("-n", namespace, "apply", "-f", "-", stdin=job)
 
 

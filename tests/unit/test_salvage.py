@@ -291,7 +291,7 @@ def a_finished_condition(**fields: Any) -> Raw:
             {"message": "x" * 1025},
             "message",
             "x" * 1024,
-            "status.message: has 1025 characters, may have 1024; shortened",
+            "status.message: has 1025 characters; the maximum is 1024; shortened",
             id="a long text is shortened",
         ),
         pytest.param(

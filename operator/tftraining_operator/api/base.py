@@ -1,4 +1,4 @@
-"""What all models of the API share: strict as the API server, and marked for the CRD."""
+"""What all models of the API share: strict validation, types of fields, markers for the CRD."""
 
 from __future__ import annotations
 

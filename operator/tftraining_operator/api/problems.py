@@ -1,4 +1,4 @@
-"""What is wrong with a spec, told so that its author can mend it: path and sentence. Pure."""
+"""What is wrong with a spec or status: the path of the field, and what to write instead. Pure."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Problem:
 def from_error(
     error: ValidationError, *, model: type[BaseModel] = Spec, root: str = "spec"
 ) -> list[Problem]:
-    """Tell the errors of parsing `model`, found at `root`, in the words of the YAML's author."""
+    """Return the errors of parsing `model`, found at `root`, in terms of the YAML."""
     return [
         Problem(field_path(root, details["loc"]), _message(details, model))
         for details in error.errors(include_url=False)
@@ -70,8 +70,8 @@ def _unknown_field(loc: Sequence[int | str], model: type[BaseModel]) -> str:
     if near:
         return f"unknown field; did you mean {spelled[near[0]]}?"
     if known:
-        return f"unknown field; known here are {', '.join(known)}"
-    return "unknown field; nothing can be set here"
+        return f"unknown field; known fields are {', '.join(known)}"
+    return "unknown field; this object has no fields"
 
 
 def _known_fields(model: type[BaseModel], parents: Sequence[int | str]) -> list[str]:
@@ -133,7 +133,7 @@ def _enum(ctx: Mapping[str, Any], given: object) -> str:
 
 
 def _pattern(ctx: Mapping[str, Any], given: object) -> str:
-    return f"{_kind(given)} does not have the form {ctx['pattern']}"
+    return f"{_kind(given)} does not match {ctx['pattern']}"
 
 
 def _kind(given: object) -> str:
@@ -170,10 +170,10 @@ _MESSAGES: dict[str, Callable[[Mapping[str, Any], object], str]] = {
         f"must have at least {ctx['min_length']} characters" if given else "must not be empty"
     ),
     "string_too_long": lambda ctx, given: (
-        f"has {len(str(given))} characters, may have {ctx['max_length']}"
+        f"has {len(str(given))} characters; the maximum is {ctx['max_length']}"
     ),
     "too_long": lambda ctx, _given: (
-        f"has {ctx['actual_length']} items, may have {ctx['max_length']}"
+        f"has {ctx['actual_length']} items; the maximum is {ctx['max_length']}"
     ),
     "time_format": _must_be("a time in RFC 3339"),
     "number_format": _must_be("a decimal number as text"),

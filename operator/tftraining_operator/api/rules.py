@@ -1,8 +1,8 @@
-"""What no single field can say about a job: each rule once, as CEL and as Python.
+"""Rules about a job that go beyond a field's type, each as CEL and as Python.
 
-The API server runs the CEL, the operator and the command line run the Python; a test feeds both
-the same cases. Every message tells what to write instead. What may change later: transitions.py.
-Pure.
+crd.py puts the CEL into the CRD, for the API server; the operator (core/job.py) and the command
+line (cli/manifest.py) run the Python. A test feeds both the same cases. Every message says what to
+write instead. Rules about updates: transitions.py. Pure.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class Rule:
     node: str
     """Node of the CRD that carries the CEL; empty for the root."""
     field: str
-    """Field that the problem is told of; `node` or below it."""
+    """Field that the problem names; `node` or below it."""
     cel: str
     message: str
     holds: Callable[[str, Spec], bool]
@@ -88,8 +88,8 @@ def _container_rule(role: Role) -> Rule:
             f" || {named(f'self.{role}.template')}"
         ),
         message=(
-            f"{role} has no container named {CONTAINER}: name the one that trains so, in"
-            f" spec.template.spec.containers or spec.{role}.template.spec.containers"
+            f"{role} has no container named {CONTAINER}: give this name to the container that"
+            f" trains, in spec.template.spec.containers or spec.{role}.template.spec.containers"
         ),
         holds=_trains(role),
     )
@@ -114,8 +114,8 @@ RULES: tuple[Rule, ...] = (
         field="metadata.name",
         cel=f"self.metadata.name.matches('{_DNS_LABEL}')",
         message=(
-            "the job's name must be a DNS label, as a Service has it too: lower-case letters,"
-            " digits and -, beginning with a letter, ending with a letter or digit"
+            "the job's name must be a DNS label: lowercase letters, digits and -, starting with a"
+            " letter and ending with a letter or digit"
         ),
         holds=lambda name, _spec: re.fullmatch(_DNS_LABEL, name) is not None,
     ),
@@ -124,8 +124,8 @@ RULES: tuple[Rule, ...] = (
         field="metadata.name",
         cel=f"size(self.metadata.name) <= {MAX_NAME}",
         message=(
-            f"the job's name may have at most {MAX_NAME} characters: pods add up to"
-            f" {63 - MAX_NAME} (-{Role.EVALUATOR}-0), and a DNS label ends at 63"
+            f"the job's name can have at most {MAX_NAME} characters: pod names add up to"
+            f" {63 - MAX_NAME} (-{Role.EVALUATOR}-0), and a DNS label is limited to 63"
         ),
         holds=lambda name, _spec: len(name) <= MAX_NAME,
     ),
@@ -134,14 +134,14 @@ RULES: tuple[Rule, ...] = (
         node="spec",
         field="spec.chief.replicas",
         cel="self.chief.replicas == 1",
-        message="there is always one chief: write 1 or leave it out, and add workers instead",
+        message="a job has exactly one chief: set 1 or omit replicas, and add workers instead",
         holds=lambda _name, spec: spec.chief.replicas == 1,
     ),
     Rule(
         node="spec.evaluator",
         field="spec.evaluator.replicas",
         cel="self.replicas <= 1",
-        message="there is at most one evaluator: write 1, or 0 for none",
+        message="a job has at most one evaluator: set 1, or 0 for none",
         holds=lambda _name, spec: spec.replicas(Role.EVALUATOR) <= 1,
     ),
     Rule(
@@ -194,8 +194,8 @@ RULES: tuple[Rule, ...] = (
             " || (has(self.worker) && self.worker.replicas >= 1)"
         ),
         message=(
-            "strategy MultiWorkerMirrored needs workers beside the chief: set spec.worker.replicas"
-            " to 1 or more, or choose strategy Mirrored"
+            "strategy MultiWorkerMirrored needs workers in addition to the chief: set"
+            " spec.worker.replicas to 1 or more, or choose strategy Mirrored"
         ),
         holds=lambda _name, spec: (
             spec.strategy != Strategy.MULTI_WORKER_MIRRORED or spec.replicas(Role.WORKER) >= 1
@@ -209,7 +209,7 @@ RULES: tuple[Rule, ...] = (
             " || !has(self.worker) || self.worker.replicas == 0"
         ),
         message=(
-            "strategy Mirrored trains in the chief alone: remove spec.worker or set spec.strategy"
+            "strategy Mirrored trains in the chief only: remove spec.worker or set spec.strategy"
             " to MultiWorkerMirrored"
         ),
         holds=lambda _name, spec: (
@@ -220,7 +220,7 @@ RULES: tuple[Rule, ...] = (
         node="spec.worker",
         field="spec.worker.minReplicas",
         cel="!has(self.minReplicas) || self.minReplicas <= self.replicas",
-        message="minReplicas is at most replicas: lower it first, or raise spec.worker.replicas",
+        message="minReplicas must not exceed replicas: lower it first, or raise replicas",
         holds=lambda _name, spec: (
             spec.worker is None or (spec.worker.min_replicas or 0) <= spec.worker.replicas
         ),
@@ -233,7 +233,7 @@ RULES: tuple[Rule, ...] = (
             " || !has(self.worker) || !has(self.worker.minReplicas)"
         ),
         message=(
-            "only strategy ParameterServer can do with fewer workers: remove"
+            "only strategy ParameterServer can continue with fewer workers: remove"
             " spec.worker.minReplicas"
         ),
         holds=lambda _name, spec: (
@@ -257,10 +257,9 @@ RULES: tuple[Rule, ...] = (
         field="spec.checkpoint.uri",
         cel=f"!has(self.uri) || self.uri.matches(r'{_URI}')",
         message=(
-            "must be an object store's location without spaces: gs://bucket/path, or with"
-            " tensorflow-io in the image s3://bucket/path, az://account/container/path,"
-            " hdfs://host/path or viewfs://cluster/path; for a path on a volume, set"
-            " persistentVolumeClaim and path"
+            "must be an object store location without spaces: gs://bucket/path or, if the image has"
+            " tensorflow-io, s3://bucket/path, az://account/container/path, hdfs://host/path or"
+            " viewfs://cluster/path; for a path on a volume, set persistentVolumeClaim and path"
         ),
         holds=lambda _name, spec: (
             spec.checkpoint is None
@@ -291,7 +290,7 @@ RULES: tuple[Rule, ...] = (
             " || (has(self.checkpoint) && !has(self.checkpoint.emptyDir))"
         ),
         message=(
-            "the evaluator reads the chief's checkpoints: set spec.checkpoint.persistentVolumeClaim"
+            "the evaluator needs the chief's checkpoints: set spec.checkpoint.persistentVolumeClaim"
             " or spec.checkpoint.uri, or remove spec.evaluator"
         ),
         holds=_evaluator_can_read,

@@ -1,4 +1,7 @@
-"""The status of a TFTrainingJob, as the CRD stores it. Conditions are the truth in it."""
+"""The status of a TFTrainingJob, as it is stored.
+
+Field docstrings become descriptions in the CRD.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +32,7 @@ Index = Annotated[int, Field(ge=0, le=MAX_WORKERS - 1)]
 
 
 class ConditionStatus(StrEnum):
-    """Kubernetes' three-valued truth."""
+    """Status of a condition, as in all of Kubernetes."""
 
     TRUE = "True"
     FALSE = "False"
@@ -37,24 +40,24 @@ class ConditionStatus(StrEnum):
 
 
 class Condition(Model):
-    """One aspect of the job's state, as in all of Kubernetes."""
+    """One aspect of the job's state."""
 
     type: Annotated[str, Field(max_length=63)]
-    """Name of the condition."""
+    """Type of the condition."""
     status: ConditionStatus
     """True, False or Unknown."""
     reason: Annotated[str, Field(max_length=256)]
-    """One CamelCase word for machines."""
+    """Machine-readable reason for the status, in CamelCase."""
     message: Annotated[str, Field(max_length=4096)] = ""
-    """One sentence for people."""
+    """Human-readable details."""
     last_transition_time: Time
-    """When status last changed, RFC 3339 in UTC."""
+    """Time at which status last changed."""
     observed_generation: Natural
-    """metadata.generation that this was computed from."""
+    """metadata.generation on which this condition is based."""
 
 
 class Replicas(Model):
-    """Ready and desired pods by role, as text for printer columns."""
+    """Ready and desired pods of each role, as text for printer columns."""
 
     chief: str | None = None
     """Ready and desired chiefs, such as 1/1."""
@@ -72,77 +75,78 @@ class RoleStatus(Model):
     name: Annotated[str, Field(max_length=63)]
     """Role: chief, worker, ps or evaluator."""
     desired: Count
-    """Pods that the spec asks for."""
+    """Number of pods that the spec requests."""
     ready: Count
-    """Pods that are ready; succeeded pods count, as their work is done."""
+    """Number of pods that are ready or have succeeded."""
     active: Count
-    """Pods that are pending or running."""
+    """Number of pods that are pending or running."""
     succeeded: Count
-    """Pods that ended well."""
+    """Number of pods that have succeeded."""
     failed: Count
-    """Pods that failed and are not replaced yet."""
+    """Number of failed pods that have not been replaced."""
 
 
 class Metric(Model):
-    """One named value, as text."""
+    """A named value."""
 
     name: Annotated[str, Field(max_length=63)]
-    """Name such as loss or accuracy."""
+    """Name of the value, such as loss or accuracy."""
     value: Annotated[str, Field(max_length=64)]
     """Decimal number as text."""
 
 
 class Progress(Model):
-    """How far the training is, as its chief reports it."""
+    """Training progress, as reported by the chief."""
 
     step: Natural
-    """Training steps done."""
+    """Number of completed training steps."""
     total_steps: Natural | None = None
-    """Training steps in all."""
+    """Total number of training steps."""
     percent: Natural | None = None
-    """step of totalSteps, 0 to 100."""
+    """Completed part of totalSteps, from 0 to 100."""
     percent_text: Annotated[str | None, Field(max_length=8)] = None
-    """percent with its sign, for the printer column."""
+    """percent with a percent sign, for the printer column."""
     eta_seconds: Natural | None = None
-    """Seconds to the end at the present rate."""
+    """Estimated seconds until training completes, at the current rate."""
     eta_text: Annotated[str | None, Field(max_length=16)] = None
-    """etaSeconds in its two largest units, for the printer column."""
+    """etaSeconds in its two largest units, such as 2h5m, for the printer column."""
     steps_per_second: Annotated[Decimal | None, Field(max_length=32)] = None
-    """Training rate, as text."""
+    """Recent training steps per second, as text."""
     metrics: Annotated[list[Metric], Field(max_length=32)] = []
-    """Training metrics of the last steps."""
+    """Training metrics of the most recent steps."""
     loss: Annotated[str | None, Field(max_length=64)] = None
     """The metric named loss, for the printer column."""
     updated_at: Time
-    """When a new step was last written here, RFC 3339 in UTC."""
+    """Time at which a new step was last recorded here."""
     last_step_time: Time | None = None
-    """When the newest step was made, RFC 3339 in UTC."""
+    """Time at which the most recent step completed."""
     resumed_step: Natural | None = None
-    """Step of the checkpoint that the present chief resumed from; not set if it began anew."""
+    """Step of the checkpoint that the current chief resumed from. Unset if it started at
+    step 0."""
     attempt: Count | None = None
-    """Attempt whose chief reported this."""
+    """Attempt of the chief that reported this."""
 
 
 class CheckpointStatus(Model):
-    """The newest complete checkpoint."""
+    """The most recent complete checkpoint."""
 
     step: Natural
-    """Training step at which it was written."""
+    """Training step at which it was saved."""
     time: str
-    """When it was written, RFC 3339 in UTC."""
+    """Time at which it was saved."""
     path: Annotated[str, Field(max_length=4096)]
-    """Its path as the trainer sees it."""
+    """Path of the checkpoint, as the trainer sees it."""
 
 
 class Evaluation(Model):
-    """The newest evaluation."""
+    """The most recent evaluation."""
 
     step: Natural
     """Training step of the checkpoint that was evaluated."""
     metrics: Annotated[list[Metric], Field(max_length=32)] = []
-    """Metrics on the held-out data."""
+    """Evaluation metrics."""
     final: bool = False
-    """Whether this is the evaluation of the last checkpoint."""
+    """Whether the evaluated checkpoint is the last one."""
 
 
 class Failure(Model):
@@ -155,127 +159,128 @@ class Failure(Model):
     pod: Annotated[str, Field(max_length=63)]
     """Name of the pod."""
     node: Annotated[str | None, Field(max_length=253)] = None
-    """Node it ran on, if it was scheduled."""
+    """Node to which the pod was scheduled, if any."""
     reason: Annotated[str, Field(max_length=63)]
-    """OOMKilled, Evicted, ImagePullBackOff, Unschedulable, Refused, ExitCode and the like."""
+    """Machine-readable reason, such as OOMKilled, Evicted, ImagePullBackOff or ExitCode."""
     exit_code: int | None = None
     """Exit code of the container, if it ran."""
     message: Annotated[str, Field(max_length=2048)] = ""
-    """What to know: the last lines of the log or the cluster's own words, bounded."""
+    """Details: the end of the container's log, or the message of the API server or the kubelet."""
     time: Time
-    """When it was seen, RFC 3339 in UTC."""
+    """Time at which the failure was observed."""
 
 
 class UnavailableWorker(Model):
-    """A worker of the cluster that is not ready."""
+    """A worker that is not ready."""
 
     index: Index
     """Index of the worker."""
     since: Time
-    """Since when, RFC 3339 in UTC."""
+    """Time since which it has been unavailable."""
 
 
 class Disruption(Model):
-    """A pod that the cluster took away: drained, preempted or evicted."""
+    """A pod that was evicted, preempted or drained."""
 
     role: RoleName
     """Role of the pod."""
     pod: Annotated[str, Field(max_length=63)]
     """Name of the pod."""
     reason: Annotated[str, Field(max_length=63)]
-    """The cluster's own word, such as EvictionByEvictionAPI."""
+    """Reason given by the cluster, such as EvictionByEvictionAPI."""
     time: Time
-    """When it was announced, RFC 3339 in UTC."""
+    """Time at which the disruption was announced."""
 
 
 class Restart(Model):
-    """The newest restart of the chief, and what the next one has to know of it."""
+    """The most recent restart of the chief, with what decides about the next one."""
 
     reason: Annotated[str, Field(max_length=256)]
-    """Why the attempt ended."""
+    """Machine-readable reason why the attempt ended."""
     message: Annotated[str, Field(max_length=1024)] = ""
-    """What happened, in one sentence."""
+    """Human-readable details."""
     time: Time
-    """When it was decided, RFC 3339 in UTC."""
+    """Time at which the restart was decided."""
     counted: bool
-    """Whether it counts against backoffLimit."""
+    """Whether the restart counts toward backoffLimit."""
     not_before: DueTime | None = None
-    """The next chief is not created before this time, RFC 3339 in UTC."""
+    """Time before which the next chief is not created."""
     failure_reason: Annotated[str | None, Field(max_length=63)] = None
     """Reason of the failure that caused it, such as OOMKilled or ExitCode."""
     failure_text: Annotated[str | None, Field(max_length=256)] = None
     """First line of that failure's message."""
     step: Natural | None = None
-    """Newest training step known at that time."""
+    """Most recent training step known at that time."""
     checkpoint_step: Natural | None = None
-    """Step of the newest checkpoint at that time."""
+    """Step of the most recent checkpoint at that time."""
     repeats: Count = 1
     """How many times in a row the same failure occurred at the same step."""
 
 
 class PodReplacement(Model):
-    """How often a pod was replaced in a row; the next replacement waits longer."""
+    """How often a pod was replaced in a row. Each further replacement waits longer."""
 
     pod: Annotated[str, Field(max_length=63)]
     """Name of the pod."""
     uid: Annotated[str, Field(max_length=63)]
     """UID of the pod that was, or is about to be, replaced."""
     count: Count
-    """Replacements in a row."""
+    """Number of replacements in a row."""
     time: Time
-    """When it was last replaced, RFC 3339 in UTC."""
+    """Time at which the pod was last replaced."""
 
 
 MAX_REPLACEMENTS = 256
 
 
 class Status(Model):
-    """What has become of the job. Conditions are the truth; `state` is for display."""
+    """Observed state of the job. Conditions are authoritative; state is a summary for display."""
 
     observed_generation: Natural | None = None
-    """metadata.generation that this status was computed from."""
+    """metadata.generation on which this status is based."""
     state: Annotated[str | None, Field(max_length=32)] = None
-    """One word for people, derived from the conditions."""
+    """Summary of the conditions in one word."""
     message: Annotated[str | None, Field(max_length=1024)] = None
-    """The sentence that explains `state`."""
+    """Human-readable explanation of state."""
     conditions: Annotated[
         list[Condition],
         Field(max_length=MAX_CONDITIONS, json_schema_extra=map_by("type")),
         AfterValidator(unique("type")),
     ] = []
-    """Conditions by type."""
+    """Conditions of the job."""
     start_time: Time | None = None
-    """When the job was accepted or last resumed, RFC 3339 in UTC."""
+    """Time at which the job was started or last resumed. Unset while suspended."""
     completion_time: Time | None = None
-    """When the job ended, RFC 3339 in UTC."""
+    """Time at which the job finished."""
     chief_completion_time: Time | None = None
-    """When the chief succeeded; the evaluator's grace runs from here."""
+    """Time at which the chief succeeded. evaluatorGraceSeconds start here."""
     active_seconds: Natural = 0
-    """Seconds of activity before the last suspension, for activeDeadlineSeconds."""
+    """Seconds for which the job was active before it was last suspended. They count toward
+    activeDeadlineSeconds."""
     first_running_time: Time | None = None
-    """When the training first ran, RFC 3339 in UTC; startupDeadlineSeconds applies until then."""
+    """Time at which training first ran. startupDeadlineSeconds applies until then."""
     interrupted_time: Time | None = None
-    """Since when the training does not run though it had run, RFC 3339 in UTC."""
+    """Time at which training was interrupted. Unset while it runs."""
     trainer_image: Annotated[str | None, Field(max_length=1024)] = None
-    """The operator's trainer image that the job started with; used for all of its pods."""
+    """Default trainer image at the time the job was started, used for all its pods."""
     attempt: Count = 0
-    """Number of the chief's pod, from 0; every new chief has a higher one."""
+    """Number of the current attempt, starting at 0. Each new chief begins a new attempt."""
     chief_uid: Annotated[str | None, Field(max_length=63)] = None
-    """UID of the chief's pod of the present attempt."""
+    """UID of the chief pod of the current attempt."""
     restarts: Count = 0
-    """Restarts that count against backoffLimit."""
+    """Number of restarts that count toward backoffLimit."""
     last_restart: Restart | None = None
-    """The newest restart of the chief."""
+    """The most recent restart of the chief."""
     failed_starts: Count = 0
-    """Attempts in a row that ended before the training ran."""
+    """Number of attempts in a row that ended before training ran."""
     replacements: Annotated[
         list[PodReplacement],
         Field(max_length=MAX_REPLACEMENTS, json_schema_extra=map_by("pod")),
         AfterValidator(unique("pod")),
     ] = []
-    """Pods that were replaced lately, for the backoff of their next replacement."""
+    """Recently replaced pods, for the backoff of their next replacement."""
     replicas: Replicas | None = None
-    """Ready and desired pods by role, as text."""
+    """Ready and desired pods of each role, as text."""
     roles: Annotated[
         list[RoleStatus],
         Field(max_length=4, json_schema_extra=map_by("name")),
@@ -283,36 +288,36 @@ class Status(Model):
     ] = []
     """Pod counts by role."""
     cluster_workers: Annotated[int | None, Field(ge=0, le=MAX_WORKERS)] = None
-    """Number of workers that the present cluster was formed for, excluded ones included."""
+    """Number of workers that the current cluster was formed with, including excluded ones."""
     excluded_workers: Annotated[list[Index], Field(max_length=MAX_WORKERS)] = []
-    """Indexes of the workers that the present cluster continues without."""
+    """Indexes of the workers that are excluded from the current cluster."""
     unavailable_workers: Annotated[
         list[UnavailableWorker],
         Field(max_length=MAX_WORKERS, json_schema_extra=map_by("index")),
         AfterValidator(unique("index")),
     ] = []
-    """Workers that are not ready, where spec.worker.minReplicas allows to continue without them."""
+    """Workers that are not ready, if spec.worker.minReplicas is set."""
     worker_replicas: Count | None = None
-    """Workers that exist, for the scale subresource."""
+    """Number of worker pods, for the scale subresource."""
     worker_selector: Annotated[str | None, Field(max_length=1024)] = None
-    """Label selector of the workers, for the scale subresource."""
+    """Label selector of the worker pods, for the scale subresource."""
     progress: Progress | None = None
-    """How far the training is."""
+    """Training progress, as reported by the chief."""
     last_checkpoint: CheckpointStatus | None = None
-    """The newest complete checkpoint."""
+    """The most recent complete checkpoint."""
     evaluation: Evaluation | None = None
-    """The newest evaluation."""
+    """The most recent evaluation."""
     last_failure: Failure | None = None
-    """The newest failure."""
+    """The most recent failure."""
     first_failure: Failure | None = None
     """The first failure since the job was created."""
     last_disruption: Disruption | None = None
-    """The newest disruption; a restart that it causes does not count against backoffLimit."""
+    """The most recent disruption. Restarts that it causes do not count toward backoffLimit."""
 
     def as_dict(self) -> dict[str, Any]:
         """Return the status as it is stored: plain JSON data, nothing for None.
 
-        Empty lists stay: the CRD's defaults would bring them back, as a difference for ever.
+        Empty lists stay: the defaults of an older CRD would bring them back, as a change for ever.
         """
         dumped: dict[str, Any] = self.model_dump(mode="json", by_alias=True, exclude_none=True)
         return dumped

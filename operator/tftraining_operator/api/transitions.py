@@ -1,4 +1,4 @@
-"""What may change in a job, and when: each rule once, as CEL and as Python, like rules.py. Pure.
+"""Rules about updates of a job, each as CEL and as Python, like those in rules.py. Pure.
 
 runPolicy and the number of workers change at any time. All else is baked into running pods, so it
 changes only while the job is idle: suspended, or refused by the operator until it is corrected.
@@ -27,7 +27,7 @@ class TransitionRule:
     node: str
     """Node of the CRD that carries the CEL; above the field, or setting it escapes the rule."""
     field: str
-    """Field that the problem is told of."""
+    """Field that the problem names."""
     cel: str
     message: str
     holds: Callable[[Spec, Spec, str], bool]
@@ -56,7 +56,7 @@ def _while_idle(
         cel=f"{_IDLE} || ({cel or _equal(f'spec.{field}')})",
         message=(
             f"{told}can change only while the job is suspended: set spec.runPolicy.suspend to"
-            " true first, in an update of its own"
+            " true first, in a separate update"
         ),
         holds=lambda old, new, state: (
             old.run_policy.suspend or state in REJECTED_STATES or same(old, new)
@@ -87,7 +87,7 @@ TRANSITIONS: tuple[TransitionRule, ...] = (
         node="spec",
         field="spec.runPolicy.managedBy",
         cel="self.runPolicy.managedBy == oldSelf.runPolicy.managedBy",
-        message="managedBy never changes: delete the job and create it again",
+        message="managedBy is immutable: delete the job and create it again",
         holds=lambda old, new, _state: old.run_policy.managed_by == new.run_policy.managed_by,
     ),
     _while_idle("strategy", lambda old, new: old.strategy == new.strategy),

@@ -22,7 +22,7 @@ MAX_ITEMS = 256
 
 
 class Strategy(StrEnum):
-    """TensorFlow's distribution strategy."""
+    """TensorFlow distribution strategy."""
 
     PARAMETER_SERVER = "ParameterServer"
     MULTI_WORKER_MIRRORED = "MultiWorkerMirrored"
@@ -67,7 +67,7 @@ class TemplateMetadata(Shell):
 
 
 class PodSpec(Shell):
-    """The pods' spec: any field of a Kubernetes PodSpec."""
+    """Spec of the pods: any field of a Kubernetes PodSpec."""
 
     containers: (
         Annotated[
@@ -80,7 +80,7 @@ class PodSpec(Shell):
 
 
 class PodTemplate(Shell):
-    """A Kubernetes PodTemplateSpec; the container that trains is named `tensorflow`."""
+    """A Kubernetes PodTemplateSpec. The container that trains must be named tensorflow."""
 
     metadata: TemplateMetadata | None = None
     """Labels and annotations for the pods."""
@@ -95,114 +95,123 @@ class PodTemplate(Shell):
 
 class _Role(Model):
     template: PodTemplate | None = None
-    """Pod template of this role, merged over spec.template."""
+    """Pod template for this role, merged over spec.template."""
     restart_policy: RestartPolicy = RestartPolicy.EXIT_CODE
-    """ExitCode restarts what a restart can help; OnFailure restarts always; Never fails the job."""
+    """What to do when a pod fails. ExitCode: restart it, unless its exit code means that a restart
+    cannot help. OnFailure: restart it. Never: fail the job."""
 
 
 class Chief(_Role):
-    """The coordinator: it drives the training and decides the job's end."""
+    """The coordinator: it runs the training loop, and its result is the job's result."""
 
     replicas: Annotated[int, Field(ge=0, le=MAX_REPLICAS)] = 1
     """Always 1."""
 
 
 class Worker(_Role):
-    """Workers compute gradients on their share of the data."""
+    """Workers, which process the training data."""
 
     replicas: Annotated[int, Field(ge=0, le=MAX_REPLICAS)] = 1
-    """Number of workers; may be changed while the job runs."""
+    """Number of workers. Can be changed while the job runs."""
     min_replicas: Annotated[int | None, Field(ge=1, le=MAX_REPLICAS)] = None
-    """Workers that suffice: one that stays away is left out until it is back; not set, all are."""
+    """Minimum number of workers needed to continue. An unavailable worker is excluded until it
+    recovers. If unset, all are required."""
 
 
 class ParameterServer(_Role):
-    """Parameter servers hold the model's variables."""
+    """Parameter servers, which store the model's variables."""
 
     replicas: Annotated[int, Field(ge=0, le=MAX_REPLICAS)] = 1
     """Number of parameter servers."""
 
 
 class Evaluator(_Role):
-    """The evaluator follows the checkpoints, outside the training cluster."""
+    """The evaluator, which runs outside the training cluster."""
 
     replicas: Annotated[int, Field(ge=0, le=MAX_REPLICAS)] = 1
     """0 or 1."""
 
 
 class PersistentVolumeClaim(Model):
-    """A claim in the job's namespace."""
+    """A PersistentVolumeClaim in the job's namespace."""
 
     claim_name: Annotated[str, Field(min_length=1, max_length=253)]
-    """Name of a PersistentVolumeClaim in the job's own namespace."""
+    """Name of a PersistentVolumeClaim in the job's namespace."""
 
 
 class EmptyDir(Model):
-    """A volume that lives as long as its pod."""
+    """A volume that exists as long as its pod."""
 
 
 class Checkpoint(Model):
-    """Where checkpoints are kept: exactly one of persistentVolumeClaim, uri and emptyDir."""
+    """Where checkpoints are stored. Set exactly one of persistentVolumeClaim, uri and emptyDir."""
 
     persistent_volume_claim: PersistentVolumeClaim | None = None
-    """A claim that the chief writes and the evaluator reads."""
+    """Claim to which the chief writes checkpoints, and from which the evaluator reads them."""
     uri: Annotated[str | None, Field(max_length=2048)] = None
-    """Object storage that TensorFlow can write, such as gs://bucket/path."""
+    """Object store location. TensorFlow supports gs://bucket/path; s3://, az://, hdfs:// and viewfs://
+    require an image with tensorflow-io."""
     empty_dir: EmptyDir | None = None
-    """Survives a restart of a container, not the loss of the chief's pod."""
+    """Temporary volume of the chief's pod. Checkpoints survive a container restart, but are lost
+    with the pod."""
     path: Annotated[str, Field(min_length=2, max_length=1024, pattern=r"^/.+")] = "/checkpoints"
-    """Where the volume is mounted; ignored with uri."""
+    """Mount path of the volume. Ignored if uri is set."""
 
 
 class RunPolicy(Model):
-    """When the job is restarted, stopped, cleaned up and deleted."""
+    """Suspension, restarts, deadlines and cleanup of the job."""
 
     suspend: bool = False
-    """While true the job has no pods; its checkpoint stays."""
+    """Stop the job and delete its pods; its checkpoints are kept. When set back to false, training
+    resumes from the newest one."""
     backoff_limit: Annotated[int, Field(ge=0, le=1000), INTEGRAL] = 3
-    """Counted restarts before the job is Failed."""
+    """Number of restarts after failures before the job fails. Restarts caused by disruptions, such
+    as evictions, do not count."""
     active_deadline_seconds: Annotated[int | None, Field(ge=1, le=2**31 - 1), INTEGRAL] = None
-    """Seconds from start to Failed if not finished by then; paused while suspended."""
+    """Fail the job if it has not finished within this time. Time spent suspended does not count."""
     startup_deadline_seconds: Annotated[int, Field(ge=1, le=2**31 - 1), INTEGRAL] = 600
-    """Seconds within which all pods must be ready once; then Failed with the culprit named."""
+    """Fail the job if it is not running within this time after its first start; the message names
+    the pod that is not ready."""
     recovery_deadline_seconds: Annotated[int | None, Field(ge=1, le=2**31 - 1), INTEGRAL] = None
-    """Fail the job if training stops and is not running again within this time; off if unset."""
+    """Fail the job if training is interrupted and not running again within this time. If unset,
+    there is no limit."""
     stall_timeout_seconds: Annotated[int | None, Field(ge=1, le=2**31 - 1), INTEGRAL] = None
-    """Seconds without a new step after which the chief is restarted, counted."""
+    """Restart the chief (counts toward backoffLimit) if no step completes for this long."""
     # No default, as for every new field of a spec: stored in each job, it would make the version
     # before reject them all after a rollback.
     stop_on_repeated_failure: bool | None = None
-    """Fail the job when the same exception occurs three times in a row at the same step; true if
-    unset."""
+    """Fail the job when the same exception occurs three times in a row at the same step.
+    Defaults to true."""
     evaluator_grace_seconds: Annotated[int, Field(ge=0, le=2**31 - 1), INTEGRAL] = 120
-    """Seconds the evaluator may take for the last checkpoint after the chief succeeded."""
+    """How long the evaluator can take for the last checkpoint after the chief has succeeded."""
     ttl_seconds_after_finished: Annotated[int | None, Field(ge=0, le=2**31 - 1), INTEGRAL] = None
-    """Seconds after the end until the job is deleted; kept for ever if not set."""
+    """Delete the job this long after it has finished. If unset, it is kept."""
     clean_pod_policy: CleanPodPolicy = CleanPodPolicy.RUNNING
-    """Which pods are deleted at the end: Running, All or None."""
+    """Which pods to delete when the job finishes: Running, All or None."""
     managed_by: Annotated[str, Field(min_length=1, max_length=63)] = keys.MANAGED_BY
-    """Which controller takes care of this job; another value than the default stops ours."""
+    """Name of the controller that manages this job. This operator ignores jobs with any other value
+    than the default."""
 
 
 class Spec(Model):
-    """What to train, with which replicas, and how to run it."""
+    """Desired state of the job: strategy, pods, checkpoints and run policy."""
 
     strategy: Strategy = Strategy.PARAMETER_SERVER
-    """TensorFlow's distribution strategy."""
+    """TensorFlow distribution strategy."""
     template: PodTemplate | None = None
-    """Pod template shared by all roles; the container that trains is named `tensorflow`."""
+    """Pod template shared by all roles. The container that trains must be named tensorflow."""
     chief: Chief = Chief()
-    """The coordinator; always one, may be left out."""
+    """The coordinator. There is always exactly one, so this can be omitted."""
     worker: Worker | None = None
-    """Workers; needed under ParameterServer and MultiWorkerMirrored."""
+    """Workers. Required by ParameterServer and MultiWorkerMirrored, not allowed with Mirrored."""
     ps: ParameterServer | None = None
-    """Parameter servers; needed under ParameterServer, refused under other strategies."""
+    """Parameter servers. Required by ParameterServer, not allowed with other strategies."""
     evaluator: Evaluator | None = None
-    """Side-car evaluator; optional, at most one."""
+    """Evaluates checkpoints while the job trains. Optional, at most one."""
     checkpoint: Checkpoint | None = None
-    """Where checkpoints are kept; without it a restart begins at step 0."""
+    """Where checkpoints are stored. If unset, training starts from step 0 after each restart."""
     run_policy: RunPolicy = RunPolicy()
-    """When the job is restarted, stopped, cleaned up and deleted."""
+    """Suspension, restarts, deadlines and cleanup of the job."""
 
     def replicas(self, role: keys.Role) -> int:
         """Return how many pods of `role` this spec asks for."""

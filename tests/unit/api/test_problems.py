@@ -31,13 +31,13 @@ def told(spec: Any) -> list[str]:
         ),
         pytest.param(
             a_spec(checkpoint=CLAIM | {"zzz": 1}),
-            "spec.checkpoint.zzz: unknown field; known here are"
+            "spec.checkpoint.zzz: unknown field; known fields are"
             " persistentVolumeClaim, uri, emptyDir, path",
             id="a field like no other lists what there is",
         ),
         pytest.param(
             a_spec(checkpoint_emptyDir={"medium": "Memory"}),
-            "spec.checkpoint.emptyDir.medium: unknown field; nothing can be set here",
+            "spec.checkpoint.emptyDir.medium: unknown field; this object has no fields",
             id="an object without fields says so",
         ),
         pytest.param(
@@ -124,12 +124,12 @@ def told(spec: Any) -> list[str]:
         ),
         pytest.param(
             a_spec(checkpoint=CLAIM | {"path": "data"}),
-            'spec.checkpoint.path: "data" does not have the form ^/.+',
+            'spec.checkpoint.path: "data" does not match ^/.+',
             id="a pattern is shown",
         ),
         pytest.param(
             a_spec(runPolicy_managedBy="x" * 64),
-            "spec.runPolicy.managedBy: has 64 characters, may have 63",
+            "spec.runPolicy.managedBy: has 64 characters; the maximum is 63",
             id="a long string is counted",
         ),
         pytest.param(None, "spec: must be an object, not null", id="no spec at all"),
