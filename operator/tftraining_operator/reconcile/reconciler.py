@@ -165,7 +165,8 @@ class Reconciler:
             self._forget(key)
             return False
         self._store.put(Kind.JOB, answer)
-        return True
+        # An older CRD prunes fields that it does not know: then nothing was written, nor will be.
+        return bool(answer["metadata"]["resourceVersion"] != metadata["resourceVersion"])
 
     def _memory(self, key: JobKey, job: Job) -> Memory:
         known = self._memories.get(key)
