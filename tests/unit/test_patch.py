@@ -81,7 +81,10 @@ def a_full_status(**fields: Any) -> dict[str, Any]:
         pytest.param({"conditions": [a_raw_condition("Running", severity=1)]}, id="in a condition"),
         pytest.param({"conditions": [a_raw_condition("Profiled")]}, id="as a condition"),
         pytest.param(
-            {"unavailableWorkers": [{"index": 0, "since": stamp(), "node": "n"}]},
+            {
+                "unavailableWorkers": [{"index": 0, "since": stamp(), "node": "n"}],
+                "awayWorkers": [{"index": 0, "since": stamp(), "node": "n"}],
+            },
             id="in an entry of a list",
         ),
     ],
