@@ -12,6 +12,7 @@ from tftraining_operator.core.job import Job, parse_job
 from tftraining_operator.core.observed import observe
 from tftraining_operator.core.plan import Plan
 from tftraining_operator.core.podtemplate import InvalidTemplateError
+from tftraining_operator.core.policies.removal import Removal
 from tftraining_operator.reconcile import applier as applier_module
 from tftraining_operator.reconcile import errors
 from tftraining_operator.reconcile.applier import Applier, NameConflictError
@@ -47,7 +48,7 @@ class Bench:
 
     def deleting(self, *names: str) -> Plan:
         pods = observe(self.job, self.store.children(Kind.POD, KEY), [], NOW).pods.values()
-        return Plan(deletes=[pod for pod in pods if pod.name in names])
+        return Plan(removals=tuple(Removal(pod, NOW) for pod in pods if pod.name in names))
 
     def known(self) -> set[str]:
         return {raw["metadata"]["name"] for raw in self.store.children(Kind.POD, KEY)}
@@ -58,26 +59,28 @@ ALL = {"mnist-ps-0", "mnist-worker-0", "mnist-worker-1", "mnist-chief-0"}
 
 async def test_what_is_made_is_known_before_any_watch_tells_of_it() -> None:
     bench = Bench()
-    outcome = await bench.applier.apply(bench.job, bench.plan())
+    outcome = await bench.applier.apply(bench.job, bench.plan(), carefully=False)
     assert set(outcome.created) == bench.known() == set(bench.cluster.pods()) == ALL
     assert len(bench.store.children(Kind.SERVICE, KEY)) == 1
 
 
 async def test_what_exists_already_and_is_ours_is_taken_as_made_by_another() -> None:
     bench = Bench()
-    await bench.applier.apply(bench.job, bench.plan())
+    await bench.applier.apply(bench.job, bench.plan(), carefully=False)
     other = Applier(bench.cluster, Store())
-    outcome = await other.apply(bench.job, bench.plan())
+    outcome = await other.apply(bench.job, bench.plan(), carefully=False)
     assert outcome.created == []
     assert set(bench.cluster.made.values()) == {1}
 
 
 async def test_what_is_deleted_is_known_as_going_or_gone() -> None:
     bench = Bench()
-    await bench.applier.apply(bench.job, bench.plan())
+    await bench.applier.apply(bench.job, bench.plan(), carefully=False)
     bench.cluster.act("mnist-worker-0", PodBuilder.running)
     bench.store.put(Kind.POD, await bench.cluster.get(Kind.POD, "default", "mnist-worker-0"))
-    await bench.applier.apply(bench.job, bench.deleting("mnist-worker-0", "mnist-worker-1"))
+    await bench.applier.apply(
+        bench.job, bench.deleting("mnist-worker-0", "mnist-worker-1"), carefully=False
+    )
     assert bench.known() == ALL - {"mnist-worker-1"}, "no node knew of worker-1"
     observed = observe(bench.job, bench.store.children(Kind.POD, KEY), [], NOW)
     going = observed.get(Role.WORKER, 0)
@@ -87,22 +90,22 @@ async def test_what_is_deleted_is_known_as_going_or_gone() -> None:
 
 async def test_a_pod_that_was_made_again_meanwhile_is_not_deleted() -> None:
     bench = Bench()
-    await bench.applier.apply(bench.job, bench.plan())
+    await bench.applier.apply(bench.job, bench.plan(), carefully=False)
     plan = bench.deleting("mnist-worker-0")
     bench.cluster.collect("mnist-worker-0")
     await bench.cluster.create(
         Kind.POD, next(p for p in bench.pods() if "worker-0" in p["metadata"]["name"])
     )
-    await bench.applier.apply(bench.job, plan)
+    await bench.applier.apply(bench.job, plan, carefully=False)
     assert "mnist-worker-0" in bench.cluster.pods()
 
 
 async def test_a_pod_that_is_gone_already_is_forgotten() -> None:
     bench = Bench()
-    await bench.applier.apply(bench.job, bench.plan())
+    await bench.applier.apply(bench.job, bench.plan(), carefully=False)
     plan = bench.deleting("mnist-ps-0")
     bench.cluster.collect("mnist-ps-0")
-    await bench.applier.apply(bench.job, plan)
+    await bench.applier.apply(bench.job, plan, carefully=False)
     assert bench.known() == ALL - {"mnist-ps-0"}
 
 
@@ -132,7 +135,7 @@ async def test_a_refusal_is_a_fact_and_keeps_no_other_pod(
     bench.cluster.refuse = lambda _kind, body: (
         error if body["metadata"]["name"] == "mnist-ps-0" else None
     )
-    outcome = await bench.applier.apply(bench.job, bench.plan())
+    outcome = await bench.applier.apply(bench.job, bench.plan(), carefully=False)
     assert set(outcome.created) == ALL - {"mnist-ps-0"}
     assert outcome.refused["mnist-ps-0"].reason == reason
     assert outcome.refused["mnist-ps-0"].message == error.message
@@ -140,21 +143,21 @@ async def test_a_refusal_is_a_fact_and_keeps_no_other_pod(
 
 async def test_an_error_is_raised_after_all_others_were_tried() -> None:
     bench = Bench()
-    await bench.applier.apply(bench.job, Plan(service=desired.service(bench.job)))
+    await bench.applier.apply(bench.job, Plan(service=desired.service(bench.job)), carefully=False)
     bench.cluster.failing["create"] = [errors.TransientError("busy", status=500)]
     with pytest.raises(errors.TransientError):
-        await bench.applier.apply(bench.job, bench.plan(service=None))
+        await bench.applier.apply(bench.job, bench.plan(service=None), carefully=False)
     assert len(bench.known()) == 3
 
 
 async def test_no_pod_is_made_while_one_that_must_go_first_cannot() -> None:
     bench = Bench()
-    await bench.applier.apply(bench.job, bench.plan(pods=bench.pods()[:1]))
+    await bench.applier.apply(bench.job, bench.plan(pods=bench.pods()[:1]), carefully=False)
     bench.cluster.failing["delete"] = [errors.TransientError("busy", status=500)]
     plan = bench.deleting("mnist-ps-0")
     plan.pods.extend(bench.pods()[1:])
     with pytest.raises(errors.TransientError):
-        await bench.applier.apply(bench.job, plan)
+        await bench.applier.apply(bench.job, plan, carefully=False)
     assert bench.known() == {"mnist-ps-0"}
 
 
@@ -163,7 +166,7 @@ async def test_a_strangers_pod_is_a_conflict() -> None:
     stranger = {"metadata": {"name": "mnist-ps-0", "namespace": "default"}, "spec": {}}
     await bench.cluster.create(Kind.POD, stranger)
     with pytest.raises(NameConflictError, match="pod mnist-ps-0 exists and does not belong"):
-        await bench.applier.apply(bench.job, bench.plan())
+        await bench.applier.apply(bench.job, bench.plan(), carefully=False)
 
 
 async def test_a_name_that_came_and_went_is_an_error_to_repeat() -> None:
@@ -172,12 +175,12 @@ async def test_a_name_that_came_and_went_is_an_error_to_repeat() -> None:
     await bench.cluster.create(Kind.POD, stranger)
     bench.cluster.failing["get"] = [errors.NotFoundError("gone", status=404)]
     with pytest.raises(errors.TransientError):
-        await bench.applier.apply(bench.job, bench.plan())
+        await bench.applier.apply(bench.job, bench.plan(), carefully=False)
 
 
 async def test_a_job_is_deleted_and_nothing_else_is_called() -> None:
     bench = Bench()
-    await bench.applier.apply(bench.job, Plan(delete_job=True))
+    await bench.applier.apply(bench.job, Plan(delete_job=True), carefully=False)
     assert bench.cluster.objects == {}
     assert sum(bench.cluster.calls.values()) == 1
 
@@ -199,7 +202,7 @@ class Slow(FakeCluster):
 async def test_pods_are_made_side_by_side_but_not_all_at_once() -> None:
     bench = Bench(workers=100)
     slow = Slow(objects=bench.cluster.objects)
-    outcome = await Applier(slow, Store()).apply(bench.job, bench.plan())
+    outcome = await Applier(slow, Store()).apply(bench.job, bench.plan(), carefully=False)
     assert len(outcome.created) == 102
     assert slow.most == applier_module.CALLS_AT_ONCE
 

@@ -58,4 +58,8 @@ def test_a_condition_that_is_not_there_is_not_true() -> None:
     assert not is_true(status, ConditionType.FAILED)
     assert find(status.conditions, ConditionType.FAILED) is None
     assert not is_finished(status)
-    assert is_finished(Status(conditions=[a_condition(ConditionType.FINISHED)]))
+    forged = Status(conditions=[a_condition(ConditionType.FINISHED)])
+    assert not is_finished(forged), "one condition is no end"
+    ends = [a_condition(ConditionType.FAILED), a_condition(ConditionType.FINISHED)]
+    assert not is_finished(Status(conditions=ends))
+    assert is_finished(Status(conditions=ends, completion_time=stamp()))

@@ -13,6 +13,7 @@ from tftraining_operator.api.status import (
     Failure,
     Metric,
     Progress,
+    Restart,
     Status,
 )
 from tftraining_operator.core.events import Actions, Event, events_of
@@ -42,6 +43,10 @@ def told(before: Status, after: Status, actions: Actions = NOTHING) -> list[Even
 def failure(seconds: float = 0, **fields: Any) -> Failure:
     given: Raw = {"role": "chief", "index": 0, "pod": "mnist-chief-0", "reason": "ExitCode"}
     return Failure(**given | {"exit_code": 1, "message": "boom", "time": stamp(seconds)} | fields)
+
+
+def a_restart(reason: str, message: str = "why") -> Restart:
+    return Restart(reason=reason, message=message, time=stamp(), counted=False)
 
 
 SUCCESS = a_status(
@@ -86,14 +91,15 @@ SUCCESS = a_status(
             id="training begins",
         ),
         pytest.param(
-            a_status(no(T.RUNNING), attempt=2),
+            a_status(no(T.RUNNING), attempt=2, first_running_time=stamp()),
             a_status(
                 yes(T.RUNNING),
                 attempt=2,
+                first_running_time=stamp(),
                 last_checkpoint=CheckpointStatus(step=500, path="/c", time=stamp()),
             ),
             "Running",
-            "training goes on from the newest checkpoint (attempt 2)",
+            "training again (attempt 2)",
             "Normal",
             id="training goes on",
         ),
@@ -115,15 +121,15 @@ SUCCESS = a_status(
         ),
         pytest.param(
             a_status(),
-            a_status(yes(T.RESTARTING, "restart 1 of 3"), attempt=1),
+            a_status(attempt=1, last_restart=a_restart("ChiefFailed", "restart 1 of 3")),
             "Restarting",
             "restart 1 of 3",
             "Warning",
             id="a new attempt",
         ),
         pytest.param(
-            a_status(yes(T.RESTARTING), attempt=1),
-            a_status(yes(T.RESTARTING, "restart 2 of 3"), attempt=2),
+            a_status(attempt=1, last_restart=a_restart("ChiefFailed", "restart 1 of 3")),
+            a_status(attempt=2, last_restart=a_restart("ChiefFailed", "restart 2 of 3")),
             "Restarting",
             "restart 2 of 3",
             "Warning",
@@ -213,19 +219,54 @@ def test_what_is_replaced_is_told_with_why() -> None:
     ]
 
 
+def restarted(reason: str, message: str = "why") -> Status:
+    return a_status(attempt=1, last_restart=a_restart(reason, message))
+
+
 @pytest.mark.parametrize(
-    ("before", "after", "reason", "words"),
+    ("reason", "kind"),
     [
-        pytest.param([], [1, 2], "WorkerExcluded", "without worker-1, worker-2", id="left out"),
-        pytest.param([1, 2], [2], "WorkerRejoined", "with worker-1", id="back"),
+        pytest.param("Scaled", "Normal", id="scaled"),
+        pytest.param("WorkerExcluded", "Warning", id="one is excluded"),
+        pytest.param("WorkerRejoined", "Normal", id="one is back"),
     ],
 )
-def test_a_cluster_that_changes_is_told(
-    before: list[int], after: list[int], reason: str, words: str
-) -> None:
-    (event,) = told(a_status(excluded_workers=before), a_status(excluded_workers=after))
-    assert event.reason == reason
-    assert words in event.note
+def test_a_cluster_that_changes_is_told(reason: str, kind: str) -> None:
+    (event,) = told(a_status(), restarted(reason, "scaled from 2 to 4 workers"))
+    assert (event.reason, event.type) == (reason, kind)
+    assert event.note == (
+        "scaled from 2 to 4 workers; restarting the chief from its newest checkpoint"
+    )
+
+
+def test_where_a_chief_resumed_is_told_once() -> None:
+    def at_attempt(attempt: int, resumed: int | None) -> Status:
+        progress = Progress(step=10, updated_at=stamp(), attempt=attempt, resumed_step=resumed)
+        saved = CheckpointStatus(step=8, time=stamp(), path="/c/ckpt-8")
+        return a_status(progress=progress, last_checkpoint=saved)
+
+    (event,) = told(at_attempt(0, None), at_attempt(1, 8))
+    assert event.reason == "ResumedFromCheckpoint"
+    assert event.note == "resumed at step 8 from checkpoint /c/ckpt-8"
+    assert told(at_attempt(1, 8), at_attempt(1, 8)) == []
+    assert told(at_attempt(0, None), at_attempt(1, None)) == [], "it began anew"
+
+
+def test_what_was_repaired_in_the_status_is_told() -> None:
+    (event,) = told(a_status(), a_status(), Actions(repairs=["status.restarts was -5"]))
+    assert (event.reason, event.note, event.type) == (
+        "StatusRepaired",
+        "status.restarts was -5",
+        "Warning",
+    )
+
+
+def test_a_failures_log_is_no_part_of_the_note() -> None:
+    failed = failure().model_copy(update={"message": "ValueError: no\nline 1\nline 2"})
+    (event,) = told(a_status(), a_status(last_failure=failed))
+    assert event.note.endswith("ValueError: no")
+    assert event.details == "ValueError: no\nline 1\nline 2"
+    assert event.pod == failed.pod
 
 
 def test_a_stall_is_told_when_it_begins() -> None:
@@ -234,9 +275,13 @@ def test_a_stall_is_told_when_it_begins() -> None:
     assert event.note == "no new step since noon"
 
 
-def test_the_story_of_a_restart_is_in_its_order() -> None:
+def test_the_events_of_a_restart_are_in_their_order() -> None:
     before = a_status(yes(T.RUNNING), no(T.FAILED))
     after = a_status(
-        no(T.RUNNING), yes(T.RESTARTING, "restart 1 of 3"), attempt=1, last_failure=failure()
+        no(T.RUNNING),
+        yes(T.RESTARTING, "restart 1 of 3"),
+        attempt=1,
+        last_failure=failure(),
+        last_restart=a_restart("ChiefFailed", "restart 1 of 3"),
     )
     assert [event.reason for event in told(before, after)] == ["ExitCode", "Restarting"]

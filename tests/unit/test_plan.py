@@ -15,7 +15,6 @@ from tftraining_operator.core.decision import Decision, decide
 from tftraining_operator.core.facts import Facts
 from tftraining_operator.core.observed import observe
 from tftraining_operator.core.plan import Plan, make_plan
-from tftraining_operator.core.policies.removal import Removal
 from tftraining_operator.core.progress import Report, UnreachablePeer
 
 from tests.unit.builders import (
@@ -32,6 +31,8 @@ from tests.unit.builders import (
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
+
+    from tftraining_operator.core.policies.removal import Removal
 
 FINISHED = (a_condition(ConditionType.SUCCEEDED), a_condition(ConditionType.FINISHED))
 

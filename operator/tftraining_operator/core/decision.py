@@ -319,6 +319,7 @@ def _active(job: Job, observed: Observed, facts: Facts, now: datetime) -> Decisi
         stall.stall_deadline(job, age),
         stall.silence_deadline(facts.reports.get(Role.CHIEF), age),
         age.awaited_until,
+        *(pod.startup_recheck_at for pod in observed.pods.values()),
     )
 
 

@@ -9,6 +9,7 @@ from tftraining_operator.api.keys import ConditionType
 from tftraining_operator.api.reasons import Reason
 from tftraining_operator.api.status import Condition, Failure, Status
 from tftraining_operator.core.conditions import find, is_true
+from tftraining_operator.core.error_text import telling_line
 from tftraining_operator.core.naming import join_names
 from tftraining_operator.core.text import one_line
 from tftraining_operator.core.times import seconds_since
@@ -126,11 +127,10 @@ def _failed(before: Status, after: Status) -> list[Event]:
 
 def _failure_note(failure: Failure) -> tuple[str, str]:
     code = f" (exit code {failure.exit_code})" if failure.exit_code is not None else ""
-    lines = failure.message.strip().splitlines()
-    # The last line of a log says what happened.
-    last = lines[-1] if lines else ""
-    note = one_line(f"{failure.pod}: {failure.reason}{code}: {last}".rstrip(": "), 600)
-    return note, failure.message.strip() if len(lines) > 1 else ""
+    message = failure.message.strip()
+    line = telling_line(message)
+    note = one_line(f"{failure.pod}: {failure.reason}{code}: {line}".rstrip(": "), 600)
+    return note, message if "\n" in message else ""
 
 
 def _ready(before: Status, after: Status, now: datetime) -> list[Event]:

@@ -2,13 +2,11 @@
 
 from tftraining_operator.api.keys import Role
 from tftraining_operator.core.cause import Cause
+from tftraining_operator.core.error_text import telling_line
 from tftraining_operator.core.facts import Facts
 from tftraining_operator.core.job import Job
 from tftraining_operator.core.naming import join_names
 from tftraining_operator.core.observed import Observed, Pod, slots
-from tftraining_operator.core.text import one_line
-
-_LINE = 300
 
 
 def describe_pod_failure(pod: Pod) -> str:
@@ -20,13 +18,8 @@ def describe_exit(cause: Cause) -> str:
     """Say in a few words how something failed, with the line of its message that says most."""
     code = f"exited with {cause.exit_code}" if cause.exit_code is not None else "failed"
     reason = f" ({cause.reason})" if cause.reason != "ExitCode" else ""
-    line = one_line(telling_line(cause.message), _LINE)
+    line = telling_line(cause.message)
     return f"{code}{reason}" + (f": {line}" if line else "")
-
-
-def telling_line(message: str) -> str:
-    """Return the line that says most: the first of a cause's message."""
-    return next((line for line in message.splitlines() if line.strip()), "")
 
 
 def pods_not_ready(job: Job, observed: Observed, facts: Facts) -> list[tuple[str, Cause | None]]:

@@ -67,7 +67,8 @@ class LocalApi:
         for name, known in list(self._pods.items()):
             if name not in present:
                 del self._pods[name]
-                changed |= self._store.remove(Kind.POD, self._next(known)) is not None
+                self._store.forget(Kind.POD, self.key, name, known["metadata"]["uid"])
+                changed = True
         for name in present:
             changed |= self._store.put(Kind.POD, self._pod(name)) is not None
         return changed

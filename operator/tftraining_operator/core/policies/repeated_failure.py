@@ -1,5 +1,6 @@
 """The same exception three times in a row at the same step: a further attempt cannot help."""
 
+from tftraining_operator.core.error_text import telling_line
 from tftraining_operator.core.exit_codes import ExitCode
 from tftraining_operator.core.job import Job
 from tftraining_operator.core.observed import Pod
@@ -40,7 +41,7 @@ def first_line(culprit: Pod | None) -> str | None:
     failure = culprit.failure if culprit is not None else None
     if failure is None or failure.exit_code != ExitCode.FAILED or not failure.message.strip():
         return None
-    return one_line(failure.message.strip().splitlines()[0], _TEXT_LIMIT)
+    return one_line(telling_line(failure.message), _TEXT_LIMIT)
 
 
 def _same_step(job: Job, before: int | None) -> bool:
