@@ -1,0 +1,105 @@
+"""What the pages say of names, links, fields and commands is true."""
+
+from __future__ import annotations
+
+import json
+import re
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from tftraining_operator.api.crd import schema
+from tftraining_operator.api.reasons import Reason
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+ROOT = Path(__file__).parents[2]
+_FENCE = re.compile(r"^( *)```.*?^ *```$", re.DOTALL | re.MULTILINE)
+_CODE = re.compile(r"`[^`\n]+`")
+_LINK = re.compile(r"!?\[[^\]]*\]\(([^)\s]+)\)")
+_FIRST_CELL = re.compile(r"^\| `(\w+)` \|", re.MULTILINE)
+
+
+def pages() -> list[Path]:
+    folders = [at for at in ROOT.iterdir() if at.is_dir() and not at.name.startswith(".")]
+    found = [page for folder in folders for page in folder.rglob("*.md")]
+    own = (page for page in found if page.relative_to(ROOT).parts[0] != "shared")
+    return sorted([*ROOT.glob("*.md"), *own])
+
+
+def name(page: Path) -> str:
+    return str(page.relative_to(ROOT))
+
+
+@cache
+def anchors(page: Path) -> set[str]:
+    """The anchors that GitHub gives the headings of a page."""
+    text = _FENCE.sub("", page.read_text())
+    headings = re.findall(r"^#+ +(.+)$", text, re.MULTILINE)
+    plain = (re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", heading) for heading in headings)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).strip().replace(" ", "-") for heading in plain}
+
+
+def broken_links(page: Path) -> Iterator[str]:
+    text = _CODE.sub("", _FENCE.sub("", page.read_text()))
+    for target in _LINK.findall(text):
+        if target.startswith(("http://", "https://")):
+            continue
+        path, _, anchor = target.partition("#")
+        found = (page.parent / path).resolve() if path else page
+        if not found.exists() or (anchor and anchor not in anchors(found)):
+            yield target
+
+
+@pytest.mark.parametrize("page", pages(), ids=name)
+def test_relative_links_lead_somewhere(page: Path) -> None:
+    assert list(broken_links(page)) == []
+
+
+def test_a_broken_link_is_found(tmp_path: Path) -> None:
+    page = tmp_path / "page.md"
+    page.write_text("# A title\n[a](#a-title) [b](#b) [c](missing.md) [d](page.md#a-title)\n")
+    assert list(broken_links(page)) == ["#b", "missing.md"]
+
+
+def test_every_reason_stands_in_the_table_and_no_other() -> None:
+    found = _FIRST_CELL.findall((ROOT / "docs/reasons.md").read_text())
+    assert sorted(found) == sorted(reason.value for reason in Reason)
+
+
+def test_every_exit_code_stands_in_the_table_and_no_other() -> None:
+    contract = json.loads((ROOT / "tests/contract/exit_codes.json").read_text())["codes"]
+    page = (ROOT / "docs/guide/failures.md").read_text()
+    found = _FIRST_CELL.findall(page[page.index("## Exit codes") :])
+    assert sorted(map(int, found)) == sorted(entry["code"] for entry in contract)
+
+
+def _is_field(path: str) -> bool:
+    """Tell whether a path such as status.lastFailure.role leads through the CRD."""
+    node: dict[str, Any] = schema()
+    for part in path.split("."):
+        node = node.get("items", node)
+        if "properties" not in node:
+            # What lies below is Kubernetes' own, such as the rest of a pod template.
+            return bool(node.get("x-kubernetes-preserve-unknown-fields"))
+        if part not in node["properties"]:
+            return False
+        node = node["properties"][part]
+    return True
+
+
+@pytest.mark.parametrize(
+    "page", [page for page in pages() if page.name != "CHANGELOG.md"], ids=name
+)
+def test_fields_that_a_page_names_exist(page: Path) -> None:
+    found = re.findall(r"`((?:spec|status)\.[a-zA-Z.]+[a-zA-Z])`", page.read_text())
+    assert [path for path in found if not _is_field(path)] == []
+
+
+@pytest.mark.parametrize("page", pages(), ids=name)
+def test_make_targets_that_a_page_names_exist(page: Path) -> None:
+    targets = set(re.findall(r"^([a-z0-9-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
+    named = re.findall(r"(?:^ {4}|`)make ([a-z0-9-]+)", page.read_text(), re.MULTILINE)
+    assert set(named) <= targets
