@@ -1,4 +1,4 @@
-"""The story that the operator tells, as the API takes it."""
+"""The operator's events, as the API takes them."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 from tftraining_operator.api import keys
 from tftraining_operator.controller.recorder import Recorder
-from tftraining_operator.core.events import Event
+from tftraining_operator.core.events import Action, Event, EventType
 from tftraining_operator.reconcile import errors
 
 from tests.unit.builders import NOW
@@ -31,21 +31,24 @@ class Kept:
 
 async def a_body(job: Job, note: str = "training") -> Raw:
     kept = Kept()
-    await Recorder(kept, "test", lambda: NOW)(job.meta, [Event("Running", note, "Observe")])
+    await Recorder(kept, "test", lambda: NOW)(job.meta, [Event("Running", note, Action.OBSERVE)])
     return kept.bodies[0]
 
 
 async def test_what_is_recorded_is_stored_about_the_job(api: Api, server: Server, job: Job) -> None:
-    story = [
-        Event("Created", "created 3 pods", "Create"),
-        Event("Failed", "no", "Finish", "Warning"),
+    worker = "mnist-worker-0"
+    events = [
+        Event("Created", "created 3 pods", Action.CREATE),
+        Event("Failed", "no", Action.FINISH, EventType.WARNING, worker, "Traceback\n\tFile x"),
     ]
-    await Recorder(api, "test", lambda: NOW)(job.meta, story)
+    await Recorder(api, "test", lambda: NOW)(job.meta, events)
     found = sorted(server.events(), key=lambda event: str(event["metadata"]["name"]))
     assert [(e["reason"], e["note"], e["action"], e["type"]) for e in found] == [
         ("Created", "created 3 pods", "Create", "Normal"),
-        ("Failed", "no", "Finish", "Warning"),
+        ("Failed", "no\nTraceback\n\tFile x", "Finish", "Warning"),
     ]
+    pod = {"apiVersion": "v1", "kind": "Pod", "name": worker, "namespace": server.namespace}
+    assert [event.get("related") for event in found] == [None, pod]
     for event in found:
         assert event["regarding"]["uid"] == job.uid
         assert event["regarding"]["kind"] == keys.KIND
@@ -57,7 +60,7 @@ async def test_the_longest_note_in_any_alphabet_is_stored(
     api: Api, server: Server, job: Job, letter: str
 ) -> None:
     note = "x" + letter * 3000
-    await Recorder(api, "t" * 300, lambda: NOW)(job.meta, [Event("Failed", note, "Finish")])
+    await Recorder(api, "t" * 300, lambda: NOW)(job.meta, [Event("Failed", note, Action.FINISH)])
     (found,) = server.events()
     assert found["note"].startswith("x" + letter * 200)
 

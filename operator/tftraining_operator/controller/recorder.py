@@ -1,6 +1,9 @@
-"""Writes a job's story as events.k8s.io/v1 events. An event that cannot be written is only lost."""
+"""Records a job's events as events.k8s.io/v1, and in the operator's log.
 
-import asyncio
+Called by the pass after its status is written; an event that cannot be recorded stops nothing. The
+log is the platform's: of what a tenant's container wrote it gets no more than one line.
+"""
+
 import logging
 from collections.abc import Callable
 from datetime import UTC, datetime
@@ -8,13 +11,15 @@ from typing import Any, Protocol
 
 from tftraining_operator.api import keys
 from tftraining_operator.api.types import ObjectMeta
-from tftraining_operator.core.events import Event
+from tftraining_operator.core.events import Event, EventType
+from tftraining_operator.core.text import one_line, printable
 from tftraining_operator.reconcile import errors
 
 logger = logging.getLogger(__name__)
 
 CONTROLLER = f"{keys.GROUP}/operator"
 _NOTE_BYTES = 1024
+_REASON_LENGTH = 128
 
 
 class EventApi(Protocol):
@@ -33,18 +38,22 @@ class Recorder:
         self._newest = 0
 
     async def __call__(self, job: ObjectMeta, events: list[Event]) -> None:
-        """Write events, in their order."""
+        """Record events, in their order."""
         for event in events:
-            level = logging.INFO if event.type == "Normal" else logging.WARNING
-            logger.log(level, "%s/%s: %s: %s", job.namespace, job.name, event.reason, event.note)
+            level = logging.INFO if event.type == EventType.NORMAL else logging.WARNING
+            reason = _reason(event)
+            note = _first_line(event.note)
+            logger.log(level, "%s/%s: %s: %s", job.namespace, job.name, reason, note)
             try:
                 await self._api.create_event(self._body(job, event))
             except errors.ApiError as error:
                 logger.warning(
-                    "%s/%s: event %s is lost: %s", job.namespace, job.name, event.reason, error
+                    "%s/%s: failed to record event %s: %s",
+                    job.namespace,
+                    job.name,
+                    reason,
+                    one_line(error.message),
                 )
-            except asyncio.CancelledError:
-                raise
 
     def _serial(self, now: datetime) -> int:
         """Return a number that grows: kubectl lists a job's events by their names."""
@@ -54,6 +63,7 @@ class Recorder:
     def _body(self, job: ObjectMeta, event: Event) -> dict[str, Any]:
         now = self._clock().astimezone(UTC)
         moment = now.strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+        pod = {"apiVersion": "v1", "kind": "Pod", "name": event.pod, "namespace": job.namespace}
         return {
             "apiVersion": "events.k8s.io/v1",
             "kind": "Event",
@@ -63,9 +73,9 @@ class Recorder:
             },
             "eventTime": moment,
             "type": event.type,
-            "reason": event.reason,
+            "reason": _reason(event),
             "action": event.action,
-            "note": _bounded(event.note),
+            "note": _bounded(printable(f"{event.note}\n{event.details}").strip()),
             "regarding": {
                 "apiVersion": keys.API_VERSION,
                 "kind": keys.KIND,
@@ -73,9 +83,19 @@ class Recorder:
                 "namespace": job.namespace,
                 "uid": job.uid,
             },
+            **({"related": pod} if event.pod else {}),
             "reportingController": CONTROLLER,
             "reportingInstance": self._instance,
         }
+
+
+def _reason(event: Event) -> str:
+    # It may be a kubelet's word, which nobody has bounded.
+    return one_line(event.reason, _REASON_LENGTH)
+
+
+def _first_line(note: str) -> str:
+    return one_line(printable(note).strip().partition("\n")[0])
 
 
 def _bounded(note: str) -> str:
