@@ -322,7 +322,7 @@ def test_the_lead_ends_at_the_next_renewal_when_another_has_it() -> None:
         server = Server()
         found = await leads(server, loop)
         server.edit(holderIdentity="other")
-        with pytest.raises(LeaseLostError, match="other has taken it"):
+        with pytest.raises(LeaseLostError, match="other acquired the lease"):
             await found.keep()
         assert loop.time() == pytest.approx(RENEW)
         assert server.holder == "other"
@@ -374,7 +374,7 @@ def test_while_the_lease_cannot_be_read_it_says_so() -> None:
         found = candidate(server, loop)
         acquiring = asyncio.create_task(found.acquire())
         await asyncio.sleep(30)
-        assert found.problem() == "the lease cannot be had: the server is away"
+        assert found.problem() == "cannot acquire the lease: the server is away"
         server.trouble = None
         await acquiring
         assert found.problem() is None

@@ -155,7 +155,54 @@ async def test_a_bug_in_one_pass_stops_no_other(caplog: pytest.LogCaptureFixture
         desk.queue.add("a")
         desk.queue.add("b")
         assert sorted(await desk.passes(3)) == ["a", "a", "b"]
-    assert caplog.records[0].exc_info, "with its traceback"
+    (message,) = caplog.messages
+    assert message.startswith("a: pass failed, retrying in 0.1 s: KeyError: 'spec'\n")
+    assert "in handle\n    raise answer" in message, "with its traceback"
+
+
+async def test_the_text_of_an_error_forges_no_line_of_the_log(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async with Desk() as desk:
+        desk.answers = [TransientError("busy\nERROR \x1b[2Kforged"), ValueError("x\nforged" * 99)]
+        desk.queue.add("a")
+        desk.queue.add("b")
+        await desk.passes(2)
+        await quiet()
+    assert not any(line.startswith(("ERROR", "forged")) for line in caplog.text.splitlines())
+    assert "\x1b" not in caplog.text
+    assert all(len(line) < 400 for message in caplog.messages for line in message.splitlines())
+
+
+async def test_a_key_that_always_asks_for_another_pass_at_once_starves_no_other() -> None:
+    async with Desk(workers=1) as desk:
+        desk.answers = [0.0] * 1000
+        desk.queue.add("greedy")
+        await desk.passes(3)
+        desk.queue.add("b")
+        desk.queue.add("c")
+        await quiet()
+        assert {"b", "c"} <= set(desk.done)
+
+
+async def test_passes_that_always_ask_for_another_at_once_are_slowed_down(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(workqueue, "FIRST_BACKOFF", 0.05)
+    monkeypatch.setattr(workqueue, "LONGEST_DELAY", 0.1)
+    async with Desk() as desk:
+        desk.answers = [0.0] * 1000
+        desk.queue.add("a")
+        await asyncio.sleep(0.5)
+        assert len(desk.done) <= 12
+        assert caplog.messages == ["a: 6 passes in a row asked for another at once"]
+        desk.answers = [60.0]  # it comes to rest, and may ask again
+        await desk.passes(len(desk.done) + 1)
+        desk.answers = [0.0, 0.0, 0.0, 60.0]
+        began, before = asyncio.get_running_loop().time(), len(desk.done)
+        desk.queue.add("a")
+        await desk.passes(before + 4)
+        assert asyncio.get_running_loop().time() - began < 0.05
 
 
 async def test_what_the_server_asks_to_wait_is_waited(caplog: pytest.LogCaptureFixture) -> None:
@@ -165,7 +212,7 @@ async def test_what_the_server_asks_to_wait_is_waited(caplog: pytest.LogCaptureF
         await desk.passes(1)
         await quiet()
     assert delays(caplog) == [30.0]
-    assert not caplog.records[0].exc_info, "an expected error needs no traceback"
+    assert caplog.messages == ["a: pass failed, retrying in 30.0 s: 429"], "without a traceback"
 
 
 async def test_the_oldest_key_tells_how_long_the_queue_is_stuck() -> None:

@@ -1,4 +1,4 @@
-"""Answers a kubelet's probes, whether this process leads or stands by."""
+"""Serves liveness and readiness for the kubelet's probes, on the leader and on a standby."""
 
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
@@ -7,7 +7,7 @@ from urllib.parse import urlsplit
 from aiohttp import web
 
 Check = Callable[[], str | None]
-"""Returns what is wrong, None if all is well."""
+"""Returns the problem, None if there is none."""
 
 READY_PATH = "/readyz"
 

@@ -1,8 +1,8 @@
-"""Which of several operator processes works: the one that holds a coordination.k8s.io Lease.
+"""Leader election: of several operator processes, the holder of a coordination.k8s.io Lease works.
 
-The protocol is client-go's. Who stands by trusts no clock but its own: it counts from when it saw
-the lease change. Who leads counts from before it asked for a renewal, so its time is over first.
-Why not the client's own election: docs/adr/004.
+The protocol is client-go's. A standby trusts no clock but its own: it counts from when it saw the
+lease change. The leader counts from before it asked for a renewal, so that its time ends first.
+Why not the client's own election: docs/adr/004. Used by main.
 """
 
 import asyncio
@@ -13,6 +13,7 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any, Protocol
 
+from tftraining_operator.core.text import one_line
 from tftraining_operator.reconcile import errors
 
 logger = logging.getLogger(__name__)
@@ -23,18 +24,18 @@ _API_VERSION = "coordination.k8s.io/v1"
 
 # Shares of the lease's duration; client-go's for 15 s are 10 and 2.
 _DEADLINE = 2 / 3
-"""Who could not renew for so long leads no longer; the rest is for calls on their way."""
+"""A leader that could not renew for so long lost leadership; the rest is for calls in flight."""
 _RENEW = 2 / 15
-_LOOK = 1 / 15
+_RETRY = 1 / 15
 _ATTEMPT = 1 / 3
 
 
 class LeaseLostError(Exception):
-    """The lead is lost; the text says why."""
+    """Leadership is lost; the text says why."""
 
 
 class LeaseApi(Protocol):
-    """The calls of an election; controller.cluster.KubernetesApi is the real one."""
+    """The calls of an election; see controller.kubernetes_api."""
 
     async def get_lease(self, namespace: str, name: str) -> _Object: ...  # noqa: D102
     async def create_lease(self, body: _Object) -> _Object: ...  # noqa: D102
@@ -48,30 +49,30 @@ class Leadership(Protocol):
         """Wait until this process leads."""
 
     async def keep(self) -> None:
-        """Keep leading. Raises LeaseLostError; returns never."""
+        """Keep leading; never returns. Raises LeaseLostError."""
 
     async def release(self) -> None:
-        """Give the lead away, if this process has it."""
+        """Give up leadership, if this process has it."""
 
     def seconds_left(self) -> float:
         """Return how long (s) this process may still write; 0 or less if it may not."""
 
     def problem(self) -> str | None:
-        """Return why this process could not lead if it were its turn, None if it could."""
+        """Return why this process could not become leader, None if it could."""
 
 
 class Alone:
-    """Leads always: for a process that has no rivals."""
+    """Always leads: for the only process of an installation."""
 
     async def acquire(self) -> None:
         """Lead at once."""
 
     async def keep(self) -> None:
-        """Lead for ever."""
+        """Lead until cancelled."""
         await asyncio.Event().wait()
 
     async def release(self) -> None:
-        """Nobody waits for it."""
+        """Do nothing: no other process waits."""
 
     def seconds_left(self) -> float:
         """Return infinity."""
@@ -105,15 +106,15 @@ class Candidate:
         self._seen: _Object | None = None
         self._seen_at = 0.0
         self._renewed_at = -math.inf
-        self._problem: str | None = "nothing is known of the lease yet"
+        self._problem: str | None = "the lease was not read yet"
 
     async def acquire(self) -> None:
         """Wait until this process leads."""
         while True:
             if await self._try_to_lead():
-                logger.info("%s leads", self._identity)
+                logger.info("%s became the leader", self._identity)
                 return
-            await asyncio.sleep(self._seconds * _LOOK)
+            await asyncio.sleep(self._seconds * _RETRY)
 
     async def keep(self) -> None:
         """Renew the lease until it is lost. Raises LeaseLostError."""
@@ -121,15 +122,17 @@ class Candidate:
             await asyncio.sleep(min(self._seconds * _RENEW, max(0.0, self.seconds_left())))
             # A process that was paused must not even ask: its time is over.
             if (left := self.seconds_left()) <= 0:
-                raise LeaseLostError(f"not renewed for {self._seconds * _DEADLINE:g} s")
+                raise LeaseLostError(
+                    f"the lease was not renewed for {self._seconds * _DEADLINE:g} s"
+                )
             try:
                 async with asyncio.timeout(min(left, self._seconds * _ATTEMPT)):
                     await self._renew()
             except (errors.ApiError, TimeoutError) as error:
-                logger.warning("the lease is not renewed: %s", _said(error))
+                logger.warning("could not renew the lease: %s", _reason(error))
 
     async def release(self) -> None:
-        """Give the lease away, so that another need not wait for its end."""
+        """Release the lease, so that a standby need not wait until it expires."""
         if self._lease is None:
             return
         self._renewed_at = -math.inf  # from here on nothing is written
@@ -139,7 +142,7 @@ class Candidate:
                 if lease is not None and _holder(lease) == self._identity:
                     await self._api.replace_lease(_released(lease))
         except (errors.ApiError, TimeoutError) as error:
-            logger.warning("the lease is not given away, it runs out: %s", _said(error))
+            logger.warning("could not release the lease; it will expire: %s", _reason(error))
 
     def seconds_left(self) -> float:
         """Return how long (s) this process may still write; 0 or less if it may not."""
@@ -157,9 +160,9 @@ class Candidate:
                 if free:
                     await self._claim(lease)
         except (errors.ConflictError, errors.AlreadyExistsError):
-            return False  # another was faster
+            return False  # another process was faster
         except (errors.ApiError, TimeoutError) as error:
-            problem = f"the lease cannot be had: {_said(error)}"
+            problem = f"cannot acquire the lease: {_reason(error)}"
             if problem != self._problem:
                 logger.warning("%s", problem)
             self._problem = problem
@@ -173,11 +176,11 @@ class Candidate:
             lease = await self._api.get_lease(self._namespace, self._name)
         except errors.NotFoundError:
             lease = None
-        # Of the whole object anybody's label would be a change, and look like a leader's life.
+        # Of the whole object anybody's label would be a change, and look like a renewal.
         spec = _spec(lease)
         if spec != self._seen:
             if (holder := _holder(lease)) and holder != _holder_of(self._seen):
-                logger.info("%s holds the lease", holder)
+                logger.info("the leader is %s", one_line(holder))
             self._seen, self._seen_at = spec, self._clock()
         return lease
 
@@ -193,7 +196,7 @@ class Candidate:
         except (errors.ConflictError, errors.NotFoundError, errors.AlreadyExistsError):
             self._lease = await self._look()
             if (holder := _holder(self._lease)) not in ("", self._identity):
-                raise LeaseLostError(f"{holder} has taken it") from None
+                raise LeaseLostError(f"{one_line(holder)} acquired the lease") from None
             await self._claim(self._lease)
 
     async def _claim(self, lease: _Object | None) -> None:
@@ -243,5 +246,5 @@ def _micro_time() -> str:
     return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
 
 
-def _said(error: Exception) -> str:
-    return str(error) or "no answer in time"
+def _reason(error: Exception) -> str:
+    return one_line(str(error)) or "timed out"

@@ -1,4 +1,4 @@
-"""One operator process: it answers probes, and while it leads, it works."""
+"""One operator process: it answers probes, waits for leadership, and then runs the operator."""
 
 import asyncio
 import logging
@@ -20,11 +20,11 @@ from tftraining_operator.controller.settings import Settings
 logger = logging.getLogger(__name__)
 
 LOST = 75
-"""Exit code of a process that has lost its lease: try again (EX_TEMPFAIL of sysexits.h)."""
+"""Exit code of a process that lost leadership: try again (EX_TEMPFAIL of sysexits.h)."""
 
 
 async def operate(settings: Settings) -> None:
-    """Stand by, then work until asked to stop; ends the process if the lease is lost."""
+    """Stand by, then run until asked to stop; exits the process if leadership is lost."""
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
@@ -72,7 +72,7 @@ async def _lead(
     working = asyncio.create_task(handlers.run(settings, runtime))
     await asyncio.wait({working, keeping, stopping}, return_when=asyncio.FIRST_COMPLETED)
     if keeping.done():
-        logger.critical("the lead is lost: %s", keeping.exception())
+        logger.critical("lost leadership: %s", keeping.exception())
         # Nothing that this process still does can be right, and to stop kopf may take seconds.
         os._exit(LOST)
     try:

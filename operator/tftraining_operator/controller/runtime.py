@@ -1,4 +1,8 @@
-"""Wires store, queue, reconciler and poller together and keeps them running."""
+"""Wires store, queue, reconciler and poller together and keeps them running.
+
+Started and stopped by the handlers, which also feed it with watch events; its health is served by
+main.
+"""
 
 import asyncio
 import contextlib
@@ -14,6 +18,7 @@ from tftraining_operator.controller.kubernetes_api import KubernetesApi
 from tftraining_operator.controller.poller import ProgressPoller
 from tftraining_operator.controller.recorder import Recorder
 from tftraining_operator.controller.settings import Settings
+from tftraining_operator.core.text import one_line
 from tftraining_operator.reconcile.errors import ApiError
 from tftraining_operator.reconcile.reconciler import Reconciler
 from tftraining_operator.reconcile.store import JobKey, Kind, Store
@@ -23,7 +28,7 @@ from tftraining_operator.reconcile.workqueue import WorkQueue
 logger = logging.getLogger(__name__)
 
 STUCK_SECONDS = 120.0
-"""A key that waits or works for longer than this means that the process must be restarted."""
+"""A job that waits or is worked on for longer than this means that the process is stuck."""
 
 _FIRST_LISTING_AGAIN = 1.0
 
@@ -49,7 +54,7 @@ class Runtime:
         self._unlisted = asyncio.Event()
 
     async def start(self) -> None:
-        """Connect, list what exists, and only then begin to work. Raises ApiError."""
+        """Connect, list what exists, and only then begin to reconcile. Raises ApiError."""
         cluster = self._cluster = await KubernetesApi.connect(seconds_left=self._seconds_left)
         poller = ProgressPoller(self._look, self._settings.progress_seconds, _now)
         reconciler = Reconciler(
@@ -115,7 +120,8 @@ class Runtime:
             except ApiError as error:
                 # kopf would repeat a failed startup only after a minute.
                 logger.warning(
-                    "cannot list jobs, pods and services yet (%s); is the CRD installed?", error
+                    "cannot list jobs, pods and services yet (%s); is the CRD installed?",
+                    one_line(error.message),
                 )
                 await asyncio.sleep(_FIRST_LISTING_AGAIN)
             else:
@@ -128,7 +134,7 @@ class Runtime:
             try:
                 await self._resync()
             except ApiError as error:
-                logger.warning("resync failed, the watches go on: %s", error)
+                logger.warning("resync failed; the watches continue: %s", one_line(error.message))
 
     async def _resync(self) -> None:
         if self._cluster is None:
@@ -150,7 +156,8 @@ class Runtime:
             try:
                 await read_unlisted(cluster, self._store, self._look)
             except ApiError as error:
-                logger.warning("cannot read pods that lost their label: %s", error)
+                reason = one_line(error.message)
+                logger.warning("cannot read pods that lost their label: %s", reason)
 
 
 def _log_exit(task: asyncio.Task[object]) -> None:

@@ -28,23 +28,23 @@ class Settings:
     health: str = "http://0.0.0.0:8080/healthz"
     """Where liveness is served; readiness is at /readyz of the same port. TFTRAINING_HEALTH."""
     lease_namespace: str = ""
-    """Namespace of the lease whose holder works; empty to work without asking for one.
+    """Namespace of the lease for leader election; empty to run without leader election.
     TFTRAINING_LEASE_NAMESPACE."""
     lease_name: str = "tftraining-operator"
     """Name of the lease. TFTRAINING_LEASE_NAME."""
     lease_identity: str = ""
-    """Who this process is to others; empty for the host's name and something random. Given, it must
-    be one that no other living process has: its own lease is taken back without waiting.
+    """Identity of this process in the lease; empty for its host name and a random suffix. It must
+    be unique among running processes: a lease of its own identity is acquired without waiting.
     TFTRAINING_LEASE_IDENTITY."""
     lease_seconds: int = 15
-    """Seconds that a lease outlives a holder that was killed. TFTRAINING_LEASE_SECONDS."""
+    """Seconds until the lease of a leader that was killed expires. TFTRAINING_LEASE_SECONDS."""
     progress_seconds: float = 5.0
-    """Seconds between two looks at a chief's progress. TFTRAINING_PROGRESS_SECONDS."""
+    """Seconds between two requests to a chief for its progress. TFTRAINING_PROGRESS_SECONDS."""
     resync_seconds: float = 300.0
-    """Seconds between two listings of everything: a watch may lose a deletion.
+    """Seconds between two listings of all objects, as a watch may miss a deletion.
     TFTRAINING_RESYNC_SECONDS."""
     workers: int = 16
-    """Jobs that are worked on at once. TFTRAINING_WORKERS."""
+    """Number of jobs that are reconciled at once. TFTRAINING_WORKERS."""
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str] = os.environ) -> Self:

@@ -37,6 +37,10 @@ class JobKey(NamedTuple):
     namespace: str
     name: str
 
+    def __str__(self) -> str:
+        """Return both, as kubectl and the log write them."""
+        return f"{self.namespace}/{self.name}"
+
 
 @dataclass(frozen=True, slots=True)
 class _Known:

@@ -1,6 +1,7 @@
-"""A keyed work queue: no key twice at a time, none forgotten, failures repeated with backoff.
+"""A keyed work queue: no key twice at a time, none forgotten, failures retried with backoff.
 
-Knows nothing of Kubernetes.
+Fed by watches, timers and the poller; calls the pass. Knows nothing of Kubernetes. Keys take turns:
+one that asks for the next pass at once, or whose passes fail, delays no other.
 """
 
 import asyncio
@@ -8,9 +9,12 @@ import contextlib
 import logging
 import random
 import time
+import traceback
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Hashable
 from typing import Generic, TypeVar
+
+from tftraining_operator.core.text import one_line
 
 logger = logging.getLogger(__name__)
 
@@ -18,6 +22,10 @@ K = TypeVar("K", bound=Hashable)
 
 FIRST_BACKOFF = 0.1
 LONGEST_BACKOFF = 60.0
+IMMEDIATE_PASSES = 5
+"""So many passes in a row may ask for the next one at once; further ones are delayed."""
+LONGEST_DELAY = 5.0
+"""The longest delay of a pass that is asked for at once."""
 
 
 class WorkQueue(Generic[K]):
@@ -38,6 +46,7 @@ class WorkQueue(Generic[K]):
         self._again: set[K] = set()
         self._timers: dict[K, asyncio.TimerHandle] = {}
         self._failures: dict[K, int] = {}
+        self._immediate: dict[K, int] = {}
         self._wakeup = asyncio.Event()
 
     def add(self, key: K) -> None:
@@ -89,8 +98,20 @@ class WorkQueue(Generic[K]):
             self.add_after(key, self._backoff(key, error))
         else:
             self._failures.pop(key, None)
+            if wake_in is None or wake_in > 0:
+                self._immediate.pop(key, None)
             if wake_in is not None:
-                self.add_after(key, wake_in)
+                self.add_after(key, wake_in if wake_in > 0 else self._delay(key))
+
+    def _delay(self, key: K) -> float:
+        """Return when a key that asks for the next pass at once gets it."""
+        asked = self._immediate[key] = self._immediate.get(key, 0) + 1
+        if asked <= IMMEDIATE_PASSES:
+            return 0.0
+        if asked == IMMEDIATE_PASSES + 1:
+            logger.warning("%s: %d passes in a row asked for another at once", key, asked)
+        doublings: int = 2 ** min(asked - IMMEDIATE_PASSES - 1, 20)
+        return min(FIRST_BACKOFF * doublings, LONGEST_DELAY)
 
     def _backoff(self, key: K, error: Exception) -> float:
         failures = self._failures.get(key, 0)
@@ -101,9 +122,12 @@ class WorkQueue(Generic[K]):
         # An error may know better, as HTTP's Retry-After does.
         delay = max(delay, getattr(error, "retry_after", None) or 0.0)
         expected = getattr(error, "message", None) is not None
-        logger.warning(
-            "%s: pass failed, again in %.1f s: %s", key, delay, error, exc_info=not expected
+        where = (
+            "" if expected else "\n" + "".join(traceback.format_tb(error.__traceback__)).rstrip()
         )
+        what = one_line(str(error)) if expected else one_line(f"{type(error).__name__}: {error}")
+        # The frames hold our code only; the error's text may be a tenant's.
+        logger.warning("%s: pass failed, retrying in %.1f s: %s%s", key, delay, what, where)
         return delay
 
     def _fire(self, key: K) -> None:
