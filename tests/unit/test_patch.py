@@ -81,7 +81,10 @@ def a_full_status(**fields: Any) -> dict[str, Any]:
         pytest.param({"conditions": [a_raw_condition("Running", severity=1)]}, id="in a condition"),
         pytest.param({"conditions": [a_raw_condition("Profiled")]}, id="as a condition"),
         pytest.param(
-            {"unavailableWorkers": [{"index": 0, "since": stamp(), "node": "n"}]},
+            {
+                "unavailableWorkers": [{"index": 0, "since": stamp(), "node": "n"}],
+                "awayWorkers": [{"index": 0, "since": stamp(), "node": "n"}],
+            },
             id="in an entry of a list",
         ),
     ],
@@ -125,11 +128,17 @@ def test_unknown_conditions_leave_room_for_known_ones() -> None:
     assert len(types) == 16
 
 
-def test_the_old_names_of_fields_are_removed() -> None:
-    stored = a_full_status(leftOutWorkers=[1], awayWorkers=[{"index": 1, "since": stamp()}])
+def test_renamed_fields_are_also_stored_under_the_names_that_the_version_before_knows() -> None:
+    before = {"leftOutWorkers": [1], "awayWorkers": [{"index": 1, "since": stamp()}]}
+    stored = a_full_status(**before)
     del stored["excludedWorkers"], stored["unavailableWorkers"]
-    assert rewritten(stored) == a_full_status(
-        excludedWorkers=[1], unavailableWorkers=[{"index": 1, "since": stamp()}]
+    both = {
+        "excludedWorkers": before["leftOutWorkers"],
+        "unavailableWorkers": before["awayWorkers"],
+    }
+    assert rewritten(stored) == a_full_status(**before, **both)
+    assert rewritten(rewritten(stored), excluded_workers=[], unavailable_workers=[]) == (
+        a_full_status()
     )
 
 

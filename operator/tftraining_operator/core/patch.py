@@ -21,9 +21,11 @@ _KNOWN_CONDITIONS = frozenset(kind.value for kind in ConditionType)
 def status_patch(stored: _Object, status: Status) -> dict[str, Any]:
     """Return the patch that makes a stored status the given one; {} if they are equal.
 
-    What only other versions know is kept.
+    What only other versions know is kept. Renamed fields are stored under their old names as well:
+    after a rollback the version before knows only those.
     """
     new = _with_unknown(stored, status.as_dict(), Status)
+    new |= {old: new[name] for old, name in RENAMED.items() if new[name]}
     new["conditions"] = [*new["conditions"], *_unknown_conditions(stored, status)]
     return merge_patch(stored, new)
 

@@ -20,6 +20,7 @@ from tftraining_operator.core.plan import Plan, make_plan
 from tftraining_operator.core.podtemplate import InvalidTemplateError
 from tftraining_operator.core.progress import next_write
 from tftraining_operator.core.status import compute_status, held_status
+from tftraining_operator.core.trainer_image import trainer_image
 from tftraining_operator.reconcile.applier import Applier, NameConflictError, Outcome
 from tftraining_operator.reconcile.errors import NotFoundError
 from tftraining_operator.reconcile.memory import Memory
@@ -76,7 +77,7 @@ class Reconciler:
             return None
         memory = self._memory(key, job)
         memory.forget_refusals(now)
-        image = job.status.trainer_image or self._trainer_image
+        image = trainer_image(job, self._store.children(Kind.POD, key), self._trainer_image)
         prepared = _is_new(job) and await self._prepare(key, job, memory, image, now)
         observed = self._observe(key, job, memory, now)
         self._ask(key, job, observed, memory, now)
@@ -165,7 +166,8 @@ class Reconciler:
             self._forget(key)
             return False
         self._store.put(Kind.JOB, answer)
-        return True
+        # An older CRD prunes fields that it does not know: then nothing was written, nor will be.
+        return bool(answer["metadata"]["resourceVersion"] != metadata["resourceVersion"])
 
     def _memory(self, key: JobKey, job: Job) -> Memory:
         known = self._memories.get(key)
