@@ -14,6 +14,7 @@ import aiohttp
 from kubernetes.aio import client, config
 
 from tftraining_operator.api import keys
+from tftraining_operator.core.text import one_line, printable
 from tftraining_operator.reconcile import errors
 from tftraining_operator.reconcile.store import Kind
 
@@ -21,6 +22,8 @@ _Object = dict[str, Any]
 
 FIELD_MANAGER = "tftraining-operator"
 _TIMEOUT = 30.0
+_MAX_RETRY_AFTER = 60.0
+_MAX_MESSAGE = 2000
 _MERGE_PATCH = "application/merge-patch+json"
 
 
@@ -36,8 +39,8 @@ class KubernetesApi:
     """Calls to the API server.
 
     It writes only while `seconds_left` returns more than 0, and a write ends within that time. The
-    moment between this look and the socket cannot be closed: what is written must stand a rival,
-    by its name, resource version or uid.
+    moment between this check and the socket cannot be closed: what is written must be safe beside
+    another leader's writes, by its name, resource version or uid.
     """
 
     def __init__(
@@ -159,12 +162,11 @@ class KubernetesApi:
             response = await self._api.call_api(*serialized, _request_timeout=timeout)
             text = await response.read()
         except (TimeoutError, aiohttp.ClientError, OSError) as error:
-            said = str(error) or type(error).__name__
-            raise errors.TransientError(f"{method} {path}: {said}") from error
+            reason = one_line(str(error)) or type(error).__name__
+            raise errors.TransientError(f"{method} {path}: {reason}") from error
         if response.status >= 300:  # noqa: PLR2004 - HTTP
             raise _error(method, response.status, text, response.headers)
-        found: _Object = json.loads(text)
-        return found
+        return _parse(method, path, text)
 
 
 def _collection(kind: Kind, namespace: str | None) -> str:
@@ -189,12 +191,24 @@ def _error(method: str, status: int, text: bytes, headers: Any) -> errors.ApiErr
     if status == 403:  # noqa: PLR2004 - HTTP
         return errors.ForbiddenError(message, status=status)
     after = (headers or {}).get("Retry-After", "")
-    retry_after = float(after) if after.isdecimal() else None
+    retry_after = min(float(after), _MAX_RETRY_AFTER) if after.isdecimal() else None
     return errors.TransientError(f"{status}: {message}", status=status, retry_after=retry_after)
 
 
-def _message(text: bytes) -> str:
+def _parse(method: str, path: str, text: bytes) -> _Object:
     try:
-        return str(json.loads(text).get("message") or "")[:2000]
+        found = json.loads(text)
+    except ValueError:
+        found = None
+    if not isinstance(found, dict):
+        raise errors.TransientError(f"{method} {path}: the answer is not a JSON object")
+    return found
+
+
+def _message(text: bytes) -> str:
+    """Return an error's message. Admission webhooks and policies write what they like into it."""
+    try:
+        message = str(json.loads(text).get("message") or "")
     except (ValueError, AttributeError):
-        return text[:500].decode(errors="replace")
+        message = text[:_MAX_MESSAGE].decode(errors="replace")
+    return printable(message)[:_MAX_MESSAGE]

@@ -1,0 +1,152 @@
+"""What the client makes of an API server's answers, over real HTTP on loopback."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from aiohttp import web
+from kubernetes.aio import client
+from tftraining_operator.controller.kubernetes_api import KubernetesApi
+from tftraining_operator.reconcile import errors
+from tftraining_operator.reconcile.store import Kind
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+
+@contextlib.asynccontextmanager
+async def answering(
+    status: int, body: str | bytes, headers: dict[str, str] | None = None
+) -> AsyncIterator[KubernetesApi]:
+    """A client of a server that gives one answer to everything."""
+
+    async def answer(_request: web.Request) -> web.Response:
+        raw = body.encode() if isinstance(body, str) else body
+        return web.Response(status=status, body=raw, headers=headers)
+
+    app = web.Application()
+    app.router.add_route("*", "/{path:.*}", answer)
+    runner = web.AppRunner(app)
+    await runner.setup()
+    site = web.TCPSite(runner, "127.0.0.1", 0)
+    await site.start()
+    host, port = runner.addresses[0][:2]
+    api = KubernetesApi(client.ApiClient(client.Configuration(host=f"http://{host}:{port}")))
+    try:
+        yield api
+    finally:
+        await api.close()
+        await runner.cleanup()
+
+
+def a_status(message: str) -> str:
+    return json.dumps({"kind": "Status", "status": "Failure", "message": message})
+
+
+async def get(api: KubernetesApi) -> Any:
+    return await api.get(Kind.POD, "default", "mnist-worker-0")
+
+
+async def create(api: KubernetesApi) -> Any:
+    return await api.create(Kind.POD, {"metadata": {"namespace": "default", "name": "p"}})
+
+
+async def delete(api: KubernetesApi) -> Any:
+    return await api.delete(Kind.POD, "default", "mnist-worker-0", "u1")
+
+
+async def patch(api: KubernetesApi) -> Any:
+    return await api.patch_status("default", "mnist", "7", {"state": "Running"})
+
+
+@pytest.mark.parametrize(
+    ("call", "status", "expected"),
+    [
+        pytest.param(get, 404, errors.NotFoundError, id="a read of what is gone"),
+        pytest.param(patch, 404, errors.NotFoundError, id="a status of a job that is gone"),
+        pytest.param(create, 409, errors.AlreadyExistsError, id="a name that is taken"),
+        pytest.param(delete, 409, errors.ConflictError, id="a deletion of another object"),
+        pytest.param(patch, 409, errors.ConflictError, id="a status of a changed job"),
+        pytest.param(create, 400, errors.InvalidObjectError, id="an unknown field"),
+        pytest.param(create, 422, errors.InvalidObjectError, id="an invalid object"),
+        pytest.param(create, 403, errors.ForbiddenError, id="a pod beyond a quota"),
+        pytest.param(delete, 403, errors.ForbiddenError, id="a deletion denied by admission"),
+        pytest.param(get, 401, errors.TransientError, id="a token that has expired"),
+        pytest.param(create, 429, errors.TransientError, id="too many requests"),
+        pytest.param(delete, 429, errors.TransientError, id="a disruption budget"),
+        pytest.param(create, 500, errors.TransientError, id="a webhook that is away"),
+        pytest.param(get, 503, errors.TransientError, id="a server that is starting"),
+        pytest.param(get, 504, errors.TransientError, id="a timeout of the server"),
+    ],
+)
+async def test_errors_say_what_can_be_done(
+    call: Any, status: int, expected: type[errors.ApiError]
+) -> None:
+    async with answering(status, a_status("no")) as api:
+        with pytest.raises(errors.ApiError) as refused:
+            await call(api)
+    assert type(refused.value) is expected
+    assert refused.value.status == status
+    assert "no" in refused.value.message
+
+
+@pytest.mark.parametrize("status", [429, 500, 503])
+@pytest.mark.parametrize(
+    ("header", "seconds"),
+    [
+        pytest.param("7", 7.0, id="seconds"),
+        pytest.param("0", 0.0, id="at once"),
+        pytest.param("99999999999", 60.0, id="years are not waited for"),
+        pytest.param("9" * 4000, 60.0, id="nor longer than any number"),
+        pytest.param("Wed, 21 Oct 2026 07:28:00 GMT", None, id="a date, which needs two clocks"),
+        pytest.param("soon", None, id="a word"),
+        pytest.param(None, None, id="nothing"),
+    ],
+)
+async def test_a_busy_server_says_when_to_come_back(
+    status: int, header: str | None, seconds: float | None
+) -> None:
+    headers = {} if header is None else {"Retry-After": header}
+    async with answering(status, a_status("busy"), headers) as api:
+        with pytest.raises(errors.TransientError) as refused:
+            await create(api)
+    assert refused.value.retry_after == seconds
+
+
+@pytest.mark.parametrize(
+    ("body", "message"),
+    [
+        pytest.param(
+            a_status("denied by \x1b[31mpolicy\x1b[0m:\nline 2\x00"),
+            "denied by policy:\nline 2",
+            id="an admission webhook's text",
+        ),
+        pytest.param("<h1>\x1b]0;title\x07Bad gateway</h1>", "<h1>Bad gateway</h1>", id="no JSON"),
+        pytest.param(b"\xff\xfe", "\ufffd\ufffd", id="no text"),
+        pytest.param("[]", "[]", id="no object"),
+        pytest.param('{"kind": "Status"}', "", id="no message"),
+        pytest.param(a_status("x" * 9000), "x" * 2000, id="a message without end"),
+    ],
+)
+async def test_a_message_is_printable_and_bounded(body: str | bytes, message: str) -> None:
+    async with answering(403, body) as api:
+        with pytest.raises(errors.ForbiddenError) as refused:
+            await create(api)
+    assert refused.value.message == message
+
+
+@pytest.mark.parametrize("body", ["", "{", "[]", "\ufffd"])
+async def test_an_answer_that_is_no_object_is_an_error_to_retry(body: str) -> None:
+    async with answering(200, body) as api:
+        with pytest.raises(errors.TransientError):
+            await get(api)
+
+
+async def test_a_server_that_is_away_is_an_error_to_retry() -> None:
+    api = KubernetesApi(client.ApiClient(client.Configuration(host="http://127.0.0.1:1")))
+    with pytest.raises(errors.TransientError):
+        await get(api)
+    await api.close()
