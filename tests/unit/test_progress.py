@@ -61,6 +61,23 @@ def test_fields_of_other_versions_are_ignored() -> None:
     assert report.step == 7
 
 
+def test_no_text_of_a_report_holds_control_characters() -> None:
+    evil = "a\x1b[2K\nb\x00"
+    document = {
+        "waitingFor": [evil],
+        "unreachable": [{"task": evil, "seconds": 1, "cause": evil, "reason": evil}],
+        "metrics": {evil: 1.0},
+        "lastCheckpoint": {"step": 1, "path": evil, "time": evil},
+    }
+    report = parse_report(json.dumps(document))
+    assert report is not None
+    assert "\\u001b" not in report.model_dump_json()
+    assert "\\n" not in report.model_dump_json()
+    assert "\\u0000" not in report.model_dump_json()
+    assert report.waiting_for == ["a b"]
+    assert report.metrics == {"a b": 1.0}
+
+
 def a_report(**fields: Any) -> Report:
     return Report(**{"step": 500, "total_steps": 1000, "steps_per_second": 25.0} | fields)
 

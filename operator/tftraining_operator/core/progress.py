@@ -6,10 +6,11 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Annotated
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 from pydantic.alias_generators import to_camel
 
 from tftraining_operator.api.status import CheckpointStatus, Evaluation, Metric, Progress, Status
+from tftraining_operator.core.text import one_line
 from tftraining_operator.core.times import parse, rfc3339
 
 WRITE_INTERVAL = timedelta(seconds=5)
@@ -19,6 +20,10 @@ MAX_METRICS = 32
 
 _MAX_ETA_SECONDS = 100 * 365 * 24 * 3600
 """Whatever is to take longer is a rate just above 0, and no estimate."""
+
+
+_LINE = AfterValidator(lambda text: one_line(text, len(text)))
+"""A user's container wrote it: control characters must reach neither status nor log."""
 
 
 class _Document(BaseModel):
@@ -32,8 +37,8 @@ class ReportedCheckpoint(_Document):
     """A checkpoint, as the trainer reports it."""
 
     step: Annotated[int, Field(ge=0, lt=2**63)]
-    path: Annotated[str, Field(max_length=4096)]
-    time: Annotated[str, Field(max_length=64)]
+    path: Annotated[str, Field(max_length=4096), _LINE]
+    time: Annotated[str, Field(max_length=64), _LINE]
 
 
 class PeerCause(StrEnum):
@@ -49,13 +54,13 @@ class PeerCause(StrEnum):
 class UnreachablePeer(_Document):
     """A server that does not answer the chief."""
 
-    task: Annotated[str, Field(max_length=253)]
+    task: Annotated[str, Field(max_length=253), _LINE]
     """Role and index, such as worker-1."""
     seconds: Annotated[float, Field(ge=0)]
     """For how long it has not answered."""
-    cause: Annotated[str, Field(max_length=253)] = ""
+    cause: Annotated[str, Field(max_length=253), _LINE] = ""
     """A PeerCause; empty from an older trainer, unknown from a newer one."""
-    reason: Annotated[str, Field(max_length=253)] = ""
+    reason: Annotated[str, Field(max_length=253), _LINE] = ""
 
 
 class Report(_Document):
@@ -71,13 +76,13 @@ class Report(_Document):
     """How long ago the newest step was made."""
     resumed_step: Annotated[int | None, Field(ge=0, lt=2**63)] = None
     """Step of the checkpoint that this chief resumed from."""
-    waiting_for: list[Annotated[str, Field(max_length=253)]] = []
+    waiting_for: list[Annotated[str, Field(max_length=253), _LINE]] = []
     """Peers that the chief has not reached yet, such as worker-1."""
     step: Annotated[int, Field(ge=0, lt=2**63)] = 0
     total_steps: Annotated[int | None, Field(ge=0, lt=2**63)] = None
     steps_per_second: float | None = None
     # A bound makes pydantic look into the text: half a character cannot be stored.
-    metrics: dict[Annotated[str, Field(max_length=1024)], float] = {}
+    metrics: dict[Annotated[str, Field(max_length=1024), _LINE], float] = {}
     last_checkpoint: ReportedCheckpoint | None = None
 
     def says_the_same(self, other: "Report") -> bool:
