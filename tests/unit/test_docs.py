@@ -99,6 +99,20 @@ def test_fields_that_a_page_names_exist(page: Path) -> None:
 
 
 @pytest.mark.parametrize("page", pages(), ids=name)
+def test_source_files_that_a_page_names_exist(page: Path) -> None:
+    bases = (ROOT, ROOT / "operator/tftraining_operator", ROOT / "trainer_image", page.parent)
+    named = re.findall(r"`([\w.-]+/[\w./-]+\.(?:py|json))`", page.read_text())
+    assert [path for path in named if not any((base / path).exists() for base in bases)] == []
+
+
+def test_every_policy_stands_in_the_table() -> None:
+    page = (ROOT / "docs/architecture.md").read_text()
+    found = re.findall(r"^\| `(\w+\.py)` \|", page, re.MULTILINE)
+    policies = (ROOT / "operator/tftraining_operator/core/policies").glob("[a-z]*.py")
+    assert sorted(found) == sorted(policy.name for policy in policies)
+
+
+@pytest.mark.parametrize("page", pages(), ids=name)
 def test_make_targets_that_a_page_names_exist(page: Path) -> None:
     targets = set(re.findall(r"^([a-z0-9-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
     named = re.findall(r"(?:^ {4}|`)make ([a-z0-9-]+)", page.read_text(), re.MULTILINE)
