@@ -199,7 +199,7 @@ class LoopbackCluster:
         config = {"cluster": cluster, "task": {"type": role, "index": index}}
         return {
             "TF_CONFIG": json.dumps(config),
-            "TFTRAINING_JOB": "story",
+            "TFTRAINING_JOB": "scenario",
             "TFTRAINING_STRATEGY": self.strategy,
             "TFTRAINING_WORKERS": str(len(self.addresses.get("worker", []))),
             **more,

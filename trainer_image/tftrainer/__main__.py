@@ -1,7 +1,7 @@
-"""Entry of every pod: reads arguments and environment, and hands over to the role's module.
+"""Entry point of every pod: reads arguments and environment, then runs the module of the role.
 
-TensorFlow is imported by those modules only, so that whatever can be said without it is said
-before its slow import. While the chief imports it, it already waits for its peers.
+Only those modules import TensorFlow, so that errors that need no TensorFlow show before its slow
+import. While the chief imports it, it already waits for its peers.
 """
 
 import importlib
@@ -32,57 +32,57 @@ def main(argv: Sequence[str] | None = None) -> NoReturn:
     process.configure_logging()
     process.prepare(os.environ)
     try:
-        asked = arguments.parse(sys.argv[1:] if argv is None else argv)
-        _start(Job(asked, environment.read(os.environ)))
+        parsed = arguments.parse(sys.argv[1:] if argv is None else argv)
+        _start(Job(parsed, environment.read(os.environ)))
     except TrainerError as error:
         supervisor.leave(error.code, str(error), environment.termination_log(os.environ))
 
 
 def _start(job: Job) -> NoReturn:
-    told = job.environment
-    _LOG.info("%s of %s, strategy %s", told.task, told.job or "this computer", told.strategy)
-    if told.cluster is not None and _is_server(told):
+    env = job.environment
+    _LOG.info("%s of %s, strategy %s", env.task, env.job or "this computer", env.strategy)
+    if env.cluster is not None and _is_server(env):
         supervisor.end_on_sigterm()
-        server.serve(told, told.cluster)
-        supervisor.leave(ExitCode.SUCCEEDED, None, told.termination_log)
+        server.serve(env, env.cluster)
+        supervisor.leave(ExitCode.SUCCEEDED, None, env.termination_log)
     static_check.check(job.arguments.task)
     run = Run(
-        Progress(Snapshot(role=told.task.role, attempt=told.attempt)),
+        Progress(Snapshot(role=env.task.role, attempt=env.attempt)),
         Watchdog(
             stall_seconds=job.arguments.stall_seconds,
             first_step_seconds=job.arguments.first_step_seconds,
         ),
     )
-    if told.progress_port:
+    if env.progress_port:
         # Imported here: workers and ps serve no progress, and it costs them time.
         from tftrainer import http_server  # noqa: PLC0415
 
-        http_server.serve(told.progress_port, run.progress, run.is_alive)
+        http_server.serve(env.progress_port, run.progress, run.is_alive)
     supervisor.supervise(
         lambda: _work(job, run),
         run,
         grace_seconds=job.arguments.grace_seconds,
-        log=told.termination_log,
+        log=env.termination_log,
     )
 
 
-def _is_server(told: Environment) -> bool:
-    asynchronous = told.strategy is Strategy.PARAMETER_SERVER
-    return told.task.role is Role.PS or (asynchronous and told.task.role is Role.WORKER)
+def _is_server(env: Environment) -> bool:
+    asynchronous = env.strategy is Strategy.PARAMETER_SERVER
+    return env.task.role is Role.PS or (asynchronous and env.task.role is Role.WORKER)
 
 
 def _work(job: Job, run: Run) -> None:
-    told = job.environment
-    cluster, is_chief = told.cluster, told.task.role is Role.CHIEF
-    if told.task.role is Role.EVALUATOR:
+    env = job.environment
+    cluster, is_chief = env.cluster, env.task.role is Role.CHIEF
+    if env.task.role is Role.EVALUATOR:
         _import("tftrainer.evaluator").evaluate(job, run)
-    elif cluster is not None and told.strategy is Strategy.PARAMETER_SERVER:
+    elif cluster is not None and env.strategy is Strategy.PARAMETER_SERVER:
         # It goes on to watch while training: TensorFlow names no server that hangs.
         _, answered = _wait_for(cluster, job, run, peers.StatusProbe())
         parameter_server = _import("tftrainer.parameter_server")
         answered.result()
         parameter_server.train(job, run, cluster)
-    elif cluster is not None and told.strategy is Strategy.MULTI_WORKER_MIRRORED and is_chief:
+    elif cluster is not None and env.strategy is Strategy.MULTI_WORKER_MIRRORED and is_chief:
         # Members serve no status before the chief is there, but their ports are open.
         watch, connected = _wait_for(cluster, job, run, peers.connect)
         mirrored = _import("tftrainer.mirrored")

@@ -1,4 +1,7 @@
-"""The command line: one for every role, since the role itself comes from TF_CONFIG. Pure."""
+"""Parses the command line, which is the same for every role: the role comes from TF_CONFIG.
+
+Called by __main__ before TensorFlow is imported. Pure.
+"""
 
 import argparse
 from collections.abc import Callable, Sequence
@@ -16,19 +19,19 @@ The task is a Python module with two functions:
   model()                  returns a tf.keras model
   dataset(split, context)  returns a tf.data.Dataset of (features, labels) batches;
                            split is "train" or "evaluation"
-and, if wanted:
-  train_step(model, batch) makes one step, returns a dict of metrics
+and, optionally:
+  train_step(model, batch) runs one step and returns a dict of metrics
   callbacks(context)       returns a list of tf.keras.callbacks.Callback
 """
 EPILOG = """\
-exit codes: 0 complete, 1 failed, 64 bad configuration, 69 a peer does not answer, 74 checkpoints
-cannot be read or written, or are missing, 75 a parameter server was lost, 76 no step was made,
-143 terminated.
+exit codes: 0 complete, 1 failed, 64 bad configuration, 69 a peer is unavailable, 74 checkpoints
+cannot be read or written, or are missing, 75 a parameter server was lost, 76 stalled (no step
+completed in time), 143 terminated.
 """
 
 
 class Mode(StrEnum):
-    """How the workers of a ParameterServer job learn together; docs/guide/modes.md."""
+    """How the workers of a ParameterServer job train together; see docs/guide/modes.md."""
 
     ASYNCHRONOUS = "asynchronous"
     SYNCHRONOUS = "synchronous"
@@ -37,7 +40,7 @@ class Mode(StrEnum):
 
 
 class FitInput(StrEnum):
-    """What Keras fit is handed under ParameterServer."""
+    """What Keras fit takes as its input under ParameterServer."""
 
     DATASET = "dataset"
     CREATOR = "creator"
@@ -45,7 +48,7 @@ class FitInput(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Arguments:
-    """What the user asked for."""
+    """The parsed command line."""
 
     task: str
     epochs: int
@@ -74,7 +77,7 @@ class Arguments:
 
 class _Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
-        raise BadConfigurationError(f"{message}; `python -m tftrainer --help` lists the arguments.")
+        raise BadConfigurationError(f"{message}; see `python -m tftrainer --help`.")
 
 
 def parse(argv: Sequence[str]) -> Arguments:
@@ -93,94 +96,116 @@ def _parser() -> argparse.ArgumentParser:
         allow_abbrev=False,
     )
     add = parser.add_argument_group("what to train").add_argument
-    add("--task", required=True, metavar="MODULE|FILE.py", help="where model and dataset are")
-    add("--epochs", type=_count, default=1, metavar="N", help="passes over the data (1)")
+    add("--task", required=True, metavar="MODULE|FILE.py", help="defines model() and dataset()")
+    add("--epochs", type=_count, default=1, metavar="N", help="passes over the data (default 1)")
     add(
         "--batch-size",
         type=_count,
         default=64,
         metavar="N",
-        help="examples a replica and step (64)",
+        help="examples per replica per step (default 64)",
     )
     add(
         "--steps-per-epoch",
         type=_count,
         metavar="N",
-        help="batches that make an epoch; needed only where the dataset has no length",
+        help="batches per epoch; required only if the dataset has no known length",
     )
-    add("--seed", type=_natural, metavar="N", help="seed of initial weights, and of shuffling")
+    add("--seed", type=_natural, metavar="N", help="seed for initial weights and shuffling")
     add(
         "--option",
         action="append",
         type=_pair,
         default=[],
         metavar="NAME=VALUE",
-        help="handed to the task as context.options; may be repeated",
+        help="passed to the task in context.options; may be repeated",
     )
-    add("--history", action="store_true", help="write every step's loss to history.csv, exactly")
+    add(
+        "--history",
+        action="store_true",
+        help="write the loss of every step to history.csv, in full precision",
+    )
     _add_modes(parser)
     add = parser.add_argument_group("checkpoints").add_argument
-    add("--checkpoint-dir", metavar="DIR", help="where to keep them ($TFTRAINING_CHECKPOINT_DIR)")
+    add(
+        "--checkpoint-dir",
+        metavar="DIR",
+        help="where to store checkpoints (default $TFTRAINING_CHECKPOINT_DIR)",
+    )
     add(
         "--checkpoint-seconds",
         type=_seconds,
         default=30.0,
         metavar="S",
-        help="least time between two (30)",
+        help="minimum time between two checkpoints (default 30)",
     )
-    add("--keep-checkpoints", type=_count, default=3, metavar="N", help="how many stay (3)")
-    add = parser.add_argument_group("patience").add_argument
+    add(
+        "--keep-checkpoints",
+        type=_count,
+        default=3,
+        metavar="N",
+        help="number of checkpoints to keep (default 3)",
+    )
+    add = parser.add_argument_group("timeouts and intervals").add_argument
     add(
         "--peer-timeout",
         type=_seconds,
         default=3600.0,
         metavar="S",
-        help="how long to wait for the other tasks at the start (3600)",
+        help="time to wait for the other tasks at startup (default 3600)",
     )
     add(
         "--stall-seconds",
         type=_seconds,
         default=120.0,
         metavar="S",
-        help="exit 76 after this long without a step (120)",
+        help="exit with 76 if no step completes for this long (default 120)",
     )
     add(
         "--first-step-seconds",
         type=_seconds,
         default=600.0,
         metavar="S",
-        help="the same for the first step, which includes connecting and tracing (600)",
+        help="the same for the first step, which includes tracing (default 600)",
     )
     add(
         "--grace-seconds",
         type=_seconds,
         default=20.0,
         metavar="S",
-        help="time to save a checkpoint after SIGTERM; less than the pod's own grace (20)",
+        help="time to save a checkpoint after SIGTERM; must be less than the pod's "
+        "terminationGracePeriodSeconds (default 20)",
     )
     add(
         "--closure-seconds",
         type=_seconds,
         default=1.0,
         metavar="S",
-        help="how long a worker computes between two words with the chief (1; under 60)",
+        help="target duration of one scheduled function; must be under 60 (default 1)",
     )
     add(
         "--keep-alive-seconds",
         type=_seconds,
-        # Servers do not hear of a chief while it connects, either: that takes up to 35 s if one of
-        # them still gives up calls to a ps that was lost.
+        # A chief sends no keepalives while it connects, either: up to 35 s if one of the servers
+        # is still giving up calls to a ps that was lost.
         default=60.0,
         metavar="S",
-        help="how long workers and ps keep the variables of a chief that they do not hear of (60)",
+        help="how long workers and parameter servers keep the variables of a chief that no longer "
+        "responds (default 60)",
     )
-    add("--log-seconds", type=_seconds, default=10.0, metavar="S", help="between two lines (10)")
+    add(
+        "--log-seconds",
+        type=_seconds,
+        default=10.0,
+        metavar="S",
+        help="time between two progress lines in the log (default 10)",
+    )
     add(
         "--logical-cpus",
         type=_count,
         default=1,
         metavar="N",
-        help="split the CPU into N devices, to try Mirrored without GPUs (1)",
+        help="split the CPU into N logical devices, to try Mirrored without GPUs (default 1)",
     )
     return parser
 
@@ -192,38 +217,39 @@ def _add_modes(parser: argparse.ArgumentParser) -> None:
         type=_one_of(Mode),
         default=Mode.ASYNCHRONOUS,
         metavar="{asynchronous,synchronous,local,fit}",
-        help="asynchronous (default): each worker updates the variables as it goes, with gradients "
-        "that may be some steps old; synchronous: every step averages the gradients of all "
-        "workers, as one process with their batches together would; local: a worker trains on "
-        "a copy of its own and pushes what it learned, fast and another algorithm; fit: "
-        "asynchronous, by Keras's own model.fit",
+        help="asynchronous (default): each worker updates the variables on its own, with gradients "
+        "that may be a few steps old; synchronous: every step averages the gradients of all "
+        "workers, as one process with their combined batch would; local: each worker trains on "
+        "a copy of the variables and periodically pushes the changes, which is faster but a "
+        "different algorithm; fit: asynchronous, with Keras model.fit",
     )
     add(
         "--local-steps",
         type=_count,
         default=50,
         metavar="N",
-        help="mode local: steps that a worker makes before it pushes (50)",
+        help="mode local: steps between two pushes (default 50)",
     )
     add(
         "--fit-input",
         type=_one_of(FitInput),
         default=FitInput.CREATOR,
         metavar="{dataset,creator}",
-        help="mode fit: hand it a tf.data.Dataset or a DatasetCreator (creator)",
+        help="mode fit: pass a tf.data.Dataset or a DatasetCreator (default creator)",
     )
     add(
         "--partition-bytes",
         type=_natural,
         default=0,
         metavar="N",
-        help="spread a variable over the ps in parts of at least so many bytes (0: never)",
+        help="split variables across parameter servers into parts of at least this many bytes "
+        "(default 0: do not split)",
     )
     add(
         "--steps-per-closure",
         type=_count,
         metavar="N",
-        help="steps of one scheduled function; chosen by time if not given, see --closure-seconds",
+        help="steps per scheduled function; by default chosen to meet --closure-seconds",
     )
 
 
@@ -233,34 +259,43 @@ def _one_of(known: type[StrEnum]) -> Callable[[str], StrEnum]:
             return known(text)
         except ValueError:
             names = ", ".join(known)
-            raise argparse.ArgumentTypeError(f"{text!r} is none of {names}") from None
+            raise argparse.ArgumentTypeError(
+                f"invalid value {text!r}; choose from {names}"
+            ) from None
 
     return convert
 
 
 def _count(text: str) -> int:
-    value = int(text)
-    if value < 1:
-        raise argparse.ArgumentTypeError(f"{text} is less than 1")
-    return value
+    return _at_least(1, text)
 
 
 def _natural(text: str) -> int:
-    value = int(text)
-    if value < 0:
-        raise argparse.ArgumentTypeError(f"{text} is less than 0")
+    return _at_least(0, text)
+
+
+def _at_least(least: int, text: str) -> int:
+    try:
+        value = int(text)
+    except ValueError:
+        value = least - 1
+    if value < least:
+        raise argparse.ArgumentTypeError(f"{text!r} is not an integer of at least {least}")
     return value
 
 
 def _seconds(text: str) -> float:
-    value = float(text)
+    try:
+        value = float(text)
+    except ValueError:
+        value = 0.0
     if not value > 0:
-        raise argparse.ArgumentTypeError(f"{text} is not more than 0")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a positive number of seconds")
     return value
 
 
 def _pair(text: str) -> tuple[str, str]:
     name, equals, value = text.partition("=")
     if not name or not equals:
-        raise argparse.ArgumentTypeError(f"{text!r} is not NAME=VALUE")
+        raise argparse.ArgumentTypeError(f"{text!r} is not of the form NAME=VALUE")
     return name, value

@@ -1,6 +1,6 @@
-"""Batches inside a tf.function: how long the next one is waited for, and what it holds.
+"""Reads batches inside a tf.function, and measures the wait; used by the training loops.
 
-TensorFlow reads a clock whenever it likes, unless it is told what the reading comes after.
+TensorFlow may read the clock at any time, unless a control dependency orders it.
 """
 
 import tensorflow as tf

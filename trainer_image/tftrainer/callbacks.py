@@ -1,7 +1,7 @@
-"""The user's Keras callbacks: called where training and its epochs begin and end.
+"""Calls the user's Keras callbacks where training and epochs begin and end; used by epochs.
 
-Keras fit calls them itself; every other loop does it through this. Hooks of single batches are not
-called there: a step is one of many in a call that runs elsewhere.
+Keras fit calls them itself; every other loop does so through this module. Per-batch hooks are not
+called: a step is one of many in a function that runs on another process.
 
 Under MultiWorkerMirrored every member calls them, as with Keras fit: what they change, such as the
 learning rate, has to change everywhere, and all members see the same logs.
@@ -23,7 +23,7 @@ _OF_EVALUATION = "val_"
 
 
 class Callbacks:
-    """Calls the hooks of one training; one without callbacks may be called all the same."""
+    """Calls the hooks of one training; the list of callbacks may be empty."""
 
     def __init__(
         self,
@@ -34,7 +34,7 @@ class Callbacks:
         steps_per_epoch: int,
     ) -> None:
         self.any = bool(callbacks)
-        """Whether an end of an epoch is of interest to anyone."""
+        """Whether there are callbacks at all."""
         self._model = model
         # fit sets it; without fit, a callback that reads it would find nothing.
         model.stop_training = False
@@ -59,8 +59,8 @@ class Callbacks:
         made = wanted(task, context)
         for each in filter(_has_batch_hooks, made):
             _LOG.warning(
-                "callback %s has hooks for single batches: they are not called here, those of "
-                "epochs and of training are",
+                "callback %s has per-batch hooks, which are not called in this mode; hooks for "
+                "epochs and training are",
                 _name(each),
             )
         return cls(made, model, epochs=epochs, steps_per_epoch=steps_per_epoch)
@@ -93,14 +93,14 @@ def wanted(task: UserTask, context: Context) -> list[tf_types.Callback]:
     for each in made:
         if isinstance(each, tf.keras.callbacks.BackupAndRestore):
             raise BadConfigurationError(
-                f"callbacks(context) of {task.name} has {_name(each)}: the trainer saves and "
-                "resumes already, and the two would overwrite each other. Leave it out."
+                f"callbacks(context) of {task.name} has {_name(each)}: the trainer already saves "
+                "and resumes, and the two would overwrite each other. Remove it."
             )
         monitor = getattr(each, "monitor", None)
         if isinstance(monitor, str) and monitor.startswith(_OF_EVALUATION):
             _LOG.warning(
-                "callback %s monitors %s, which it will never see: evaluation runs in a process "
-                "of its own. Name a metric of training: monitor=%r",
+                "callback %s monitors %s, which is never reported: evaluation runs in a "
+                "separate process. Use a training metric: monitor=%r",
                 _name(each),
                 monitor,
                 monitor.removeprefix(_OF_EVALUATION),
@@ -117,8 +117,8 @@ def wanted_by_fit(task: UserTask, context: Context) -> list[tf_types.Callback]:
     for each in filter(_has_batch_hooks, made):
         if not getattr(each, "_supports_tf_logs", False):
             raise BadConfigurationError(
-                f"callbacks(context) of {task.name} has {_name(each)}, which has hooks for single "
-                "batches: Keras fit cannot call them under ParameterServer. Use hooks of epochs."
+                f"callbacks(context) of {task.name} has {_name(each)}, which has per-batch hooks: "
+                "Keras fit cannot call them under ParameterServer. Use epoch hooks."
             )
     return made
 

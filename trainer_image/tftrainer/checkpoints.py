@@ -1,8 +1,8 @@
-"""Saves and restores checkpoints; knows nothing of steps, strategies or time.
+"""Saves and restores checkpoints; called by resume (restore) and recorder (save).
 
 Only the process that holds this writes: under ParameterServer that is the chief, through its own
 CPU device, so that no ps needs the volume. A checkpoint is never ignored silently: if there are
-some and none can be read, that is an error, not a start from nothing.
+some and none can be read, that is an error.
 
 tf.train.CheckpointManager is not used: under ParameterServer it makes a new graph for each save,
 and a new graph is sent to every server. One that hangs would then hold the chief's interpreter
@@ -20,7 +20,7 @@ import tensorflow as tf
 
 from tftrainer import files, tf_types
 from tftrainer.errors import BadConfigurationError, CheckpointUnavailableError
-from tftrainer.peer_errors import is_loss
+from tftrainer.peer_errors import means_lost_peer
 from tftrainer.progress import SavedCheckpoint
 
 _LOG = logging.getLogger(__name__)
@@ -55,8 +55,8 @@ class Checkpoints:
             return path
         if failures:
             raise CheckpointUnavailableError(
-                f"no checkpoint in {self._directory} can be read ({failures[0]}). To start from "
-                "the beginning, empty the directory or name another."
+                f"no checkpoint in {self._directory} can be read ({failures[0]}). To train from "
+                "the beginning, empty the directory or use another one."
             )
         return None
 
@@ -68,7 +68,7 @@ class Checkpoints:
             self._rotate(path)
         except (tf.errors.OpError, OSError) as error:
             # A lost ps is no fault of the directory.
-            if is_loss(error):
+            if means_lost_peer(error):
                 raise
             raise unavailable(self._directory, "written", error) from error
         return SavedCheckpoint(step=step, path=path, time=datetime.now(UTC))
@@ -90,7 +90,7 @@ class Checkpoints:
         except (AssertionError, ValueError, tf.errors.InvalidArgumentError) as error:
             raise BadConfigurationError(
                 f"checkpoint {path} does not fit this model: {str(error)[:1000]} If the model was "
-                "changed on purpose, name another checkpoint directory."
+                "changed on purpose, use another checkpoint directory."
             ) from error
 
 

@@ -1,4 +1,4 @@
-"""Who is in the cluster and which of them this process is: TF_CONFIG as frozen values. Pure.
+"""Parses TF_CONFIG: the members of the cluster, and which of them this process is. Pure.
 
 Both forms are read: lists of addresses, and the sparse form in which a worker or ps of a very large
 cluster gets its own address alone, keyed by its index.
@@ -101,12 +101,12 @@ def parse(text: str) -> Cluster:
     try:
         config = json.loads(text)
     except json.JSONDecodeError as error:
-        raise _bad(f"it is no JSON ({error})") from error
+        raise _bad(f"it is not valid JSON ({error})") from error
     if not isinstance(config, dict):
-        raise _bad("it is no JSON object")
+        raise _bad("it is not a JSON object")
     cluster, task = config.get("cluster"), config.get("task")
     if not isinstance(cluster, dict) or not isinstance(task, dict):
-        raise _bad('it needs the objects "cluster" and "task"')
+        raise _bad('the objects "cluster" and "task" are required')
     members = tuple(
         sorted(
             (member for role, entry in cluster.items() for member in _members(role, entry)),
@@ -115,7 +115,7 @@ def parse(text: str) -> Cluster:
     )
     own = Task(_role(task.get("type")), _index(task.get("index")))
     if own not in [member.task for member in members]:
-        raise _bad(f"its task {own} is not in its cluster")
+        raise _bad(f"the task {own} is not in the cluster")
     return Cluster(task=own, members=members)
 
 
@@ -127,7 +127,7 @@ def _members(role: str, entry: Any) -> Iterator[Member]:  # noqa: ANN401 -- raw 
     for index, address in entry.items():
         host, _, port = address.rpartition(":") if isinstance(address, str) else ("", "", "")
         if not host or not port.isdigit():
-            raise _bad(f'"{role}" has the address {address!r}; an address is host:port')
+            raise _bad(f'the address {address!r} of "{role}" is not of the form host:port')
         yield Member(Task(_role(role), _index(index)), address)
 
 
@@ -135,17 +135,17 @@ def _role(name: Any) -> Role:  # noqa: ANN401 -- raw JSON
     try:
         return Role(name)
     except ValueError as error:
-        raise _bad(f"it has the task type {name!r}; known are {', '.join(Role)}") from error
+        raise _bad(f"unknown task type {name!r}; choose from {', '.join(Role)}") from error
 
 
 def _index(value: Any) -> int:  # noqa: ANN401 -- raw JSON
     if isinstance(value, bool) or not str(value).isdigit():
-        raise _bad(f"it has the task index {value!r}; an index is a number from 0")
+        raise _bad(f"the task index {value!r} is not a non-negative integer")
     return int(value)
 
 
 def _bad(what: str) -> BadConfigurationError:
     return BadConfigurationError(
-        f"TF_CONFIG cannot be used: {what}. The operator sets this variable; "
+        f"invalid TF_CONFIG: {what}. The operator sets this variable; "
         "unset it to train on this computer alone."
     )

@@ -1,4 +1,4 @@
-"""What a user's `dataset(split, context)` and `model(context)` are told. Pure."""
+"""The argument `context` of a user's dataset(), model() and callbacks(); made by Job. Pure."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """The circumstances of this run.
+    """Settings of this run.
 
     `batch_size` is what to batch with: the examples of one step of one input pipeline. Under
     Mirrored and MultiWorkerMirrored that is the batch of all replicas, which TensorFlow splits.

@@ -1,4 +1,4 @@
-"""The environment variables of the contract (tests/contract/environment.json), read once. Pure."""
+"""Reads the environment variables of the contract (tests/contract/environment.json). Pure."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -20,7 +20,7 @@ class Strategy(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Environment:
-    """What the operator told this process."""
+    """What the operator set for this process."""
 
     job: str
     job_uid: str
@@ -35,7 +35,7 @@ class Environment:
 
     @property
     def task(self) -> Task:
-        """Which task this process is; on a computer alone it is the chief."""
+        """The task of this process; without a cluster it is the chief."""
         return self.cluster.task if self.cluster else Task(Role.CHIEF, 0)
 
 
@@ -59,7 +59,7 @@ def read(variables: Mapping[str, str]) -> Environment:
 
 
 def termination_log(variables: Mapping[str, str]) -> Path:
-    """Where last words go; needed even where nothing else can be read."""
+    """Return the path of the termination log, even if the other variables are invalid."""
     return Path(variables.get("TFTRAINING_TERMINATION_LOG") or "/dev/termination-log")
 
 
@@ -69,13 +69,13 @@ def _strategy(name: str, cluster: Cluster | None) -> Strategy:
     except ValueError as error:
         known = ", ".join(Strategy)
         raise BadConfigurationError(
-            f"TFTRAINING_STRATEGY is {name!r}; the trainer knows {known}."
+            f"unknown TFTRAINING_STRATEGY {name!r}; choose from {known}."
         ) from error
     if cluster is None:
         if wanted in (Strategy.PARAMETER_SERVER, Strategy.MULTI_WORKER_MIRRORED):
             raise BadConfigurationError(
-                f"TFTRAINING_STRATEGY is {wanted}, but TF_CONFIG is not set: this strategy needs "
-                "a cluster. Unset both to train on this computer alone."
+                f"TFTRAINING_STRATEGY is {wanted}, but TF_CONFIG is not set: this strategy "
+                "requires a cluster. Unset both to train on this computer alone."
             )
         return wanted or Strategy.LOCAL
     return _checked(wanted or _by_members(cluster), cluster)
@@ -94,8 +94,8 @@ def _checked(strategy: Strategy, cluster: Cluster) -> Strategy:
     missing = [str(role) for role in (Role.WORKER, Role.PS) if not cluster.of(role)]
     if missing:
         raise BadConfigurationError(
-            f"TF_CONFIG has no {' and no '.join(missing)}: the ParameterServer strategy needs at "
-            "least one worker and one ps."
+            f"TF_CONFIG has no {' and no '.join(missing)}: the ParameterServer strategy requires "
+            "at least one worker and one ps."
         )
     return strategy
 
@@ -105,5 +105,5 @@ def _number(variables: Mapping[str, str], name: str) -> int | None:
     if not text:
         return None
     if not text.isdigit():
-        raise BadConfigurationError(f"{name} is {text!r}; it must be a number from 0.")
+        raise BadConfigurationError(f"{name} is {text!r}; it must be a non-negative integer.")
     return int(text)

@@ -1,4 +1,4 @@
-"""Which epoch it is, and the callbacks that are told when one begins and ends."""
+"""Counts epochs and calls the user's callbacks where one begins or ends; used by training loops."""
 
 import logging
 from collections.abc import Mapping
@@ -17,8 +17,8 @@ class Epochs:
         self._steps = steps
         self._total = total
         self._number = 0
-        self.every_end_counts = callbacks.any
-        """Whether somebody is told of each end, so that none may be passed over."""
+        self.has_callbacks = callbacks.any
+        """Whether callbacks must be called at the end of every epoch."""
 
     def begin(self, step: int) -> None:
         """Training begins at this step."""
@@ -28,12 +28,12 @@ class Epochs:
             self._callbacks.begin_epoch(self._number)
 
     def reached(self, step: int, metrics: Mapping[str, float]) -> bool:
-        """Tell of the epochs that are over by this step; False if training has to end here."""
+        """Call the callbacks of epochs that ended by this step; False if training must stop."""
         while (self._number + 1) * self._steps <= min(step, self._total):
             self._callbacks.end_epoch(self._number, metrics)
             self._number += 1
             if self._callbacks.stop_asked:
-                _LOG.info("a callback ends training at step %d of %d", step, self._total)
+                _LOG.info("a callback stopped training at step %d of %d", step, self._total)
                 return False
             if self._number * self._steps < self._total:
                 self._callbacks.begin_epoch(self._number)

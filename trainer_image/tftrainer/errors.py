@@ -1,7 +1,7 @@
-"""The errors that a trainer process ends with; the message is written for the person who reads it.
+"""The errors that end a trainer process: one class per exit code, raised anywhere.
 
-A message says what is wrong, why that matters and how to mend it. Each class stands for one exit
-code, so that raising is all that a module has to know about ending.
+__main__ and supervisor turn them into the exit code and the termination message. A message says
+what is wrong and how to fix it.
 """
 
 from typing import ClassVar
@@ -13,13 +13,13 @@ _ENDS_OF_HEADINGS = ("root error(s) found.", "Graph execution error:")
 _PLACES = ("Detected at node", 'File "', "<stack traces unavailable>")
 
 
-def gist(error: BaseException) -> str:
-    """Return the line of a TensorFlow error that says something; the rest is where it came from."""
-    return f"{type(error).__name__}: {telling_line(str(error))}"
+def one_line(error: BaseException) -> str:
+    """Return type and message of a TensorFlow error in one line, without its stack."""
+    return f"{type(error).__name__}: {message_line(str(error))}"
 
 
-def telling_line(text: str) -> str:
-    """Return the first line of a TensorFlow message that says what is wrong."""
+def message_line(text: str) -> str:
+    """Return the line of a TensorFlow message that says what is wrong."""
     lines = [line.strip() for line in text.splitlines()]
     telling = (
         line
@@ -30,13 +30,13 @@ def telling_line(text: str) -> str:
 
 
 class TrainerError(Exception):
-    """An end that is explained by its message alone; no traceback is shown."""
+    """An error whose message is sufficient; no traceback is logged."""
 
     code: ClassVar[ExitCode] = ExitCode.FAILED
 
 
 class BadConfigurationError(TrainerError):
-    """Arguments, TF_CONFIG or the user's module are not what the trainer needs."""
+    """Arguments, TF_CONFIG or the user's module are invalid."""
 
     code = ExitCode.BAD_CONFIGURATION
 

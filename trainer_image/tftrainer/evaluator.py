@@ -1,7 +1,7 @@
-"""The side-car: evaluates each new checkpoint on held-out data, until the last one.
+"""The evaluator: evaluates each new checkpoint on held-out data, until the last one.
 
-It never connects to the cluster. The checkpoint directory is all it shares with the chief, which
-may delete a checkpoint while it is read here; then the newer one is taken.
+Called by __main__. It never connects to the cluster. It shares only the checkpoint directory with
+the chief, which may delete a checkpoint while it is being read; then the next one is evaluated.
 """
 
 import logging
@@ -46,7 +46,7 @@ class _Evaluation:
             except tf.errors.OpError as error:
                 wrong = error.message
         if wrong is not None:
-            _LOG.warning("checkpoint %s cannot be read, taking the next: %s", path, wrong)
+            _LOG.warning("skipping checkpoint %s, which cannot be read: %s", path, wrong)
             return False
         values = self.model.evaluate(self.dataset, verbose=0, return_dict=True)
         step = int(self.step.numpy())
@@ -60,19 +60,19 @@ class _Evaluation:
 
 
 def evaluate(job: Job, run: Run) -> None:
-    """Follow the checkpoints to the one that the marker of this job names."""
+    """Evaluate checkpoints up to the last one of this job, which the marker file announces."""
     directory = require_directory(job)
     task = load(job.arguments.task)
     context = job.context()
     dataset = task.dataset("evaluation", context)
     if int(dataset.cardinality()) < 0 and dataset.cardinality() == tf.data.INFINITE_CARDINALITY:
         raise BadConfigurationError(
-            f'dataset("evaluation", context) of {task.name} never ends; leave out repeat().'
+            f'dataset("evaluation", context) of {task.name} is infinite; remove repeat().'
         )
     evaluation = _Evaluation.of(model.build(task, context, dataset), dataset)
     logs = tensorboard.Logs(directory)
     run.progress.update(phase=Phase.EVALUATING)
-    _LOG.info("following the checkpoints in %s", directory)
+    _LOG.info("watching %s for checkpoints", directory)
     seen: tuple[str, int] | None = None
     while True:
         # The marker first: a checkpoint found after it is the last one for certain.
@@ -88,15 +88,15 @@ def evaluate(job: Job, run: Run) -> None:
             _LOG.info("evaluation is complete: %s", describe(run.progress.snapshot))
             return
         if run.stop.wait(_POLL_SECONDS):
-            raise TerminatedError("ended by SIGTERM before the last checkpoint was evaluated.")
+            raise TerminatedError("terminated by SIGTERM before the last checkpoint was evaluated.")
 
 
 def require_directory(job: Job) -> str:
-    """Return the directory to follow; raises BadConfigurationError if the job has none."""
+    """Return the checkpoint directory; raises BadConfigurationError if the job has none."""
     if job.checkpoint_dir is None:
         raise BadConfigurationError(
-            "the evaluator has no checkpoint directory to follow: give the job spec.checkpoint "
-            "(TFTRAINING_CHECKPOINT_DIR), or leave the evaluator out."
+            "the evaluator has no checkpoint directory: set spec.checkpoint in the job "
+            "(TFTRAINING_CHECKPOINT_DIR), or remove the evaluator."
         )
     return job.checkpoint_dir
 

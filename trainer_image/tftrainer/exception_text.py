@@ -9,7 +9,7 @@ import re
 import traceback
 from collections.abc import Iterator
 
-from tftrainer.errors import telling_line
+from tftrainer.errors import message_line
 
 _LIMIT = 2000
 _TRACEBACK = "Traceback (most recent call last):"
@@ -53,7 +53,7 @@ def _headline(error: BaseException, text: str) -> str:
     if found and (raised := _RAISED.search(after)):
         # Python that a worker ran, such as a generator of a dataset.
         return raised[0]
-    line = _NUMBERED.sub("", _NODE.sub("", telling_line(text)).strip())
+    line = _NUMBERED.sub("", _NODE.sub("", message_line(text)).strip())
     dataset = _IN_DATASET.match(line)
     where = f" (in the function passed to {dataset[1]})" if dataset else ""
     return f"{name}: {_IN_DATASET.sub('', line)}{where}"

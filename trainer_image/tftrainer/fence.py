@@ -1,11 +1,12 @@
-"""Lets only the newest attempt of a job write checkpoints, and use its servers.
+"""Lets only the newest attempt of a job write checkpoints.
 
-The chief of an older attempt may live on where nobody can end it, on a node that is cut off. So
-each chief leaves its attempt in the checkpoint directory when it starts, and looks before each save
-whether a newer one has. That is no lock: a save that is under way is not called back.
+The chief of an older attempt may still be running on a node that is partitioned from the cluster.
+So each chief writes its attempt into the checkpoint directory when it starts (claim), and checks
+before each save that there is no newer one (Fence.check, called by recorder). This is not a lock: a
+save that is under way is not stopped.
 
-It also leaves the id of its context, so that the next chief can free the memory that a dead one
-holds in its servers.
+The file also holds the id of the chief's context, so that the next chief can free the memory that a
+dead one uses on the servers.
 """
 
 import json
@@ -45,8 +46,8 @@ class Fence:
         if found is not None and found.attempt > self.attempt:
             raise TerminatedError(
                 f"attempt {found.attempt} of {self.job} has taken over {self.directory}; this "
-                f"chief is of attempt {self.attempt}, and leaves without saving. If no other chief "
-                f"of this job runs, delete {self.directory}/{_NAME}."
+                f"chief belongs to attempt {self.attempt} and exits without saving. If no other "
+                f"chief of this job is running, delete {self.directory}/{_NAME}."
             )
 
 
@@ -55,23 +56,23 @@ def claim(job: Job, *, context: int | None = None) -> Fence | None:
 
     Raises TerminatedError if a newer attempt of the same job is there.
     """
-    told, directory = job.environment, job.checkpoint_dir
+    env, directory = job.environment, job.checkpoint_dir
     if directory is None:
         return None
-    before = _read(directory, told.job_uid)
+    before = _read(directory, env.job_uid)
     fence = Fence(
         directory=directory,
-        job=told.job,
-        job_uid=told.job_uid,
-        attempt=told.attempt,
+        job=env.job,
+        job_uid=env.job_uid,
+        attempt=env.attempt,
         context_before=before.context if before else None,
     )
     fence.check()
     document = {
         "version": 1,
-        "job": told.job,
-        "uid": told.job_uid,
-        "attempt": told.attempt,
+        "job": env.job,
+        "uid": env.job_uid,
+        "attempt": env.attempt,
         "context": context,
     }
     try:

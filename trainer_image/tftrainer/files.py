@@ -1,10 +1,10 @@
-"""Small files in the checkpoint directory, which may be any place that TensorFlow can write to."""
+"""Reads and replaces small files in the checkpoint directory, through TensorFlow's file systems."""
 
 import tensorflow as tf
 
 
 def replace(path: str, text: str) -> None:
-    """Write a file in one move, so that nobody reads it half written."""
+    """Write a file atomically, so that no reader sees a partial one."""
     with tf.io.gfile.GFile(f"{path}.new", "w") as file:
         file.write(text)
     tf.io.gfile.rename(f"{path}.new", path, overwrite=True)

@@ -1,6 +1,6 @@
-"""Every step's loss in a file, with all its digits: history.csv beside the checkpoints.
+"""Writes the loss of every step to history.csv beside the checkpoints, for --history.
 
-For comparing curves; TensorBoard's scalars are means, and only some of them.
+For comparing curves exactly: TensorBoard's scalars are means. Used by recorder.
 """
 
 import tensorflow as tf
@@ -12,18 +12,18 @@ _HEADER = "step,loss"
 
 
 class History:
-    """The rows of the steps so far; those after a checkpoint that is gone back to are dropped."""
+    """The rows up to now; rows after the checkpoint that training resumed from are dropped."""
 
     def __init__(self, directory: str, first_step: int) -> None:
         self._path = f"{directory}/{_NAME}"
         self._rows = [row for row in _rows(self._path) if int(row.partition(",")[0]) <= first_step]
 
     def add(self, step: int, loss: float) -> None:
-        """Note the loss of a step."""
+        """Record the loss of a step."""
         self._rows.append(f"{step},{loss!r}")
 
     def write(self) -> None:
-        """Write the file anew, so that it is whole at any time."""
+        """Replace the file, so that it is complete at any time."""
         files.replace(self._path, "\n".join([_HEADER, *self._rows, ""]))
 
 

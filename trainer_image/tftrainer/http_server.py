@@ -1,4 +1,4 @@
-"""Serves /progress, /metrics and /healthz from threads of its own; decides nothing."""
+"""Serves /progress, /metrics and /healthz in background threads; started by __main__."""
 
 import json
 import logging
@@ -20,7 +20,7 @@ _LOG = logging.getLogger(__name__)
 
 
 class _SnapshotCollector(Collector):
-    """Turns the snapshot of the moment into Prometheus metrics, so that nothing is kept twice."""
+    """Turns the current snapshot into Prometheus metrics, so that no value is stored twice."""
 
     def __init__(self, progress: Progress) -> None:
         self._progress = progress
@@ -28,27 +28,34 @@ class _SnapshotCollector(Collector):
     def collect(self) -> Iterator[Metric]:
         now = self._progress.snapshot
         plain = {
-            "step": ("Steps made.", now.step),
-            "total_steps": ("Steps that make the training complete.", now.total_steps),
-            "steps_per_second": ("Speed of late.", now.steps_per_second),
-            "examples_per_second": ("Speed of all workers of late.", now.examples_per_second),
-            "queue_depth": ("Functions scheduled and not begun.", now.queue_depth),
+            "step": ("Steps completed.", now.step),
+            "total_steps": ("Steps after which training is complete.", now.total_steps),
+            "steps_per_second": ("Recent steps per second.", now.steps_per_second),
+            "examples_per_second": (
+                "Recent examples per second of all workers.",
+                now.examples_per_second,
+            ),
+            "queue_depth": ("Scheduled functions that no worker has started.", now.queue_depth),
             "checkpoint_step": (
                 "Step of the newest checkpoint.",
                 now.last_checkpoint.step if now.last_checkpoint else None,
             ),
-            "waiting_for_tasks": ("Tasks that have not answered yet.", len(now.waiting_for)),
-            "unreachable_tasks": ("Tasks that do not answer now.", len(now.unreachable)),
-            "attempt": ("The job's attempt that this task belongs to.", now.attempt),
+            "waiting_for_tasks": ("Tasks that the chief is waiting for.", len(now.waiting_for)),
+            "unreachable_tasks": ("Tasks that do not answer.", len(now.unreachable)),
+            "attempt": ("Attempt of the job that this task belongs to.", now.attempt),
         }
         for name, (meaning, value) in plain.items():
             if value is not None:
                 yield GaugeMetricFamily(f"tftraining_{name}", meaning, value=value)
-        phase = GaugeMetricFamily("tftraining_phase", "1 for the current phase.", labels=["phase"])
+        phase = GaugeMetricFamily(
+            "tftraining_phase", "1 for the current phase, 0 for the others.", labels=["phase"]
+        )
         for each in Phase:
             phase.add_metric([str(each)], float(each is now.phase))
         yield phase
-        metric = GaugeMetricFamily("tftraining_metric", "The model's metrics.", labels=["name"])
+        metric = GaugeMetricFamily(
+            "tftraining_metric", "Value of a metric of the model.", labels=["name"]
+        )
         for name, number in now.metrics.items():
             metric.add_metric([name], number)
         yield metric
@@ -57,14 +64,18 @@ class _SnapshotCollector(Collector):
 
 def _work(now: Snapshot) -> Iterator[Metric]:
     yield CounterMetricFamily(
-        "tftraining_examples", "Examples trained on by this process's workers.", value=now.examples
+        "tftraining_examples",
+        "Examples that the workers have processed since this task started.",
+        value=now.examples,
     )
     speed = GaugeMetricFamily(
-        "tftraining_worker_examples_per_second", "Speed of a worker of late.", labels=["task"]
+        "tftraining_worker_examples_per_second",
+        "Recent examples per second of a worker.",
+        labels=["task"],
     )
     wait = GaugeMetricFamily(
         "tftraining_worker_input_wait_ratio",
-        "Share of its time that a worker waits for the next batch, 0 to 1.",
+        "Fraction of its time that a worker waits for the next batch, 0 to 1.",
         labels=["task"],
     )
     for each in now.workers:
@@ -91,9 +102,9 @@ class _Server(ThreadingHTTPServer):
         request: socket.socket | tuple[bytes, socket.socket],
         client_address: object,
     ) -> None:
-        # Whoever asked has given up: while TensorFlow is imported an answer may take seconds.
+        # The client has given up: while TensorFlow is imported an answer may take seconds.
         if isinstance(sys.exception(), ConnectionError):
-            _LOG.debug("%s has gone before it was answered", client_address)
+            _LOG.debug("%s disconnected before it was answered", client_address)
         else:
             super().handle_error(request, client_address)
 
@@ -115,7 +126,7 @@ def serve(port: int, progress: Progress, is_alive: Callable[[], bool]) -> None:
                     self._reply(HTTPStatus.OK, "text/plain", b"ok\n")
                 case "/healthz":
                     status = HTTPStatus.SERVICE_UNAVAILABLE
-                    self._reply(status, "text/plain", b"the main thread hangs\n")
+                    self._reply(status, "text/plain", b"the main thread is not responding\n")
                 case _:
                     known = b"/progress /metrics /healthz\n"
                     self._reply(HTTPStatus.NOT_FOUND, "text/plain", known)
@@ -135,7 +146,7 @@ def serve(port: int, progress: Progress, is_alive: Callable[[], bool]) -> None:
         server = _Server(("", port), Handler)
     except OSError as error:
         raise TrainerError(
-            f"cannot serve progress on port {port} ({error.strerror}): another process holds it. "
+            f"cannot serve progress on port {port} ({error.strerror}): another process uses it. "
             "Set TFTRAINING_PROGRESS_PORT to a free port."
         ) from error
     Thread(target=server.serve_forever, name="progress", daemon=True).start()

@@ -1,4 +1,4 @@
-"""What this process has to do: the arguments and the environment, and what follows from both."""
+"""Arguments and environment of this process, checked against each other; made by __main__."""
 
 from dataclasses import dataclass
 
@@ -11,7 +11,7 @@ from tftrainer.errors import BadConfigurationError
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """One process's share of a job; never changes while it runs.
+    """What one process of a job has to do; never changes while it runs.
 
     Raises BadConfigurationError if the arguments do not suit the environment.
     """
@@ -27,20 +27,20 @@ class Job:
         trains = self.environment.task.role is not Role.EVALUATOR
         if trains and not servers and mode is not Mode.ASYNCHRONOUS:
             raise BadConfigurationError(
-                f"--mode={mode} is for the ParameterServer strategy, and this is {strategy}: leave "
-                "--mode out, or set strategy: ParameterServer."
+                f"--mode={mode} requires the ParameterServer strategy, but the strategy is "
+                f"{strategy}: remove --mode, or set strategy: ParameterServer."
             )
         if self.arguments.history and servers and mode is not Mode.SYNCHRONOUS:
             raise BadConfigurationError(
-                f"--history is not to be had with --mode={mode}: its workers make steps at the "
-                "same time, and the chief sees no loss of a single one. Use --mode=synchronous, "
-                "or leave --history out."
+                f"--history is not available with --mode={mode}: workers make steps concurrently, "
+                "and the chief does not see the loss of a single step. Use --mode=synchronous, or "
+                "remove --history."
             )
         # Workers and ps of a job have no checkpoint directory.
         writes = self.environment.task.role is Role.CHIEF
         if writes and self.arguments.history and self.checkpoint_dir is None:
             raise BadConfigurationError(
-                "--history needs a place for history.csv: give --checkpoint-dir."
+                "--history requires --checkpoint-dir, where history.csv is written."
             )
 
     @property

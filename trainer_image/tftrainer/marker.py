@@ -1,7 +1,7 @@
-"""The file in the checkpoint directory which says that training is complete, and whose.
+"""Reads and writes complete.json in the checkpoint directory: training of a job is complete.
 
-It carries the job's uid, because a volume outlives a job: the marker of an earlier job must not
-end the evaluator of this one.
+It holds the uid of the job, because a volume outlives a job: the marker of an earlier job must not
+end the evaluator of this one. Written by recorder, read by evaluator and resume.
 """
 
 import json

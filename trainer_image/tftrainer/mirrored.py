@@ -1,4 +1,4 @@
-"""Trains where all replicas hold the same variables: Mirrored, MultiWorkerMirrored, or one alone.
+"""Trains where all replicas hold the same variables: Mirrored, MultiWorkerMirrored, one process.
 
 Under MultiWorkerMirrored every member runs this same loop and must make the same calls in the same
 order, so whatever depends on a clock, a signal or a callback is decided together: how many steps
@@ -29,12 +29,12 @@ from tftrainer.errors import (
     PeersUnavailableError,
     TerminatedError,
     TrainerError,
-    gist,
+    one_line,
 )
 from tftrainer.fence import claim
 from tftrainer.job import Job
 from tftrainer.pacing import Pace
-from tftrainer.peer_errors import loss_behind
+from tftrainer.peer_errors import lost_peer_error
 from tftrainer.recorder import Recorder
 from tftrainer.resume import Resumed, resume
 from tftrainer.step_losses import returning_loss
@@ -65,12 +65,12 @@ def train(job: Job, run: Run) -> None:
     except Exception as error:
         # The user's functions may have met the loss of a member; every other TrainerError is final.
         is_final = isinstance(error, TrainerError) and not isinstance(error, BadConfigurationError)
-        loss = None if is_final or len(_members(job)) == 1 else loss_behind(error)
+        loss = None if is_final or len(_members(job)) == 1 else lost_peer_error(error)
         if loss is None:
             raise
         raise PeersUnavailableError(
-            f"another member of the cluster was lost ({gist(loss)}). All "
-            "members have to start again; training resumes from the newest checkpoint."
+            f"another member of the cluster was lost ({one_line(loss)}). All "
+            "members must be restarted; training resumes from the newest checkpoint."
         ) from error
 
 
@@ -138,7 +138,7 @@ def _strategy(job: Job) -> tf_types.Strategy:
         case Strategy.MIRRORED:
             cpu_names = [f"/cpu:{i}" for i in range(cpus)] if cpus > 1 else None
             strategy = tf.distribute.MirroredStrategy(cpu_names)
-            _LOG.info("mirrored on %d devices", strategy.num_replicas_in_sync)
+            _LOG.info("training on %d replicas", strategy.num_replicas_in_sync)
             return strategy
         case _:
             return tf.distribute.get_strategy()
@@ -146,10 +146,10 @@ def _strategy(job: Job) -> tf_types.Strategy:
 
 def _members(job: Job) -> list[str]:
     """Name those that train, the chief first."""
-    told = job.environment
-    if told.cluster is None or told.strategy is not Strategy.MULTI_WORKER_MIRRORED:
-        return [str(told.task)]
-    return [member.name for role in (Role.CHIEF, Role.WORKER) for member in told.cluster.of(role)]
+    env = job.environment
+    if env.cluster is None or env.strategy is not Strategy.MULTI_WORKER_MIRRORED:
+        return [str(env.task)]
+    return [member.name for role in (Role.CHIEF, Role.WORKER) for member in env.cluster.of(role)]
 
 
 def _resumed(
@@ -215,7 +215,7 @@ class _Loop:
         self._epochs = epochs
         self._iterator = iterator
         self._pace = Pace(seconds=arguments.closure_seconds, fixed=arguments.steps_per_closure)
-        self._several = _several(strategy, make_step, step, history=arguments.history)
+        self._make_steps = _make_steps(strategy, make_step, step, history=arguments.history)
         self._sum = _sum(strategy)
         # What this member has done since the members last shared it.
         self._work = Work()
@@ -237,7 +237,7 @@ class _Loop:
             if agreed.save or agreed.terminate:
                 self._recorder.save(done)
             if agreed.terminate:
-                raise TerminatedError(f"ended by SIGTERM at step {done} of {self._total}.")
+                raise TerminatedError(f"terminated by SIGTERM at step {done} of {self._total}.")
             if done % self._epoch == 0:
                 self._model.reset_metrics()
             began = time.monotonic()
@@ -258,7 +258,7 @@ class _Loop:
         self._recorder.finish(done, metrics)
 
     def _make(self, steps: int, done: int) -> None:
-        examples, waiting, busy, losses = self._several(
+        examples, waiting, busy, losses = self._make_steps(
             self._iterator, tf.constant(steps, tf.int64)
         )
         self._work = Work(
@@ -278,8 +278,8 @@ class _Loop:
         # The chief alone says when to save and how far to go; anyone may have to stop.
         is_chief = self._number == 0
         wish = [steps * is_chief, int(save and is_chief), int(stop), int(end)]
-        agreed = self._shared([*wish, *_in_its_place(self._work, self._number, self._members)])
-        self._works = _apart(agreed[len(wish) :])
+        agreed = self._shared([*wish, *_encoded(self._work, self._number, self._members)])
+        self._works = _decoded(agreed[len(wish) :])
         return _Next(agreed[0], agreed[1] > 0, agreed[2] > 0, agreed[3] > 0)
 
     def _refuse_disagreement(self, step: int) -> None:
@@ -288,7 +288,7 @@ class _Loop:
         of_chief = self._shared([step * (self._number == 0)])[0]
         if of_chief != step:
             raise CheckpointUnavailableError(
-                f"this member restored step {step}, the chief step {of_chief}: they read different "
+                f"this member restored step {step}, the chief step {of_chief}: they use different "
                 "checkpoint directories. Mount the same volume (ReadWriteMany) in every member."
             )
 
@@ -297,7 +297,7 @@ class _Loop:
         return [int(v) // per_member for v in self._sum(tf.constant(values, tf.int64)).numpy()]
 
 
-def _in_its_place(work: Work, number: int, members: int) -> list[int]:
+def _encoded(work: Work, number: int, members: int) -> list[int]:
     """Write one member's work as whole numbers that can be added to those of the others."""
     own = [
         work.examples,
@@ -307,7 +307,7 @@ def _in_its_place(work: Work, number: int, members: int) -> list[int]:
     return [value * (place == number) for place in range(members) for value in own]
 
 
-def _apart(values: list[int]) -> list[Work]:
+def _decoded(values: list[int]) -> list[Work]:
     """Read the sum of what all members wrote."""
     return [
         Work(
@@ -319,7 +319,7 @@ def _apart(values: list[int]) -> list[Work]:
     ]
 
 
-def _several(
+def _make_steps(
     strategy: tf_types.Strategy,
     make_step: tf_types.Function,
     step: tf_types.Variable,

@@ -1,7 +1,8 @@
-"""Makes the user's model ready to train: compiled, and with every variable in existence.
+"""Prepares the user's model for training: compiled, with all variables created.
 
 Variables have to exist before the first step, because a worker cannot create one in the middle of
-a scheduled function, and before a checkpoint is restored, so that a misfit is seen at once.
+a scheduled function, and before a checkpoint is restored, so that a
+mismatch is found at once. Called by the training loops and the evaluator.
 """
 
 import functools
@@ -14,7 +15,7 @@ import tensorflow as tf
 from tftrainer import tf_types
 from tftrainer.context import Context
 from tftrainer.errors import BadConfigurationError, TrainerError
-from tftrainer.peer_errors import loss_behind
+from tftrainer.peer_errors import lost_peer_error
 from tftrainer.task import UserTask, kind
 
 _LOG = logging.getLogger(__name__)
@@ -73,15 +74,14 @@ def step_function(
 def total_steps(
     task: UserTask, dataset: tf_types.Dataset, epochs: int, steps_per_epoch: int | None
 ) -> int:
-    """How many batches all workers together have to train on."""
+    """Return the number of batches that all workers together train on."""
     length = steps_per_epoch or int(dataset.cardinality())
     if length > 0:
         return epochs * length
     if length == 0:
         raise BadConfigurationError(f'dataset("train", context) of {task.name} is empty.')
     raise BadConfigurationError(
-        f'dataset("train", context) of {task.name} has no known length; say with '
-        "--steps-per-epoch how many batches make an epoch."
+        f'dataset("train", context) of {task.name} has no known length; set --steps-per-epoch.'
     )
 
 
@@ -124,7 +124,7 @@ def _create_variables(model: tf_types.Model, example: tf_types.Tensor) -> tf_typ
 
 
 def _has_own_step(model: tf_types.Model) -> bool:
-    """Whether the user overrode train_step of his model."""
+    """Whether the user overrode train_step of the model."""
     return type(model).train_step is not tf.keras.Model.train_step
 
 
@@ -227,7 +227,7 @@ def _explained(what: str) -> Iterator[None]:
     except TrainerError:
         raise
     except Exception as error:
-        if loss_behind(error) is not None:
+        if lost_peer_error(error) is not None:
             raise
         raise BadConfigurationError(f"{what}: {type(error).__name__}: {error}") from error
 

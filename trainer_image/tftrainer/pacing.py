@@ -1,7 +1,7 @@
-"""How many steps one scheduled function makes. Pure.
+"""Chooses how many steps one scheduled function makes; used by the training loops. Pure.
 
-Many steps a call spare the chief's round trips; few keep SIGTERM, the watchdog and gRPC's keepalive
-(which cuts calls of more than about a minute) within reach. So the number follows the speed.
+More steps per call mean fewer round trips; fewer keep SIGTERM, the watchdog and gRPC's keepalive
+(which cuts calls of more than about a minute) responsive. So the number follows the speed.
 """
 
 _LIMIT = 10_000
@@ -9,7 +9,7 @@ _GROWTH = 4
 
 
 class Pace:
-    """How many steps the next call makes: so many that it takes the time wanted."""
+    """Adapts the steps per call so that one call takes the time wanted."""
 
     def __init__(self, *, seconds: float, fixed: int | None = None) -> None:
         self._seconds = seconds

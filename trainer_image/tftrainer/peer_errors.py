@@ -1,4 +1,4 @@
-"""Which of TensorFlow's errors mean that a peer, or what it held for this chief, is gone."""
+"""Recognizes errors of TensorFlow which mean that a peer, or its state for this chief, was lost."""
 
 from collections.abc import Iterator
 
@@ -11,9 +11,9 @@ _FROM_PEER = "GRPC error information from remote target"
 _FORGOTTEN = ("Unable to find a context_id", "unknown device", "remote_handle")
 
 
-def loss_behind(error: BaseException) -> BaseException | None:
+def lost_peer_error(error: BaseException) -> BaseException | None:
     """Return the loss that an error is or was raised from; the user's code may be in between."""
-    return next(filter(is_loss, _chain(error)), None)
+    return next(filter(means_lost_peer, _chain(error)), None)
 
 
 def is_of_tensorflow(error: BaseException) -> bool:
@@ -21,7 +21,7 @@ def is_of_tensorflow(error: BaseException) -> bool:
     return any(isinstance(each, tf.errors.OpError) for each in _chain(error))
 
 
-def is_loss(error: BaseException) -> bool:
+def means_lost_peer(error: BaseException) -> bool:
     """Whether variables or calls of this process were lost with a peer."""
     # The coordinator wraps what went wrong with a function's input.
     error = getattr(error, "original_exception", error)

@@ -62,13 +62,13 @@ class PeerWatch:
             names = ", ".join(f"{each.task} ({each.reason})" for each in absent.values())
             if now - start > timeout and all(each.since is not None for each in absent.values()):
                 raise PeersUnavailableError(
-                    f"no answer within {timeout:.0f} s (--peer-timeout) from {names}."
+                    f"peers did not answer within {timeout:.0f} s (--peer-timeout): {names}."
                 )
             if now - logged_at > _LOG_SECONDS or frozenset(absent) != logged:
                 _LOG.info("waiting for %s (%.0f s)", names, now - start)
                 logged_at, logged = now, frozenset(absent)
             run.stop.wait(_TICK_SECONDS)
-        _LOG.info("all peers answer after %.0f s", time.monotonic() - start)
+        _LOG.info("all peers answered after %.0f s", time.monotonic() - start)
 
     def _probe_all(self) -> None:
         with ThreadPoolExecutor(max_workers=_THREADS, thread_name_prefix="peer") as pool:

@@ -1,4 +1,4 @@
-"""Sets up the process before TensorFlow is imported: variables it reads at import, and the log."""
+"""Prepares the process before TensorFlow is imported: environment variables and logging."""
 
 import logging
 import sys
@@ -26,7 +26,7 @@ def prepare(variables: MutableMapping[str, str]) -> None:
 
 
 def configure_logging() -> None:
-    """One line a fact, to standard error."""
+    """Log one line per message to standard error."""
     logging.basicConfig(
         level=logging.INFO,
         stream=sys.stderr,

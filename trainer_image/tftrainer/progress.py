@@ -1,4 +1,4 @@
-"""How far this task is: one immutable snapshot, replaced as a whole. No TensorFlow, no sockets.
+"""Progress of this task: an immutable snapshot, replaced as a whole. No TensorFlow, no sockets.
 
 The document is the contract's (tests/contract/progress.json); the operator reads it at /progress
 and, after a good end, from the termination log.

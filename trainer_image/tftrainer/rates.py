@@ -26,7 +26,7 @@ class Rate:
 
     @property
     def recent(self) -> float | None:
-        """Per second of late; None before there are two points."""
+        """Recent rate per second; None before there are two points."""
         return _slope(self._points[0], self._points[-1])
 
     def is_stale(self, now: float) -> bool:

@@ -1,6 +1,6 @@
-"""What a training task tells the world, and when: progress, log lines, scalars, checkpoints.
+"""Reports a training task: progress, log lines, TensorBoard scalars and checkpoints, when due.
 
-Shared by every strategy. It is told steps and metrics; it never asks a strategy for them.
+Called by the training loops of every strategy with steps and metrics; never calls them.
 """
 
 import logging
@@ -46,7 +46,7 @@ class Recorder:
         is_chief: bool = True,
         workers: Sequence[str] = (),
     ) -> None:
-        """`workers` names those whose work is noted, as people call them."""
+        """`workers` are the names of the tasks whose work is reported."""
         self._job = job
         self._run = run
         self._resumed = resumed
@@ -90,11 +90,11 @@ class Recorder:
 
     @property
     def speed(self) -> float | None:
-        """Steps per second of late; None before there are some."""
+        """Recent steps per second; None before the first."""
         return self._rate.recent
 
     def note(self, step: int) -> None:
-        """Note that the step is this now. Cheap: call it often."""
+        """Record the current step. Cheap: call it often."""
         now = time.monotonic()
         self._rate.add(now, step)
         if step != self._step:
@@ -108,7 +108,7 @@ class Recorder:
             )
 
     def note_work(self, works: Sequence[Work], queue_depth: int | None = None) -> None:
-        """Note what each worker has done since the beginning, and how much waits for them."""
+        """Record what each worker has done since the start, and how many functions are queued."""
         now = time.monotonic()
         self._throughput.add(now, works)
         self._run.progress.update(
@@ -119,7 +119,7 @@ class Recorder:
         )
 
     def note_loss(self, step: int, loss: float) -> None:
-        """Note the loss of one step, where the chief sees it."""
+        """Record the loss of one step, in modes in which the chief has it."""
         if self._history is not None:
             self._history.add(step, loss)
 
@@ -129,14 +129,16 @@ class Recorder:
         return time.monotonic() >= self._due.publish
 
     def publish(self, step: int, metrics: Mapping[str, float]) -> None:
-        """Show the metrics: at /progress, to TensorBoard, and now and then in the log."""
+        """Publish the metrics: at /progress, to TensorBoard, and periodically in the log."""
         now = time.monotonic()
         self._due.publish = now + _PUBLISH_SECONDS
         snapshot = self._run.progress.update(metrics=dict(metrics))
         self._write_logs(step, snapshot)
         for name in sorted(name for name, value in metrics.items() if not math.isfinite(value)):
             if name not in self._warned:
-                _LOG.warning("%s is %s at step %d: training diverged", name, metrics[name], step)
+                _LOG.warning(
+                    "%s is %s at step %d: training has diverged", name, metrics[name], step
+                )
                 self._warned.add(name)
         if now >= self._due.line:
             self._due.line = now + self._job.arguments.log_seconds
@@ -148,7 +150,7 @@ class Recorder:
             "examples_per_second": snapshot.examples_per_second,
             "queue_depth": snapshot.queue_depth,
         }
-        self._logs.write(CHIEF, step, {**snapshot.metrics, **_known(rates)})
+        self._logs.write(CHIEF, step, {**snapshot.metrics, **_without_none(rates)})
         for worker in snapshot.workers:
             of_worker = {
                 "worker_examples_per_second": worker.examples_per_second,
@@ -156,7 +158,7 @@ class Recorder:
             }
             # One that trains by itself has a single folder for all.
             role = CHIEF if worker.task == f"{CHIEF}-0" else worker.task
-            self._logs.write(role, step, _known(of_worker))
+            self._logs.write(role, step, _without_none(of_worker))
 
     @property
     def checkpoint_due(self) -> bool:
@@ -178,7 +180,7 @@ class Recorder:
             self._run.watchdog.expect(time.monotonic())
             self._saved_step = step
             self._run.progress.update(last_checkpoint=saved)
-            _LOG.info("checkpoint %s", saved.path)
+            _LOG.info("saved checkpoint %s", saved.path)
         self._due.checkpoint = time.monotonic() + self._job.arguments.checkpoint_seconds
 
     def finish(self, step: int, metrics: Mapping[str, float]) -> None:
@@ -204,5 +206,5 @@ class Recorder:
         _LOG.info("training is complete: %s", describe(snapshot))
 
 
-def _known(values: Mapping[str, float | None]) -> dict[str, float]:
+def _without_none(values: Mapping[str, float | None]) -> dict[str, float]:
     return {name: float(value) for name, value in values.items() if value is not None}

@@ -1,9 +1,9 @@
-"""The contexts that a chief has in its servers, which hold all its variables.
+"""Manages the eager contexts that a chief has on its servers, which hold all its variables.
 
-TensorFlow has no public call for either of this: how long a server keeps the context of a chief
-that it does not hear of (600 s by default, so that a few restarts of the chief fill the memory of
-its ps), and the closing of a context before that. Where a version of TensorFlow has other private
-names, its default stays, and the log says so.
+Called by parameter_server.session. TensorFlow has no public interface to set how long a server
+keeps the context of a chief that no longer responds (600 s by default, so that a few restarts of
+the chief fill the memory of its ps), nor to close a context earlier. If the private names change in
+another version of TensorFlow, its default applies and a warning is logged.
 """
 
 import logging
@@ -22,7 +22,7 @@ _ANY_VIEW = 2**31
 
 
 def set_keep_alive(seconds: float) -> None:
-    """Set how long servers keep the context of a chief that is silent; before it connects."""
+    """Set how long servers keep the context of a chief that stopped; call it before connecting."""
     whole = max(1, round(seconds))
     try:
         from tensorflow.python.eager import context  # noqa: PLC0415 -- may be elsewhere one day
@@ -31,7 +31,10 @@ def set_keep_alive(seconds: float) -> None:
         default = (context._KEEP_ALIVE_SECS,)  # noqa: SLF001
         methods = (context.Context.set_server_def, context.Context.update_server_def)
     except (ImportError, AttributeError) as error:
-        _LOG.warning("servers keep the variables of a lost chief for TensorFlow's 600 s: %s", error)
+        _LOG.warning(
+            "--keep-alive-seconds has no effect, TensorFlow's 600 s apply: %s",
+            error,
+        )
         return
     context._KEEP_ALIVE_SECS = whole  # noqa: SLF001
     for method in methods:
@@ -40,21 +43,24 @@ def set_keep_alive(seconds: float) -> None:
 
 
 def own() -> int | None:
-    """Return what the servers know this process's contexts by; after it has connected."""
+    """Return the id of this process's context on its servers; call it after connecting."""
     try:
         from tensorflow.python import pywrap_tfe  # noqa: PLC0415 -- may be elsewhere one day
         from tensorflow.python.eager import context  # noqa: PLC0415
 
         return int(pywrap_tfe.TFE_GetContextId(context.context()._handle))  # noqa: SLF001
     except (ImportError, AttributeError) as error:
-        _LOG.warning("servers cannot be told which variables are of no use any more: %s", error)
+        _LOG.warning(
+            "cannot close contexts on servers, they keep unused variables until they expire: %s",
+            error,
+        )
         return None
 
 
 def close(servers: Iterable[Member], identity: int | None) -> None:
-    """Have the servers drop a context, in 2 s at most.
+    """Close a context on the servers, within 2 s.
 
-    Who does not answer, or does not know it, is no matter: a context that nobody uses goes away.
+    Servers that do not answer or do not know it are ignored: an unused context expires.
     """
     if identity is None:
         return
@@ -65,8 +71,8 @@ def close(servers: Iterable[Member], identity: int | None) -> None:
         )
         for member in servers
     ]
-    for told in [call.future(request, timeout=_CLOSE_SECONDS) for call in calls]:
-        if error := told.exception():
+    for reply in [call.future(request, timeout=_CLOSE_SECONDS) for call in calls]:
+        if error := reply.exception():
             _LOG.debug("a context was not closed: %s", error)
 
 

@@ -1,7 +1,7 @@
-"""Where training goes on from: the newest checkpoint, or the beginning if none was promised.
+"""Restores the newest checkpoint, or starts from the beginning if the job has not saved one.
 
-Who writes checkpoints claims the directory before this: nothing that an older attempt still saves
-can then be newer than what is restored here.
+Called by parameter_server.session and mirrored. The task that writes checkpoints claims the
+directory first (fence.py): an older attempt then cannot save anything newer than what is restored.
 """
 
 import logging
@@ -32,23 +32,23 @@ class Resumed:
 def resume(
     job: Job, model: tf_types.Model, step: tf_types.Variable, *, io_device: str | None
 ) -> Resumed:
-    """Restore the model and the step; raises CheckpointUnavailableError if a promise is broken."""
+    """Restore the model and the step; raises CheckpointUnavailableError if one is missing."""
     directory, promised = job.checkpoint_dir, job.environment.checkpoint_step
     if directory is None:
         if promised is not None:
-            raise _broken(promised, "it has no checkpoint directory (TFTRAINING_CHECKPOINT_DIR)")
-        _LOG.warning("no checkpoint directory: what is learned is lost when this process ends")
+            raise _missing(promised, "it has no checkpoint directory (TFTRAINING_CHECKPOINT_DIR)")
+        _LOG.warning("no checkpoint directory: the trained model is lost when this process ends")
         return Resumed()
     keep = job.arguments.keep_checkpoints
     saved = Checkpoints(directory, keep=keep, io_device=io_device, model=model, step=step)
     path = saved.restore()
     if promised is not None and path is None:
-        raise _broken(promised, f"{directory} holds none")
+        raise _missing(promised, f"there is none in {directory}")
     restored = int(step.numpy())
     if promised is not None and restored < promised:
         _LOG.warning(
-            "this job has saved step %d, but the newest checkpoint in %s that can be read is of "
-            "step %d: the steps between are made again",
+            "this job has saved step %d, but the newest readable checkpoint in %s is of step %d: "
+            "repeating the steps in between",
             promised,
             directory,
             restored,
@@ -63,9 +63,9 @@ def _last_step(job: Job, directory: str) -> int | None:
     return None if last is None else last.step
 
 
-def _broken(promised: int, found: str) -> CheckpointUnavailableError:
+def _missing(promised: int, found: str) -> CheckpointUnavailableError:
     return CheckpointUnavailableError(
-        f"this job has saved a checkpoint of step {promised}, but {found}. Training "
-        "does not begin anew without being asked to: bring the checkpoint's volume back, or delete "
-        "the job and create it again to train from the beginning."
+        f"this job has saved a checkpoint of step {promised}, but {found}. Training is not "
+        "restarted from the beginning silently: restore the checkpoint volume, or delete the job "
+        "and create it again to train from the beginning."
     )

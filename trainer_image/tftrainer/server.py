@@ -2,7 +2,7 @@
 
 Called by __main__. TensorFlow is given the server's own address only, so that the cluster can
 change without it, and it never ends by itself. A ps that gets SIGTERM goes on serving while the
-chief is there, for a few seconds: when a whole job or node is shut down, the chief reads the
+chief is running, for a few seconds: when a whole job or node is shut down, the chief reads the
 variables to save them.
 """
 
@@ -18,10 +18,10 @@ from tftrainer.environment import Environment
 from tftrainer.errors import TrainerError
 
 _LOG = logging.getLogger(__name__)
-# With as few threads as one visible core gives, the first steps of all workers wait for each other.
+# With the default of one thread per visible core, the first steps of all workers can deadlock.
 _LEAST_THREADS = 32
 CHIEF_SAVES_SECONDS = 5.0
-"""How long a ps serves after SIGTERM, if the chief is there for so long."""
+"""How long a ps serves after SIGTERM at most, while the chief is running."""
 _POLL_SECONDS = 0.1
 
 
@@ -45,7 +45,7 @@ def serve(environment: Environment, cluster: Cluster) -> None:
     except library.OpError as error:
         raise TrainerError(
             f"{member.task} cannot serve on port {member.port}: {error.message}. Most likely "
-            "another process holds the port."
+            "another process uses the port."
         ) from error
     # Not server.join(): Python could not run a signal handler in it.
     stop = threading.Event()
@@ -56,10 +56,10 @@ def serve(environment: Environment, cluster: Cluster) -> None:
     while not stop.wait(_POLL_SECONDS):
         pass
     if member.task.role is Role.PS:
-        _serve_while_there(cluster.of(Role.CHIEF))
+        _serve_while_running(cluster.of(Role.CHIEF))
 
 
-def _serve_while_there(chiefs: Iterable[Member]) -> None:
+def _serve_while_running(chiefs: Iterable[Member]) -> None:
     """Return when no chief accepts connections any more, or after CHIEF_SAVES_SECONDS.
 
     A chief that has not connected to its servers yet accepts none.
@@ -77,4 +77,4 @@ def _serve_while_there(chiefs: Iterable[Member]) -> None:
     threading.Thread(target=watch, name="chief", daemon=True).start()
     # A name server that does not answer must not hold it longer.
     if not gone.wait(CHIEF_SAVES_SECONDS):
-        _LOG.info("ending after %.0f s although the chief is still there", CHIEF_SAVES_SECONDS)
+        _LOG.info("exiting after %.0f s although the chief is still running", CHIEF_SAVES_SECONDS)

@@ -1,4 +1,4 @@
-"""Imports as much of TensorFlow as its server needs, for workers and ps.
+"""Imports only the parts of TensorFlow that its server needs; called by server.py.
 
 A server runs TensorFlow's C++ only, but `import tensorflow` imports all of its Python, and Keras:
 150 MB of memory and 3 s of CPU time in each process, five times what the server itself takes. So
@@ -43,7 +43,7 @@ def load() -> ServerLibrary:
     try:
         return _parts()
     except (ImportError, AttributeError) as error:
-        _LOG.info("TensorFlow is imported as a whole: %s", error)
+        _LOG.info("importing all of TensorFlow: %s", error)
         del sys.modules[_NAME]
         return _whole()
 

@@ -1,7 +1,7 @@
-"""Reads the task's source before anything is imported: what is plainly wrong is said in no time.
+"""Checks the source of the task before TensorFlow is imported, so that errors show within a second.
 
-Only certain mistakes are refused here; what cannot be known from the text alone (names that come
-from a star import, compiled modules) is left to the import.
+Called by __main__. Only definite mistakes are rejected; what the source alone does not show (names
+of a star import, compiled modules) is left to the import in task.py.
 """
 
 import ast
@@ -32,7 +32,7 @@ def check(task: str) -> None:
     """Raise BadConfigurationError if there is no such task, or one that cannot work."""
     if is_file(task) and Path(task).stem in _TAKEN:
         raise BadConfigurationError(
-            f"--task={task}: a file of this name hides the package {Path(task).stem}; rename it."
+            f"--task={task}: a file of this name shadows the package {Path(task).stem}; rename it."
         )
     source = Path(task) if is_file(task) else _source(task)
     if source is None:
@@ -58,7 +58,7 @@ def _source(module: str) -> Path | None:
     except (ImportError, ValueError) as error:
         raise BadConfigurationError(f"--task={module}: {error}. {hint}") from error
     if spec is None:
-        raise BadConfigurationError(f"--task={module}: there is no such module. {hint}")
+        raise BadConfigurationError(f"--task={module}: no such module. {hint}")
     origin = spec.origin
     return Path(origin) if origin is not None and origin.endswith(".py") else None
 

@@ -1,6 +1,6 @@
-"""The loss of every single step, where the user wants them (--history).
+"""Captures the loss of every step, for --history.
 
-Keras's own loss is a mean since the beginning of the epoch, which cannot be taken apart again.
+The loss that Keras reports is a mean since the start of the epoch.
 """
 
 import math

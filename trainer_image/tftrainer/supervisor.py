@@ -1,8 +1,9 @@
-"""The main thread of a task that trains or evaluates: signals, watchdog, and the way out.
+"""The main thread of a task that trains or evaluates: signals, watchdog and exit.
 
 The work runs in a thread of its own, because TensorFlow blocks in C++ calls for as long as it
 likes, and Python runs signal handlers in the main thread only. The process always ends through
-os._exit: TensorFlow's own threads would otherwise keep it. Nothing here knows TensorFlow.
+os._exit: TensorFlow's own threads would otherwise keep it. Called by __main__; does not import
+TensorFlow.
 """
 
 import logging
@@ -28,7 +29,7 @@ _ALIVE_SECONDS = 30.0
 
 
 class Run:
-    """What the working thread and the main thread share."""
+    """State shared by the working thread and the main thread."""
 
     def __init__(self, progress: Progress, watchdog: Watchdog) -> None:
         self.progress = progress
@@ -37,25 +38,25 @@ class Run:
         self.stop = threading.Event()
         # True while there is something worth saving: SIGTERM then waits for it.
         self.worth_saving = False
-        # Called before the process ends by itself, whatever the reason; takes 2 s at most.
-        self.farewell: Callable[[], None] = lambda: None
+        # Called before the process exits, whatever the reason; takes 2 s at most.
+        self.before_exit: Callable[[], None] = lambda: None
         # What must outlive the work. TensorFlow tells every server of a function that is collected,
         # and holds the interpreter lock meanwhile: one server that hangs would delay the end.
-        self.held: list[object] = []
+        self.kept_alive: list[object] = []
         self._beat = time.monotonic()
 
     def beat(self) -> None:
-        """Note that the main thread runs."""
+        """Record that the main thread is running."""
         self._beat = time.monotonic()
 
     def is_alive(self) -> bool:
-        """Whether the main thread ran of late; what /healthz answers."""
+        """Whether the main thread ran recently; this is what /healthz reports."""
         return time.monotonic() - self._beat < _ALIVE_SECONDS
 
     def raise_if_stopped(self) -> None:
         """End the work if SIGTERM came."""
         if self.stop.is_set():
-            raise TerminatedError("ended by SIGTERM before training was complete.")
+            raise TerminatedError("terminated by SIGTERM before training was complete.")
 
 
 def supervise(work: Callable[[], None], run: Run, *, grace_seconds: float, log: Path) -> NoReturn:
@@ -88,12 +89,12 @@ def supervise(work: Callable[[], None], run: Run, *, grace_seconds: float, log: 
     code, cause = outcome[0]
     if cause is None:
         termination.write_document(log, run.progress.document())
-    run.farewell()
+    run.before_exit()
     leave(code, cause, log)
 
 
 def end_on_sigterm() -> None:
-    """End at once with 0, for a server has nothing to save.
+    """End at once with 0 on SIGTERM: a server that is still starting has nothing to save.
 
     Without a handler, PID 1 of a container ignores the signal and sits out its grace period.
     """
@@ -102,7 +103,7 @@ def end_on_sigterm() -> None:
 
 
 def leave(code: ExitCode, cause: str | None, log: Path) -> NoReturn:
-    """End the process at once, whatever threads it has; a cause is logged and left behind."""
+    """Exit at once, whatever threads there are; log the cause and write the termination message."""
     if cause is not None:
         termination.write_cause(log, cause)
         level = logging.WARNING if code is ExitCode.TERMINATED else logging.ERROR
@@ -117,10 +118,10 @@ def _outcome(work: Callable[[], None], run: Run) -> tuple[ExitCode, str | None]:
     try:
         work()
     except TrainerError as error:
-        run.held.append(error)
+        run.kept_alive.append(error)
         return error.code, str(error)
     except BaseException as error:  # noqa: BLE001 -- whatever it is, the process ends with it
-        run.held.append(error)
+        run.kept_alive.append(error)
         _LOG.exception("training failed")
         return ExitCode.FAILED, summary(error)
     return ExitCode.SUCCEEDED, None
@@ -128,5 +129,5 @@ def _outcome(work: Callable[[], None], run: Run) -> tuple[ExitCode, str | None]:
 
 def _unsaved(*, saving: bool) -> str:
     if saving:
-        return "ended by SIGTERM; the checkpoint was not written within --grace-seconds."
-    return "ended by SIGTERM before there was anything to save."
+        return "terminated by SIGTERM; the checkpoint was not saved within --grace-seconds."
+    return "terminated by SIGTERM before there was anything to save."

@@ -1,6 +1,7 @@
-"""The user's module: imported, and held to its contract in what it returns.
+"""Imports the user's module and checks what its functions take and return.
 
-This module does not import TensorFlow; what the user returned is known by its class's module.
+Called by the training loops and the evaluator. Does not import TensorFlow: what the user returned
+is recognized by the module of its class.
 """
 
 import importlib

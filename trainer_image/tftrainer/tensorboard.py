@@ -1,7 +1,7 @@
-"""Writes scalars that TensorBoard reads, without TensorBoard's package: logs/<role> by the step.
+"""Writes scalars for TensorBoard to logs/<role>, without importing TensorBoard; used by recorder.
 
-tf.summary.scalar imports that package, which costs time and memory; the record that it writes needs
-none of it. Workers and ps have no volume to write to, so the chief writes what it knows of workers.
+tf.summary.scalar imports that package, which costs time and memory, and the record does not need
+it. Workers and ps have no volume, so the chief writes the scalars of workers.
 """
 
 from collections.abc import Mapping
@@ -14,7 +14,7 @@ EVALUATOR = "evaluator"
 
 
 class Logs:
-    """The event files beside the checkpoints; or nothing, where there is no directory."""
+    """The event files beside the checkpoints; writes nothing if there is no directory."""
 
     def __init__(self, checkpoint_dir: str | None) -> None:
         self._directory = f"{checkpoint_dir}/logs" if checkpoint_dir else None

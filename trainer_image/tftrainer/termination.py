@@ -1,4 +1,4 @@
-"""The last words of a container, for whoever looks at the pod: written once, never required."""
+"""Writes the termination message of the container; called by supervisor.leave."""
 
 import json
 import logging
@@ -12,12 +12,12 @@ _LIMIT_BYTES = 4096
 
 
 def write_document(path: Path, document: Mapping[str, Any]) -> None:
-    """After a good end: the last /progress document as compact JSON."""
+    """On success: write the last /progress document as compact JSON."""
     _write(path, json.dumps(document, separators=(",", ":")))
 
 
 def write_cause(path: Path, cause: str) -> None:
-    """After a bad end: the cause as plain text."""
+    """On failure: write the cause as plain text."""
     _write(path, cause)
 
 

@@ -1,4 +1,4 @@
-"""Examples per second and input wait, worker by worker, from what each says it has done. Pure."""
+"""Examples per second and input wait of each worker, from its counters; used by recorder. Pure."""
 
 from collections import deque
 from collections.abc import Sequence

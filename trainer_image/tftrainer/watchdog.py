@@ -1,6 +1,6 @@
-"""Says when training stands still. Pure: the time is an argument, and acting on it is not ours.
+"""Detects that training has stalled. Pure: the time is an argument, and supervisor acts on it.
 
-TensorFlow waits for a hung worker or ps for long, and without a word.
+TensorFlow waits a long time for a hung worker or ps, and logs nothing.
 """
 
 from collections.abc import Iterable
@@ -38,26 +38,26 @@ class Watchdog:
         self._seen: _Seen | None = None
 
     def start(self, now: float, step: int) -> None:
-        """Training begins at this step; its first step may take longer, for it is traced."""
+        """Start at this step; the first step may take longer, because it is traced."""
         self._seen = _Seen(step, now, self._first_step_seconds)
 
     def note(self, now: float, step: int) -> None:
-        """Note that the step is this now."""
+        """Record the current step."""
         if self._seen is not None and step != self._seen.step:
             self._seen = _Seen(step, now, self._stall_seconds)
 
     def allow_more(self, now: float) -> None:
-        """Give time to something slow that is no step, such as a checkpoint of a large model."""
+        """Allow time for something slow that is not a step, such as saving a large model."""
         if self._seen is not None:
             self._seen = _Seen(self._seen.step, now, self._first_step_seconds)
 
     def expect(self, now: float) -> None:
-        """Note that steps come again."""
+        """Expect steps again."""
         if self._seen is not None:
             self._seen = _Seen(self._seen.step, now, self._stall_seconds)
 
     def stop(self) -> None:
-        """Nothing is expected any more."""
+        """Expect no more steps."""
         self._seen = None
 
     def verdict(self, now: float, unreachable: Iterable[Unreachable] = ()) -> Verdict | None:
@@ -69,8 +69,8 @@ class Watchdog:
         if still >= seen.limit:
             return Verdict(
                 ExitCode.STALLED,
-                f"no step for {still:.0f} s, standing at step {seen.step}: a worker or ps hangs or "
-                "cannot be reached, or one step takes longer than --stall-seconds (the first one: "
+                f"no step completed for {still:.0f} s, at step {seen.step}: a worker or ps hangs "
+                "or is unreachable, or a step takes longer than --stall-seconds (the first step: "
                 "--first-step-seconds) allows.",
             )
         # While something slow is under way, a busy ps may have no time to answer.
@@ -81,8 +81,8 @@ class Watchdog:
             if peer.task.startswith(f"{Role.PS}-") and silent >= _SILENT_PS_SECONDS:
                 return Verdict(
                     ExitCode.PARAMETER_SERVER_LOST,
-                    f"{peer.task} has not answered for {silent:.0f} s ({peer.reason}), and no step "
-                    f"was made for {still:.0f} s. Training resumes from the newest checkpoint when "
-                    "the chief starts again.",
+                    f"{peer.task} has not answered for {silent:.0f} s ({peer.reason}), and no "
+                    f"step completed for {still:.0f} s. Training resumes from the newest "
+                    "checkpoint when the chief restarts.",
                 )
         return None

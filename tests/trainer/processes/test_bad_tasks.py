@@ -291,7 +291,7 @@ def with_callbacks(body: str) -> tuple[str, ...]:
         ),
         pytest.param(
             with_callbacks("return [tf.keras.callbacks.BackupAndRestore('there')]"),
-            "BackupAndRestore: the trainer saves and resumes already",
+            "BackupAndRestore: the trainer already saves and resumes",
             id="a second one to save and resume",
         ),
     ],
@@ -360,13 +360,13 @@ def test_what_a_callback_will_miss_is_said(
 ) -> None:
     prepared(tmp_path, GOOD_MODEL, GOOD_DATASET, BATCH_HOOKS)
 
-    assert "callback Mine has hooks for single batches: they are not called" in caplog.text
-    assert "EarlyStopping monitors val_loss, which it will never see" in caplog.text
+    assert "callback Mine has per-batch hooks, which are not called" in caplog.text
+    assert "EarlyStopping monitors val_loss, which is never reported" in caplog.text
     assert "monitor='loss'" in caplog.text
 
 
 def test_keras_fit_is_spared_what_it_cannot_call(tmp_path: Path) -> None:
     task = load(write(tmp_path, GOOD_MODEL, GOOD_DATASET, BATCH_HOOKS))
 
-    with pytest.raises(BadConfigurationError, match="has Mine, which has hooks for single batches"):
+    with pytest.raises(BadConfigurationError, match="has Mine, which has per-batch hooks"):
         wanted_by_fit(task, Context())

@@ -11,7 +11,7 @@ import pytest
 from harness import DIGITS, Computer, LoopbackCluster, Process, Servers, free_port, until
 from relay import Relay
 
-# Long enough that no story sees its end, and a checkpoint every second.
+# Long enough that no scenario reaches its end, and a checkpoint every second.
 LONG = (DIGITS, "--epochs=1000", "--checkpoint-seconds=1", "--log-seconds=1")
 
 
@@ -154,7 +154,7 @@ def test_a_killed_chief_resumes_and_sigterm_saves(here: Computer, servers: Serve
 
     second.signal(signal.SIGTERM)
     assert second.ends(patience=20) == 143
-    assert "ended by SIGTERM at step" in second.last_words
+    assert "terminated by SIGTERM at step" in second.last_words
     newest = (here.folder / "ckpt" / "checkpoint").read_text().partition('"')[2].partition('"')[0]
     assert f"at step {newest.removeprefix('ckpt-')} of" in second.last_words
 
@@ -231,7 +231,7 @@ def test_a_worker_that_loses_its_way_to_the_ps_now_and_then_ends_nothing(
         # A call that waits for gRPC to connect again is not lost: not every cut is noticed.
         until(lambda: cut_off(way, servers) and _forgiven(chief) > 5, "six losses", patience=60)
         chief.step_beyond(chief.progress()["step"] + 10)
-        assert task is None or "begin theirs anew" in chief.log
+        assert task is None or "all workers restart their input" in chief.log
         assert chief.popen.poll() is None
 
 
@@ -308,7 +308,7 @@ def test_the_chief_of_an_older_attempt_makes_way(here: Computer, servers: Server
 
     again = start_chief(here, servers)
     assert again.ends() == 143
-    assert "attempt 1 of story has taken over" in again.last_words
+    assert "attempt 1 of scenario has taken over" in again.last_words
     newer.step_beyond(newer.progress()["step"])
 
 
@@ -349,7 +349,7 @@ def test_hung_workers_end_the_chief_with_76(here: Computer, servers: Servers) ->
     finally:
         for worker in workers:
             worker.signal(signal.SIGCONT)
-    assert "no step for 3 s" in chief.last_words
+    assert "no step completed for 3 s" in chief.last_words
 
 
 def test_who_is_missing_is_said_within_ten_seconds(here: Computer, servers: Servers) -> None:

@@ -8,7 +8,7 @@ import pytest
 from harness import DIGITS, Computer, Servers
 
 
-def story(here: Computer, servers: Servers, **more: str) -> tuple[dict, dict]:
+def train_and_evaluate(here: Computer, servers: Servers, **more: str) -> tuple[dict, dict]:
     """Run a chief and an evaluator to their ends; their last documents."""
     shared = {
         "TFTRAINING_JOB_UID": "uid-1",
@@ -22,7 +22,7 @@ def story(here: Computer, servers: Servers, **more: str) -> tuple[dict, dict]:
 
 
 def test_trains_evaluates_and_ends_by_itself(here: Computer, servers: Servers) -> None:
-    done, evaluated = story(here, servers)
+    done, evaluated = train_and_evaluate(here, servers)
 
     assert done["phase"] == "done"
     assert done["step"] == done["totalSteps"] > 0
@@ -35,6 +35,6 @@ def test_trains_evaluates_and_ends_by_itself(here: Computer, servers: Servers) -
 
 @pytest.mark.skipif("MNIST_DIR" not in os.environ, reason="MNIST_DIR names no folder of images")
 def test_trains_on_real_images(here: Computer, servers: Servers) -> None:
-    _, evaluated = story(here, servers, MNIST_DIR=os.environ["MNIST_DIR"])
+    _, evaluated = train_and_evaluate(here, servers, MNIST_DIR=os.environ["MNIST_DIR"])
 
     assert evaluated["metrics"]["accuracy"] >= 0.95

@@ -200,11 +200,11 @@ def test_a_killed_worker_is_left_out_of_synchronous_steps_until_it_is_back(
     assert all(0 <= wait <= 1 for wait in input_waits(chief))
     assert chief.progress()["queueDepth"] is None
     servers.running["worker-1"].kill()
-    chief.says("worker-1 is lost, or hangs; steps are made without it")
+    chief.says("worker-1 unavailable; continuing without it")
     chief.step_beyond(chief.progress()["step"] + 20)
 
     servers.start("worker", 1).says("worker-1 serves")
-    chief.says("worker-1 takes part again", patience=20)
+    chief.says("worker-1 rejoined", patience=20)
     chief.step_beyond(chief.progress()["step"] + 20)
 
     chief.signal(signal.SIGTERM)
@@ -222,11 +222,11 @@ def test_synchronous_steps_wait_for_a_hung_worker_only_until_it_is_missed(
     worker = servers.running["worker-1"]
     worker.signal(signal.SIGSTOP)
     try:
-        chief.says("worker-1 is lost, or hangs; steps are made without it", patience=40)
+        chief.says("worker-1 unavailable; continuing without it", patience=40)
         chief.step_beyond(chief.progress()["step"] + 20)
     finally:
         worker.signal(signal.SIGCONT)
-    chief.says("worker-1 takes part again", patience=20)
+    chief.says("worker-1 rejoined", patience=20)
     chief.step_beyond(chief.progress()["step"] + 20)
 
 

@@ -9,7 +9,7 @@ from tftrainer.errors import BadConfigurationError
 process.prepare(os.environ)
 
 import tensorflow as tf  # noqa: E402 -- after what it reads is set
-from tftrainer.peer_errors import loss_behind  # noqa: E402
+from tftrainer.peer_errors import lost_peer_error  # noqa: E402
 
 REMOTE = "\nAdditional GRPC error information from remote target /job:ps/replica:0/task:0"
 
@@ -67,4 +67,4 @@ BAD_SHAPE = tf.errors.InvalidArgumentError(None, None, f"bad shape{REMOTE}")
     ],
 )
 def test_a_loss_is_told_from_other_errors(error: Exception, *, lost: bool) -> None:
-    assert (loss_behind(error) is not None) is lost
+    assert (lost_peer_error(error) is not None) is lost

@@ -61,7 +61,7 @@ def test_sigterm_to_all_at_once_leaves_a_checkpoint_of_the_last_step(
 
     assert chief.ends(patience=30) == 143, chief.last_words
     took = time.monotonic() - began
-    assert f"ended by SIGTERM at step {newest_step(here.folder)} of" in chief.last_words
+    assert f"terminated by SIGTERM at step {newest_step(here.folder)} of" in chief.last_words
     assert newest_step(here.folder) >= reported
     assert [server.ends(patience=5) for server in servers] == [0, 0, 0]
     assert took < 5, "the ps would have ended before"

@@ -26,16 +26,22 @@ def test_options_are_pairs_and_may_hold_an_equals_sign() -> None:
     ("argv", "said"),
     [
         pytest.param([], "--task", id="no task"),
-        pytest.param(["--task=m", "--epochs=0"], "less than 1", id="no epochs"),
-        pytest.param(["--task=m", "--epochs=many"], "many", id="epochs that are no number"),
+        pytest.param(["--task=m", "--epochs=0"], "at least 1", id="no epochs"),
+        pytest.param(
+            ["--task=m", "--epochs=many"],
+            "'many' is not an integer",
+            id="epochs that are not a number",
+        ),
         pytest.param(["--task=m", "--option=a"], "NAME=VALUE", id="an option without a value"),
         pytest.param(["--task=m", "--epoch=1"], "--epoch", id="a misspelt argument"),
         pytest.param(
             ["--task=m", "--mode=sync"], "asynchronous, synchronous, local, fit", id="no such mode"
         ),
-        pytest.param(["--task=m", "--local-steps=0"], "less than 1", id="no local steps"),
-        pytest.param(["--task=m", "--partition-bytes=-1"], "less than 0", id="negative bytes"),
-        pytest.param(["--task=m", "--stall-seconds=-1"], "not more than 0", id="negative time"),
+        pytest.param(["--task=m", "--local-steps=0"], "at least 1", id="no local steps"),
+        pytest.param(["--task=m", "--partition-bytes=-1"], "at least 0", id="negative bytes"),
+        pytest.param(
+            ["--task=m", "--stall-seconds=-1"], "not a positive number", id="negative time"
+        ),
     ],
 )
 def test_bad_arguments_are_refused_with_what_is_wrong(argv: list[str], said: str) -> None:
@@ -85,4 +91,4 @@ def test_help_names_every_argument_and_the_contract(capsys: pytest.CaptureFixtur
     assert "dataset(split, context)" in text
     assert "--checkpoint-seconds" in text
     assert "exit codes" in text
-    assert "another algorithm" in text
+    assert "different algorithm" in text

@@ -207,8 +207,8 @@ def _address(case: dict, task: Task) -> str:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        pytest.param("{", "no JSON", id="no JSON"),
-        pytest.param("[]", "no JSON object", id="a list"),
+        pytest.param("{", "not valid JSON", id="not JSON"),
+        pytest.param("[]", "not a JSON object", id="a list"),
         pytest.param('{"task": {}}', '"cluster"', id="no cluster"),
         pytest.param(
             '{"cluster": {"master": ["a:1"]}, "task": {"type": "chief", "index": 0}}',
@@ -217,7 +217,7 @@ def _address(case: dict, task: Task) -> str:
         ),
         pytest.param(
             '{"cluster": {"chief": ["a:1"]}, "task": {"type": "worker", "index": 0}}',
-            "worker-0 is not in its cluster",
+            "worker-0 is not in the cluster",
             id="a task outside the cluster",
         ),
         pytest.param(

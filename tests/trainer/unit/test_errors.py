@@ -1,5 +1,5 @@
 import pytest
-from tftrainer.errors import gist
+from tftrainer.errors import one_line
 
 STACK = """Graph execution error:
 
@@ -27,4 +27,4 @@ Detected at node while/IteratorGetNext defined at (most recent call last):
     ],
 )
 def test_the_gist_is_what_is_wrong_not_where(text: str, said: str) -> None:
-    assert gist(ValueError(text)) == f"ValueError: {said}"
+    assert one_line(ValueError(text)) == f"ValueError: {said}"

@@ -92,7 +92,7 @@ def test_the_watchdog_gives_the_first_step_more_time() -> None:
     watchdog.note(1059.0, step=501)
     assert watchdog.verdict(1068.0) is None
     watchdog.note(1068.0, step=501)
-    assert "no step for 10 s" in cause(watchdog.verdict(1069.0))
+    assert "no step completed for 10 s" in cause(watchdog.verdict(1069.0))
 
     watchdog.allow_more(1068.0)
     assert watchdog.verdict(1127.0) is None

@@ -49,7 +49,7 @@ def test_a_task_that_is_not_there_is_refused(task: str) -> None:
 def test_a_file_that_would_hide_a_package_is_refused(tmp_path: Path, name: str) -> None:
     (tmp_path / name).write_text(GOOD)
 
-    with pytest.raises(BadConfigurationError, match=r"hides the package .*; rename it"):
+    with pytest.raises(BadConfigurationError, match=r"shadows the package .*; rename it"):
         check(str(tmp_path / name))
 
 

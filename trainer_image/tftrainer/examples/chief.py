@@ -31,16 +31,16 @@ def run(program: Program) -> NoReturn:
     process.configure_logging()
     process.prepare(os.environ)
     try:
-        told = environment.read(os.environ)
-        cluster = _cluster_of_chief(told)
+        env = environment.read(os.environ)
+        cluster = _cluster_of_chief(env)
     except TrainerError as error:
         supervisor.leave(error.code, str(error), environment.termination_log(os.environ))
     shared = Run(
-        Progress(Snapshot(role=Role.CHIEF, attempt=told.attempt)),
+        Progress(Snapshot(role=Role.CHIEF, attempt=env.attempt)),
         Watchdog(stall_seconds=_STALL_SECONDS, first_step_seconds=_STALL_SECONDS),
     )
-    if told.progress_port:
-        http_server.serve(told.progress_port, shared.progress, shared.is_alive)
+    if env.progress_port:
+        http_server.serve(env.progress_port, shared.progress, shared.is_alive)
 
     def work() -> None:
         watch = PeerWatch(cluster.peers, shared.progress, peers.StatusProbe())
@@ -48,15 +48,15 @@ def run(program: Program) -> NoReturn:
         watch.wait(shared, timeout=_PEER_SECONDS)
         program(cluster, shared)
 
-    supervisor.supervise(work, shared, grace_seconds=0.0, log=told.termination_log)
+    supervisor.supervise(work, shared, grace_seconds=0.0, log=env.termination_log)
 
 
-def _cluster_of_chief(told: Environment) -> Cluster:
-    cluster = told.cluster
-    if cluster is None or told.task.role is not Role.CHIEF or not cluster.of(Role.PS):
+def _cluster_of_chief(env: Environment) -> Cluster:
+    cluster = env.cluster
+    if cluster is None or env.task.role is not Role.CHIEF or not cluster.of(Role.PS):
         raise BadConfigurationError(
             f"this program is for the chief of a cluster with workers and ps, but this process is "
-            f"{told.task}{'' if cluster else ' without TF_CONFIG'}. Run it as a job's chief, or on "
+            f"{env.task}{'' if cluster else ' without TF_CONFIG'}. Run it as a job's chief, or on "
             "this computer with `tftj run --local` and the job's manifest."
         )
     return cluster

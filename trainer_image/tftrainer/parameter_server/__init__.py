@@ -1,10 +1,10 @@
-"""The chief of a ParameterServer job: hands work to the workers and keeps what they learn.
+"""The chief of a ParameterServer job: schedules work on the workers and saves the variables.
 
-The variables are on the ps. How the workers learn together is the mode's matter, one module each;
-what all modes need (the connection, the model, the checkpoint gone on from) is set up in session.
+Called by __main__. The variables are on the ps. Each mode has a module of its own; what all modes
+need (connection, model, restored checkpoint) is set up in session.
 
-Steps are counted by an int64 variable of our own on a ps. A ps's loss is the loss of the variables,
-and ends the chief; a worker's is no more than the loss of its work.
+Steps are counted in an int64 variable on a ps. If a ps is lost, so are the variables, and the chief
+ends; if a worker is lost, only its unfinished work is.
 """
 
 from collections.abc import Callable, Mapping
@@ -26,7 +26,7 @@ from tftrainer.supervisor import Run
 
 
 class Training(Protocol):
-    """What each mode makes."""
+    """What the module of each mode provides."""
 
     def run(self) -> None:
         """Make all steps."""
@@ -41,12 +41,12 @@ _MODES: Mapping[Mode, Callable[[session.Session], Training]] = {
 
 
 def train(job: Job, run: Run, cluster: Cluster) -> None:
-    """Train to the end; the peers are known to answer."""
+    """Train until complete; call it when all peers answer."""
     begun: session.Session | None = None
     try:
         begun = session.begin(job, run, cluster)
         training = _MODES[job.arguments.mode](begun)
-        run.held.append(training)
+        run.kept_alive.append(training)
         training.run()
     except Exception as error:
         # The user's functions may have met the loss of a server; every other TrainerError is final.

@@ -10,7 +10,7 @@ def queue_depth(coordinator: tf_types.Coordinator) -> int:
     return int(coordinator._cluster.closure_queue._queue.qsize())  # noqa: SLF001 -- no other way
 
 
-def forgive(coordinator: tf_types.Coordinator) -> None:
+def reset_transient_failures(coordinator: tf_types.Coordinator) -> None:
     """Forget which calls of workers did not reach a ps; call it when a ps has answered.
 
     In all its life a coordinator forgives each ps two of them: enough for one that is gone, where

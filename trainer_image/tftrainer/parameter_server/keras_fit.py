@@ -64,11 +64,11 @@ class FitTraining:
             except (_Stopped, tf.errors.CancelledError):
                 if not session.run.stop.is_set():
                     raise
-            done = self._reporter.wait_until_dry()
+            done = self._reporter.wait_until_idle()
         recorder, metrics = session.recorder, self._reporter.metrics
         if session.run.stop.is_set() and done < total:
             recorder.save(done)
-            raise TerminatedError(f"ended by SIGTERM at step {done} of {total}.")
+            raise TerminatedError(f"terminated by SIGTERM at step {done} of {total}.")
         recorder.note_work(session.work.read())
         recorder.finish(min(done, total), metrics)
 
@@ -147,7 +147,7 @@ class _Reporter(tf.keras.callbacks.Callback):  # type: ignore[misc]
         if self._stopped:
             raise _Stopped
         if self._recorder.checkpoint_due:
-            self._recorder.save(self.wait_until_dry())
+            self._recorder.save(self.wait_until_idle())
 
     def on_train_batch_end(self, *_: object) -> None:
         speed = self._recorder.speed
@@ -161,13 +161,13 @@ class _Reporter(tf.keras.callbacks.Callback):  # type: ignore[misc]
         if self._recorder.checkpoint_due:
             self._recorder.save(step)
 
-    def wait_until_dry(self) -> int:
+    def wait_until_idle(self) -> int:
         """Wait until all that is scheduled is done, or one worker hangs; return the step."""
         began = time.monotonic()
         while not self._session.coordinator.done():
             self._look_now_and_then()
             if time.monotonic() - began > (LONGEST_STOP if self._stopped else self._patience):
-                _LOG.info("a worker is still at work, or hangs; the others go on")
+                _LOG.info("a worker is still busy or hangs; continuing without it")
                 break
             time.sleep(_POLL_SECONDS)
         return self._look()

@@ -23,8 +23,8 @@ def training(session: Session) -> ScheduledLoop:
     """Make the training; `run` it."""
     if session.strategy.num_replicas_in_sync > 1:
         raise BadConfigurationError(
-            "--mode=local takes workers with one GPU at most: give each worker one, and use more "
-            "workers."
+            "--mode=local supports at most one GPU per worker: give each worker one GPU, and use "
+            "more workers."
         )
     return ScheduledLoop(session, _call(session), granularity=session.job.arguments.local_steps)
 

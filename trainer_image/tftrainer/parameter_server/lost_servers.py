@@ -17,9 +17,9 @@ from tftrainer.errors import (
     ParameterServerLostError,
     PeersUnavailableError,
     TrainerError,
-    gist,
+    one_line,
 )
-from tftrainer.peer_errors import is_loss, is_of_tensorflow, loss_behind
+from tftrainer.peer_errors import is_of_tensorflow, lost_peer_error, means_lost_peer
 from tftrainer.peers import StatusProbe
 
 _THREADS = 32
@@ -34,9 +34,9 @@ def explain(error: BaseException, cluster: Cluster, *, building: bool) -> Traine
     refused = isinstance(error, BadConfigurationError)
     if refused and not is_of_tensorflow(error):
         return None
-    loss = loss_behind(error)
+    loss = lost_peer_error(error)
     if loss is not None and (named := _REMOTE.search(str(loss))):
-        return _worker_lost(gist(loss)) if building and named[1] == "worker" else _ps_lost(loss)
+        return _worker_lost(one_line(loss)) if building and named[1] == "worker" else _ps_lost(loss)
     if loss is not None and not refused:
         return _ps_lost(loss)
     for member, why in _unusable(cluster):
@@ -49,7 +49,7 @@ def explain(error: BaseException, cluster: Cluster, *, building: bool) -> Traine
 
 
 def _ps_lost(why: BaseException | str) -> TrainerError:
-    said = why if isinstance(why, str) else gist(why)
+    said = why if isinstance(why, str) else one_line(why)
     return ParameterServerLostError(
         f"a parameter server was lost, and the variables with it ({said}). "
         "Training resumes from the newest checkpoint when the chief starts again."
@@ -58,7 +58,7 @@ def _ps_lost(why: BaseException | str) -> TrainerError:
 
 def _worker_lost(why: str) -> TrainerError:
     return PeersUnavailableError(
-        f"a worker was lost before training began ({why}). The chief has to start again."
+        f"a worker was lost before training began ({why}). The chief must be restarted."
     )
 
 
@@ -70,7 +70,7 @@ def _unusable(cluster: Cluster) -> Iterator[tuple[Member, str]]:
             if failure is not None:
                 yield member, failure.reason
             elif error := _context_error(member):
-                yield member, gist(error)
+                yield member, one_line(error)
 
 
 def _context_error(member: Member) -> BaseException | None:
@@ -79,5 +79,5 @@ def _context_error(member: Member) -> BaseException | None:
         with tf.device(f"/job:{member.task.role}/task:{member.task.index}/device:CPU:0"):
             tf.identity(tf.constant(0)).numpy()
     except tf.errors.OpError as error:
-        return error if is_loss(error) else None
+        return error if means_lost_peer(error) else None
     return None

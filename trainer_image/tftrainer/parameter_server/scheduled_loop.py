@@ -34,7 +34,7 @@ LONGEST_CALL = 5.0
 # beside them: a ps that has got SIGTERM too serves for server.CHIEF_SAVES_SECONDS only.
 LONGEST_STOP = 2.5
 # Workers run dry at the end of an epoch, but not much more often than this.
-_BETWEEN_DRY_SECONDS = 5.0
+_BETWEEN_IDLE_SECONDS = 5.0
 
 
 class ScheduledLoop:
@@ -82,7 +82,11 @@ class ScheduledLoop:
                 done = self._scheduled = int(self._step.numpy())
                 if done == self._input_began_at:
                     raise
-                _LOG.warning("a worker's input was cut off at step %d; all begin theirs anew", done)
+                _LOG.warning(
+                    "the input of a worker was interrupted at step %d; all workers restart "
+                    "their input",
+                    done,
+                )
                 self._iterator, self._input_began_at = self._begin_input(), done
                 continue
             metrics = model.metrics(self._model)
@@ -93,7 +97,7 @@ class ScheduledLoop:
                 self._recorder.save(done)
         if self._run.stop.is_set() and done < self._total:
             self._recorder.save(done)
-            raise TerminatedError(f"ended by SIGTERM at step {done} of {self._total}.")
+            raise TerminatedError(f"terminated by SIGTERM at step {done} of {self._total}.")
         self._epochs.end(metrics)
         self._recorder.note_work(self._session.work.read())
         self._recorder.finish(min(done, self._total), metrics)
@@ -105,15 +109,15 @@ class ScheduledLoop:
     def _target(self, done: int) -> int:
         """Return the end of an epoch, not so near that running dry costs much."""
         # Callbacks are promised every end of an epoch, with the metrics of that epoch alone.
-        speed = 0.0 if self._epochs.every_end_counts else self._recorder.speed or 0.0
-        enough = done + int(speed * _BETWEEN_DRY_SECONDS)
+        speed = 0.0 if self._epochs.has_callbacks else self._recorder.speed or 0.0
+        enough = done + int(speed * _BETWEEN_IDLE_SECONDS)
         epochs = max(done // self._epoch + 1, enough // self._epoch)
         return min(self._total, epochs * self._epoch)
 
     def _advance(self, start: int, target: int) -> int:
         """Schedule until the target, a due checkpoint or SIGTERM; return when workers are dry."""
         now_at, look_due = start, -math.inf
-        drying_since = math.inf
+        idle_awaited_since = math.inf
         while True:
             stopped = self._run.stop.is_set()
             if stopped:
@@ -138,9 +142,9 @@ class ScheduledLoop:
                 self._scheduled = now_at
                 return now_at
             if closed or self._scheduled >= target:
-                drying_since = min(drying_since, now)
-            if now - drying_since > (LONGEST_STOP if stopped else self._patience):
-                _LOG.info("a worker is still at work, or hangs; the others go on")
+                idle_awaited_since = min(idle_awaited_since, now)
+            if now - idle_awaited_since > (LONGEST_STOP if stopped else self._patience):
+                _LOG.info("a worker is still busy or hangs; continuing without it")
                 return now_at
             self._run.stop.wait(_POLL_SECONDS) if not closed else time.sleep(_POLL_SECONDS)
 

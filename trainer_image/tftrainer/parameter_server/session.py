@@ -1,4 +1,4 @@
-"""What every mode starts from: connected servers, the model on the ps, the newest checkpoint."""
+"""Sets up what every mode starts from: servers connected, model built on the ps and restored."""
 
 import functools
 import logging
@@ -16,7 +16,7 @@ from tftrainer.context import Context
 from tftrainer.epochs import Epochs
 from tftrainer.fence import claim
 from tftrainer.job import Job
-from tftrainer.parameter_server.coordinator_internals import forgive, queue_depth
+from tftrainer.parameter_server.coordinator_internals import queue_depth, reset_transient_failures
 from tftrainer.parameter_server.work import WorkTable
 from tftrainer.recorder import Recorder
 from tftrainer.resume import resume
@@ -94,7 +94,7 @@ class Session:
 
     def note_progress(self, step: int) -> None:
         """Tell the recorder the step that a ps has just told, and the rest when it publishes."""
-        forgive(self.coordinator)
+        reset_transient_failures(self.coordinator)
         self.recorder.note(step)
         if self.recorder.wants_metrics:
             self.recorder.note_work(self.work.read(), queue_depth(self.coordinator))
@@ -106,7 +106,7 @@ def begin(job: Job, run: Run, cluster: Cluster) -> Session:
     remote_context.set_keep_alive(arguments.keep_alive_seconds)
     strategy = _connect(cluster, arguments.partition_bytes)
     context_id = remote_context.own()
-    run.farewell = functools.partial(remote_context.close, cluster.peers, context_id)
+    run.before_exit = functools.partial(remote_context.close, cluster.peers, context_id)
     fence = claim(job, context=context_id)
     if fence is not None:
         # Before this chief's variables need the room.
@@ -166,7 +166,7 @@ def _connect(cluster: Cluster, partition_bytes: int) -> tf_types.Strategy:
     _LOG.info("connected to the cluster in %.1f s", time.monotonic() - began)
     moved = [f"{peer.name} as {peer.task}" for peer in cluster.peers if peer.name != str(peer.task)]
     if moved:
-        _LOG.info("TensorFlow numbers its workers without gaps: it knows %s", ", ".join(moved))
+        _LOG.info("TensorFlow numbers workers without gaps; it refers to %s", ", ".join(moved))
     return strategy
 
 

@@ -57,8 +57,8 @@ class SynchronousTraining:
     def __init__(self, session: Session) -> None:
         if session.strategy.num_replicas_in_sync > 1:
             raise BadConfigurationError(
-                "--mode=synchronous takes workers with one GPU at most: give each worker one, and "
-                "use more workers."
+                "--mode=synchronous supports at most one GPU per worker: give each worker one GPU, "
+                "and use more workers."
             )
         self._session = session
         self._run = session.run
@@ -96,7 +96,7 @@ class SynchronousTraining:
             self._recorder.note(done)
             self._recorder.note_loss(done, loss)
             ends = done % session.epoch == 0
-            if self._recorder.wants_metrics or (ends and self._epochs.every_end_counts):
+            if self._recorder.wants_metrics or (ends and self._epochs.has_callbacks):
                 self._publish(done)
                 metrics_are_old = ends
             if not self._epochs.reached(done, self._metrics):
@@ -105,7 +105,7 @@ class SynchronousTraining:
                 self._recorder.save(done)
         if self._run.stop.is_set() and done < total:
             self._recorder.save(done)
-            raise TerminatedError(f"ended by SIGTERM at step {done} of {total}.")
+            raise TerminatedError(f"terminated by SIGTERM at step {done} of {total}.")
         if self._published != done:
             self._publish(done)
         self._epochs.end(self._metrics)
@@ -167,7 +167,7 @@ class _Worker:
             # Begun for a step that went on without it.
             self._call.value()
         if self._missed:
-            _LOG.info("%s takes part again", self.name)
+            _LOG.info("%s rejoined", self.name)
             self._missed = False
         self._call = self._pinned.call(part, iterator)
         return True
@@ -183,7 +183,7 @@ class _Worker:
     def take(self) -> _Part | None:
         """Take what it computed; None if it is not there. Raises what went wrong with it."""
         if self._call is None or self._call.state is not State.DONE:
-            _LOG.warning("%s is lost, or hangs; steps are made without it", self.name)
+            _LOG.warning("%s unavailable; continuing without it", self.name)
             self._missed = True
             return None
         part: _Part = self._call.value()
