@@ -1,4 +1,4 @@
-"""`tftj run --local` with real processes: small shell scripts in the trainer's place."""
+"""`tftj run --local` with real processes: small shell scripts in place of the trainer."""
 
 import os
 import re
@@ -20,7 +20,7 @@ from tests.unit.cli.plans import a_file
 ROOT = Path(__file__).parents[2]
 PATIENCE = 30.0
 SERVE = "sleep 600"
-"""What a worker or ps does: nothing, for ever."""
+"""The script of a worker or ps: it does nothing and does not exit."""
 
 
 @dataclass
@@ -109,7 +109,7 @@ def running(folder: Path, job: JobBuilder, *options: str, **more: Any) -> Iterat
 
 def shell(script: str, **spec: Any) -> JobBuilder:
     """A job with one worker and one ps that serve, and a chief that runs a script."""
-    # They listen on no port, so their own probe says that they are ready.
+    # They listen on no port; a probe of the user makes them ready.
     probe = {"exec": {"command": ["true"]}}
     job = a_job().with_container(command=["sh", "-c", SERVE], args=None, readinessProbe=probe)
     container = {"name": "tensorflow", "command": ["sh", "-c", script]}
@@ -120,14 +120,14 @@ def claim() -> dict[str, Any]:
     return {"persistentVolumeClaim": {"claimName": "mnist"}}
 
 
-def test_a_chief_that_succeeds_ends_all_others(tmp_path: Path) -> None:
+def test_all_processes_end_when_the_chief_succeeds(tmp_path: Path) -> None:
     with running(tmp_path, shell("sleep 1")) as run:
         assert run.ends() == 0
         assert "Succeeded" in run.out
         assert run.left() == []
 
 
-def test_an_attempt_that_fails_is_followed_by_another(tmp_path: Path) -> None:
+def test_a_failed_attempt_is_followed_by_another(tmp_path: Path) -> None:
     script = 'echo attempt $TFTRAINING_ATTEMPT; [ "$TFTRAINING_ATTEMPT" = 1 ] || exit 75'
     with running(tmp_path, shell(script)) as run:
         assert run.ends() == 0
@@ -144,27 +144,27 @@ def test_attempts_are_counted_against_the_limit(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("script", "told"),
+    ("script", "message"),
     [
         pytest.param("exit 64", "exited with 64", id="bad configuration"),
         pytest.param("exec /no/such/program", "exited with 127", id="no such program"),
     ],
 )
-def test_what_no_restart_can_help_ends_the_job(script: str, told: str, tmp_path: Path) -> None:
+def test_a_permanent_failure_ends_the_job(script: str, message: str, tmp_path: Path) -> None:
     with running(tmp_path, shell(script)) as run:
         assert run.ends() == 1
     assert "Failed (PermanentFailure)" in run.out
-    assert told in run.out
+    assert message in run.out
 
 
-def test_a_command_that_is_not_there_is_named(tmp_path: Path) -> None:
+def test_a_missing_command_is_named(tmp_path: Path) -> None:
     job = a_job().with_container(command=["/no/such/program"], args=None)
     with running(tmp_path, job) as run:
         assert run.ends() == 1
     assert "cannot start /no/such/program: No such file or directory" in run.out
 
 
-def test_a_worker_that_is_killed_is_started_again_while_the_chief_goes_on(tmp_path: Path) -> None:
+def test_a_killed_worker_is_restarted_while_the_chief_continues(tmp_path: Path) -> None:
     job = shell("while [ ! -e done ]; do sleep 0.1; done; echo once")
     job.with_role(
         "worker",
@@ -179,14 +179,14 @@ def test_a_worker_that_is_killed_is_started_again_while_the_chief_goes_on(tmp_pa
     with running(tmp_path, job) as run:
         run.logs("mnist-worker-0", "pid")
         os.kill(int(run.log("mnist-worker-0").split()[1]), signal.SIGKILL)
-        run.until(lambda: run.log("mnist-worker-0").count("pid") == 2, "the worker is back")
+        run.until(lambda: run.log("mnist-worker-0").count("pid") == 2, "the worker is restarted")
         (tmp_path / "done").touch()
         assert run.ends() == 0
-    assert "mnist-worker-0: ExitCode (exit code 137): ended by signal 9 (Killed)" in run.out
+    assert "mnist-worker-0: ExitCode (exit code 137): killed (SIGKILL)" in run.out
     assert run.log("mnist-chief-0") == "once\n"
 
 
-def test_the_evaluator_gets_its_grace_then_the_job_ends(tmp_path: Path) -> None:
+def test_the_job_ends_after_the_evaluators_grace_period(tmp_path: Path) -> None:
     job = shell("exit 0", checkpoint=claim()).with_role("evaluator", replicas=1)
     with running(tmp_path, job.with_policy(evaluatorGraceSeconds=2)) as run:
         assert run.ends() == 0
@@ -196,7 +196,7 @@ def test_the_evaluator_gets_its_grace_then_the_job_ends(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)], ids=["Ctrl-C", "SIGTERM"]
 )
-def test_asked_to_end_the_chief_saves_first(
+def test_a_signal_lets_the_chief_save_first(
     number: signal.Signals, code: int, tmp_path: Path
 ) -> None:
     saves = "trap 'echo saving; sleep 1; echo saved; exit 143' TERM"
@@ -204,14 +204,16 @@ def test_asked_to_end_the_chief_saves_first(
         run.logs("mnist-chief-0", "up")
         run.popen.send_signal(number)
         run.logs("mnist-chief-0", "saving")
-        assert len([each for each in run.left() if "sleep 600" in each]) > 0, "servers stay for it"
+        assert len([each for each in run.left() if "sleep 600" in each]) > 0, (
+            "servers run while it saves"
+        )
         assert run.ends() == code
         assert run.left() == []
     assert run.log("mnist-chief-0").endswith("saved\n")
     assert "Stopped before the training was complete" in run.out
 
 
-def test_asked_twice_all_end_at_once(tmp_path: Path) -> None:
+def test_a_second_signal_ends_all_processes_at_once(tmp_path: Path) -> None:
     with running(tmp_path, shell("trap '' TERM; echo up; while :; do sleep 0.1; done")) as run:
         run.logs("mnist-chief-0", "up")
         run.popen.send_signal(signal.SIGINT)
@@ -222,7 +224,7 @@ def test_asked_twice_all_end_at_once(tmp_path: Path) -> None:
         assert run.left() == []
 
 
-def test_a_killed_tftj_takes_its_tasks_along(tmp_path: Path) -> None:
+def test_no_process_outlives_a_killed_tftj(tmp_path: Path) -> None:
     with running(tmp_path, shell(f"echo up; exec {SERVE}")) as run:
         run.logs("mnist-chief-0", "up")
         assert run.left()
@@ -231,7 +233,7 @@ def test_a_killed_tftj_takes_its_tasks_along(tmp_path: Path) -> None:
         run.leaves_nothing()
 
 
-def test_what_a_task_leaves_behind_ends_with_it(tmp_path: Path) -> None:
+def test_children_of_a_task_end_with_it(tmp_path: Path) -> None:
     with running(tmp_path, shell(f"{SERVE} & echo child; exit 0")) as run:
         assert run.ends() == 0
         assert run.left() == []
@@ -267,14 +269,14 @@ def test_files_variables_and_folders_reach_the_task(tmp_path: Path) -> None:
     assert checkpoints.is_dir()
 
 
-def test_a_name_of_the_cluster_is_an_address_here(tmp_path: Path) -> None:
+def test_names_of_the_cluster_become_loopback_addresses(tmp_path: Path) -> None:
     script = "echo $TF_CONFIG | grep -c 127.0.0.1 && echo $TF_CONFIG | grep -c svc; exit 0"
     with running(tmp_path, shell(script)) as run:
         assert run.ends() == 0
     assert run.log("mnist-chief-0") == "1\n0\n"
 
 
-def test_the_output_of_all_is_shown_by_role_if_asked(tmp_path: Path) -> None:
+def test_logs_shows_the_output_of_all_processes_by_role(tmp_path: Path) -> None:
     with running(tmp_path, shell("echo hello; sleep 1"), "--logs") as run:
         assert run.ends() == 0
     assert "chief-0      hello" in run.out
@@ -299,7 +301,7 @@ def test_a_job_of_another_controller_is_refused(tmp_path: Path) -> None:
     assert "spec.runPolicy.managedBy: this operator ignores jobs with the value" in run.out
 
 
-def test_two_runs_at_once_do_not_meet(tmp_path: Path) -> None:
+def test_two_runs_at_once_do_not_interfere(tmp_path: Path) -> None:
     with (
         running(tmp_path / "a", shell("sleep 1")) as one,
         running(tmp_path / "b", shell("sleep 1")) as other,

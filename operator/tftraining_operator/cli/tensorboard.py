@@ -165,7 +165,7 @@ def _becomes_ready(kubectl: Kubectl, name: str, requests: StopRequests) -> bool:
 
 
 def _not_ready_reason(status: _Object, conditions: dict[str, _Object]) -> str:
-    """Return why a pod is not ready, as far as the cluster tells."""
+    """Return why a pod is not ready, if its status has a reason."""
     for container in status.get("containerStatuses") or []:
         waiting = (container.get("state") or {}).get("waiting") or {}
         if waiting.get("reason"):

@@ -155,21 +155,21 @@ def test_the_example_trains_and_is_evaluated(tmp_path: Path) -> None:
         shows(address, "chief", "evaluator")
 
 
-def test_a_killed_worker_comes_back_and_the_job_succeeds(tmp_path: Path) -> None:
+def test_a_killed_worker_is_restarted_and_the_job_succeeds(tmp_path: Path) -> None:
     with running(tmp_path, epochs=8) as run:
         run.trains()
         before = run.tasks()
         os.kill(before["mnist-worker-0"], signal.SIGKILL)
         run.until(
             lambda: run.tasks().get("mnist-worker-0") not in (None, before["mnist-worker-0"]),
-            "the worker is back",
+            "the worker is restarted",
         )
-        assert run.tasks()["mnist-chief-0"] == before["mnist-chief-0"], "the chief goes on"
+        assert run.tasks()["mnist-chief-0"] == before["mnist-chief-0"], "the chief continues"
         assert run.ends() == 0, run.out
-    assert "mnist-worker-0: ExitCode (exit code 137): ended by signal 9 (Killed)" in run.out
+    assert "mnist-worker-0: ExitCode (exit code 137): killed (SIGKILL)" in run.out
 
 
-def test_ctrl_c_saves_and_the_same_command_goes_on(tmp_path: Path) -> None:
+def test_ctrl_c_saves_and_the_same_command_resumes(tmp_path: Path) -> None:
     with running(tmp_path, epochs=60) as run:
         run.trains()
         run.popen.send_signal(signal.SIGINT)
@@ -181,7 +181,7 @@ def test_ctrl_c_saves_and_the_same_command_goes_on(tmp_path: Path) -> None:
     assert f"resuming from ckpt-{saved[1]}" in run.out
 
 
-def test_a_task_that_is_wrong_ends_the_job_with_its_message(tmp_path: Path) -> None:
+def test_an_invalid_task_fails_the_job_with_its_message(tmp_path: Path) -> None:
     (tmp_path / "task.py").write_text("def model():\n    return None\n")
     with running(tmp_path, epochs=2, task="task.py") as run:
         assert run.ends() == 1, run.out

@@ -1,4 +1,4 @@
-"""From the pods of a job to the processes in their place."""
+"""The commands of the processes that take the place of a job's pods."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def test_every_pod_runs_the_trainer_with_its_arguments() -> None:
     assert {each.argv for each in found.values()} == {(PYTHON, "-m", "tftrainer", "--task=mnist")}
 
 
-def test_tf_config_names_ports_of_this_computer() -> None:
+def test_tf_config_has_loopback_addresses() -> None:
     found = plan(a_manifest(JOB))
     cluster = json.loads(found["mnist-chief-0"].variables["TF_CONFIG"])["cluster"]
     assert cluster == {
@@ -51,19 +51,19 @@ def test_tf_config_names_ports_of_this_computer() -> None:
     assert own["cluster"] == cluster
 
 
-def test_eleven_workers_have_addresses_of_their_own() -> None:
+def test_the_address_of_worker_10_is_not_taken_for_that_of_worker_1() -> None:
     found = plan(a_manifest(a_job().with_workers(11)))
     cluster = json.loads(found["mnist-chief-0"].variables["TF_CONFIG"])["cluster"]
     assert len(set(cluster["worker"])) == 11
 
 
-def test_the_variables_are_the_operators_but_for_places() -> None:
+def test_the_variables_are_those_of_the_operator_except_for_addresses_and_paths() -> None:
     found = plan(a_manifest(JOB))["mnist-chief-0"].variables
     pod = desired.pod(a_manifest(JOB).job, Role.CHIEF, 0, 0, TRAINER_IMAGE)
-    told = {v["name"]: v["value"] for v in pod["spec"]["containers"][0]["env"]}
+    expected = {v["name"]: v["value"] for v in pod["spec"]["containers"][0]["env"]}
     places = {"TF_CONFIG", "TFTRAINING_CHECKPOINT_DIR"}
     assert {k: v for k, v in found.items() if k not in places} == {
-        k: v for k, v in told.items() if k not in places
+        k: v for k, v in expected.items() if k not in places
     }
     assert found["TFTRAINING_CHECKPOINT_DIR"] == str(CHECKPOINTS)
 
@@ -90,7 +90,7 @@ def test_paths_below_a_mount_are_rewritten_and_no_others() -> None:
     assert found.folder == Path(folder)
 
 
-def test_a_folder_that_was_put_in_is_not_taken_for_another_mount() -> None:
+def test_an_inserted_folder_is_not_rewritten_as_another_mount() -> None:
     job = a_job().with_container(
         args=["/data/x"],
         volumeMounts=[
@@ -128,14 +128,14 @@ def test_a_command_replaces_the_trainer() -> None:
     assert found["mnist-chief-0"].argv == ("python", "/x.py", "--fast")
 
 
-def test_variables_of_the_user_win() -> None:
+def test_variables_of_the_user_take_precedence() -> None:
     job = a_job().with_container(env=[{"name": "RUN", "value": "7"}], args=["$(RUN)"])
     found = plan(a_manifest(job), overrides={"RUN": "8"})["mnist-chief-0"]
     assert (found.variables["RUN"], found.argv[3]) == ("8", "8")
 
 
 @pytest.mark.parametrize(
-    ("fields", "told"),
+    ("fields", "message"),
     [
         pytest.param(
             {"args": ["--epochs", 3]},
@@ -145,10 +145,10 @@ def test_variables_of_the_user_win() -> None:
         pytest.param({"command": "train"}, "command of container", id="a command that is no list"),
     ],
 )
-def test_a_command_of_another_form_is_refused(fields: dict[str, object], told: str) -> None:
+def test_a_command_of_another_type_is_refused(fields: dict[str, object], message: str) -> None:
     with pytest.raises(InputError) as refused:
         plan(a_manifest(a_job().with_container(**fields)))
-    assert told in str(refused.value)
+    assert message in str(refused.value)
 
 
 @pytest.mark.parametrize("path", sorted(EXAMPLES.glob("*.yaml")), ids=lambda path: path.stem)
@@ -165,14 +165,14 @@ def test_only_a_container_without_a_command_needs_the_trainer() -> None:
     assert not runs_trainer(desired.pod(other, Role.CHIEF, 0, 0, TRAINER_IMAGE))
 
 
-def test_the_port_makes_a_server_ready_unless_the_user_has_a_probe_of_his_own() -> None:
+def test_the_port_makes_a_server_ready_unless_the_user_has_a_probe() -> None:
     own = a_job().with_container(readinessProbe={"exec": {"command": ["true"]}})
     assert is_probed(desired.pod(a_job().build(), Role.PS, 0, 0, TRAINER_IMAGE))
     assert not is_probed(desired.pod(own.build(), Role.PS, 0, 0, TRAINER_IMAGE))
     assert not is_probed(desired.pod(JOB.build(), Role.EVALUATOR, 0, 0, TRAINER_IMAGE))
 
 
-def test_what_has_no_meaning_here_is_said_once() -> None:
+def test_ignored_features_are_listed_once() -> None:
     job = a_job().with_container(image="me/train:1", resources={"limits": {"memory": "1Gi"}})
     job.raw["spec"]["template"]["spec"]["initContainers"] = [{"name": "fetch", "image": "curl"}]
     job.raw["spec"]["template"]["spec"]["containers"].append({"name": "proxy", "image": "envoy"})
@@ -185,7 +185,7 @@ def test_what_has_no_meaning_here_is_said_once() -> None:
     assert ignored_features([desired.pod(a_job().build(), Role.CHIEF, 0, 0, TRAINER_IMAGE)]) == []
 
 
-def test_a_task_inherits_this_computer_but_no_other_job() -> None:
+def test_a_task_inherits_the_environment_except_for_variables_of_another_job() -> None:
     around = inherited_variables(
         {
             "HOME": "/home/me",

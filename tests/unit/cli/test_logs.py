@@ -1,4 +1,4 @@
-"""Logs are followed by whole lines."""
+"""Logs are followed line by line."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
-def test_only_what_is_new_and_whole_is_shown(tmp_path: Path) -> None:
+def test_only_new_and_complete_lines_are_shown(tmp_path: Path) -> None:
     path, logs = tmp_path / "chief.log", Logs()
     path.write_text("of an earlier run\n")
     logs.follow("chief-0", path)

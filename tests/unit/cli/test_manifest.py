@@ -1,4 +1,4 @@
-"""What a file may hold, and what is said of one that is wrong."""
+"""What a file may contain, and the error messages for one that is wrong."""
 
 from __future__ import annotations
 
@@ -55,13 +55,13 @@ def test_the_stored_job_has_the_defaults_of_the_api_server_and_parses_to_the_sam
     assert found.stored["spec"]["chief"]["template"] == {"spec": {"containers": [container]}}
 
 
-def test_config_maps_and_secrets_of_the_file_come_along_decoded() -> None:
+def test_config_maps_and_secrets_of_the_file_are_decoded() -> None:
     found = manifest.parse(a_file(a_job(), CONFIG_MAP, SECRET), "job.yaml", uid="")
     assert found.config_maps == {"code": {"task.py": b"import os\n", "seed": b"\x01\x02"}}
     assert found.secrets == {"keys": {"token": b"hi", "user": b"me"}}
 
 
-def test_a_date_stays_the_text_that_it_is_in_json() -> None:
+def test_a_date_stays_text_as_in_json() -> None:
     text = JOB.replace("--task=mnist", "2026-01-02")
     args = manifest.parse(text, "job.yaml", uid="").job.spec.template
     assert args is not None
@@ -79,9 +79,9 @@ def test_standard_input_is_read_for_a_dash(monkeypatch: pytest.MonkeyPatch) -> N
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "message"),
     [
-        pytest.param("a: [", "job.yaml:1: invalid YAML", id="what is no YAML, with its line"),
+        pytest.param("a: [", "job.yaml:1: invalid YAML", id="invalid YAML, with its line"),
         pytest.param("- a", "job.yaml: each document must be an object", id="a list"),
         pytest.param("", "job.yaml: contains no TFTrainingJob (found: nothing)", id="nothing"),
         pytest.param(
@@ -110,7 +110,7 @@ def test_standard_input_is_read_for_a_dash(monkeypatch: pytest.MonkeyPatch) -> N
         pytest.param(
             JOB.replace("replicas: 1", "replica: 1"),
             "spec.worker.replica: unknown field; did you mean replicas?",
-            id="a field that is not there",
+            id="an unknown field",
         ),
         pytest.param(
             f"{JOB}worker: {{}}\n",
@@ -119,10 +119,10 @@ def test_standard_input_is_read_for_a_dash(monkeypatch: pytest.MonkeyPatch) -> N
         ),
     ],
 )
-def test_what_is_wrong_is_told_with_its_place(text: str, told: str) -> None:
+def test_an_error_names_file_and_field(text: str, message: str) -> None:
     with pytest.raises(InputError) as refused:
         manifest.parse(text, "job.yaml", uid="")
-    assert told in str(refused.value)
+    assert message in str(refused.value)
     assert refused.value.code is ExitCode.BAD_INPUT
 
 
@@ -134,15 +134,15 @@ def test_what_is_wrong_is_told_with_its_place(text: str, told: str) -> None:
         pytest.param({"evaluator": {}, "checkpoint": None}, id="an evaluator without checkpoints"),
     ],
 )
-def test_the_rules_of_the_crd_are_told_in_its_words(spec: dict[str, Any]) -> None:
+def test_a_broken_rule_has_the_message_of_the_crd(spec: dict[str, Any]) -> None:
     job = a_job().with_spec(**spec)
     with pytest.raises(InputError) as refused:
         manifest.parse(a_file(job), "job.yaml", uid="")
-    (told,) = str(refused.value).splitlines()
-    assert told.partition(": ")[2] in {f"{rule.field}: {rule.message}" for rule in rules.RULES}
+    (line,) = str(refused.value).splitlines()
+    assert line.partition(": ")[2] in {f"{rule.field}: {rule.message}" for rule in rules.RULES}
 
 
-def test_all_that_is_wrong_is_told_at_once() -> None:
+def test_all_errors_are_reported_at_once() -> None:
     job = a_job().with_spec(ps={"replicas": 0}, chief={"replicas": 2})
     with pytest.raises(InputError) as refused:
         manifest.parse(a_file(job), "job.yaml", uid="")
@@ -150,16 +150,21 @@ def test_all_that_is_wrong_is_told_at_once() -> None:
 
 
 @pytest.mark.parametrize(
-    ("field", "value", "told"),
+    ("field", "value", "message"),
     [
-        pytest.param("data", {"token": "?"}, "Secret keys: data.token must be base64", id="coded"),
         pytest.param(
-            "stringData", {"user": 1}, "stringData.user must be a string", id="a number for text"
+            "data", {"token": "?"}, "Secret keys: data.token must be base64", id="no base64"
+        ),
+        pytest.param(
+            "stringData",
+            {"user": 1},
+            "stringData.user must be a string",
+            id="a number in place of text",
         ),
     ],
 )
-def test_a_secret_that_cannot_be_decoded_is_refused(field: str, value: Any, told: str) -> None:
-    with pytest.raises(InputError, match=told):
+def test_a_secret_that_cannot_be_decoded_is_refused(field: str, value: Any, message: str) -> None:
+    with pytest.raises(InputError, match=message):
         manifest.parse(a_file(a_job(), SECRET | {field: value}), "job.yaml", uid="")
 
 

@@ -1,4 +1,4 @@
-"""The pod that shows a job's logs: what it may, where it runs, what it reads."""
+"""The pod that serves a job's logs: its permissions, its node and its volumes."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def test_it_meets_the_restricted_standard_and_has_no_token() -> None:
     }
 
 
-def test_it_ends_by_itself_and_is_reached_from_within_only() -> None:
+def test_it_has_a_deadline_and_listens_on_loopback_only() -> None:
     spec = made()["spec"]
     assert (spec["restartPolicy"], spec["activeDeadlineSeconds"]) == ("Never", 8 * 3600)
     (container,) = spec["containers"]
@@ -69,28 +69,28 @@ def test_it_ends_by_itself_and_is_reached_from_within_only() -> None:
     assert "exec" in container["readinessProbe"]
 
 
-def test_the_operator_does_not_take_it_for_one_of_the_jobs() -> None:
+def test_it_has_none_of_the_operators_labels() -> None:
     metadata = made()["metadata"]
     assert not [label for label in metadata["labels"] if label.startswith(keys.GROUP)]
     assert "ownerReferences" not in metadata
     assert not re.fullmatch(r"mnist-(chief|worker|ps|evaluator)-\d+", metadata["name"])
 
 
-def test_it_goes_to_the_node_of_a_chief_that_runs() -> None:
+def test_it_runs_on_the_node_of_a_running_chief() -> None:
     affinity = made(None, EVALUATOR, CHIEF)["spec"]["affinity"]["nodeAffinity"]
     (term,) = affinity["requiredDuringSchedulingIgnoredDuringExecution"]["nodeSelectorTerms"]
     by_name = {"key": "metadata.name", "operator": "In", "values": ["node-1"]}
     assert term == {"matchFields": [by_name]}
 
 
-def test_it_goes_anywhere_when_the_chief_is_done() -> None:
+def test_it_runs_anywhere_after_the_chief() -> None:
     done = a_pod(JOB.build(), Role.CHIEF).exited(0).raw
     assert "affinity" not in made(None, done)["spec"]
     assert "affinity" not in made(None, EVALUATOR)["spec"]
 
 
-def test_it_has_the_chiefs_right_to_image_node_and_files() -> None:
-    given = {
+def test_it_has_the_chiefs_access_to_image_node_and_files() -> None:
+    fields = {
         "imagePullSecrets": [{"name": "registry"}],
         "tolerations": [{"key": "gpu", "operator": "Exists"}],
         "nodeSelector": {"zone": "a"},
@@ -98,10 +98,10 @@ def test_it_has_the_chiefs_right_to_image_node_and_files() -> None:
         "securityContext": {"runAsUser": 1000, "fsGroup": 1000},
     }
     job = a_job().with_evaluator()
-    job.raw["spec"]["template"]["spec"] |= given
+    job.raw["spec"]["template"]["spec"] |= fields
     for spec in (made(job.raw)["spec"], made(None, a_pod(job.build(), Role.CHIEF).raw)["spec"]):
-        assert {field: spec[field] for field in given if field != "securityContext"} == {
-            field: value for field, value in given.items() if field != "securityContext"
+        assert {field: spec[field] for field in fields if field != "securityContext"} == {
+            field: value for field, value in fields.items() if field != "securityContext"
         }
         assert (spec["securityContext"]["runAsUser"], spec["securityContext"]["fsGroup"]) == (
             1000,
@@ -111,7 +111,7 @@ def test_it_has_the_chiefs_right_to_image_node_and_files() -> None:
 
 
 @pytest.mark.parametrize(
-    ("job", "told"),
+    ("job", "message"),
     [
         pytest.param(a_job().raw, "mnist saves no logs: set spec.checkpoint", id="no checkpoints"),
         pytest.param(
@@ -119,13 +119,13 @@ def test_it_has_the_chiefs_right_to_image_node_and_files() -> None:
         ),
     ],
 )
-def test_logs_that_no_pod_can_reach_are_told(job: Raw, told: str) -> None:
+def test_logs_that_no_pod_can_mount_are_refused(job: Raw, message: str) -> None:
     with pytest.raises(InputError) as refused:
         made(job)
-    assert told in str(refused.value)
+    assert message in str(refused.value)
 
 
-def test_the_image_is_that_of_the_chief_then_of_others_then_of_the_template() -> None:
+def test_the_image_is_taken_from_the_chief_then_from_others_then_from_the_template() -> None:
     other = a_pod(JOB.build(), Role.EVALUATOR).raw
     other["spec"]["containers"][0]["image"] = "other"
     assert tensorboard_pod.image(JOB.raw, [other, CHIEF]) == IMAGE

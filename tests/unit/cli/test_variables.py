@@ -1,4 +1,4 @@
-"""The environment of a container, as the kubelet works it out."""
+"""The environment of a container, as the kubelet computes it."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def test_references_are_expanded_as_kubernetes_does(text: str, expanded: str) ->
     assert expand(text, {"A": "1"}) == expanded
 
 
-def test_a_value_sees_those_before_it_only() -> None:
+def test_a_value_may_refer_to_earlier_variables_only() -> None:
     found = env(
         {"name": "A", "value": "$(B)"},
         {"name": "B", "value": "2"},
@@ -67,12 +67,12 @@ def test_a_value_sees_those_before_it_only() -> None:
         pytest.param(from_("secretKeyRef", name="keys", key="token"), "hi", id="a Secret"),
     ],
 )
-def test_what_the_file_or_the_pod_knows_is_looked_up(entry: dict[str, Any], value: str) -> None:
+def test_a_reference_is_resolved_in_the_file_or_the_pod(entry: dict[str, Any], value: str) -> None:
     assert env(entry) == {"X": value}
 
 
 @pytest.mark.parametrize(
-    ("entry", "told"),
+    ("entry", "message"),
     [
         pytest.param(
             from_("secretKeyRef", name="absent", key="token"),
@@ -90,18 +90,18 @@ def test_what_the_file_or_the_pod_knows_is_looked_up(entry: dict[str, Any], valu
         ),
     ],
 )
-def test_what_nobody_knows_is_named_with_the_way_out(entry: dict[str, Any], told: str) -> None:
+def test_an_unresolved_reference_is_named_with_the_fix(entry: dict[str, Any], message: str) -> None:
     with pytest.raises(InputError) as refused:
         env(entry)
-    assert told in str(refused.value)
+    assert message in str(refused.value)
     assert env(entry, overrides={"X": "1"}) == {"X": "1"}
 
 
-def test_what_is_optional_may_be_absent() -> None:
+def test_an_optional_reference_may_be_missing() -> None:
     assert env(from_("configMapKeyRef", name="absent", key="a", optional=True)) == {}
 
 
-def test_all_keys_come_with_their_prefix_and_env_wins() -> None:
+def test_env_from_adds_a_prefix_and_env_takes_precedence() -> None:
     found = env(
         {"name": "C_batch", "value": "1"},
         envFrom=[
@@ -113,6 +113,6 @@ def test_all_keys_come_with_their_prefix_and_env_wins() -> None:
     assert found == {"C_batch": "1", "token": "hi", "user": "me"}
 
 
-def test_a_store_that_is_not_in_the_file_is_named() -> None:
+def test_a_config_map_that_is_not_in_the_file_is_named() -> None:
     with pytest.raises(InputError, match="envFrom: Secret absent is not in the file"):
         env(envFrom=[{"secretRef": {"name": "absent"}}])

@@ -1,4 +1,4 @@
-"""Which folder each volume of a pod is."""
+"""Which folder takes the place of each volume of a pod."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def found(source: dict[str, Any], **folders: Path) -> Volume:
     return volumes(pod, Path("/pod"), MANIFEST, checkpoints=None, folders=folders)["v"]
 
 
-def test_the_checkpoint_volume_is_the_runs_folder_and_tmp_stays_tmp() -> None:
+def test_the_checkpoint_volume_is_the_folder_of_the_run_and_tmp_stays_tmp() -> None:
     job = a_job().with_evaluator().build()
     pod = desired.pod(job, Role.CHIEF, 0, 0, TRAINER_IMAGE)
     known = volumes(pod, Path("/pod"), MANIFEST, checkpoints=Path("/keep"), folders={})
@@ -36,11 +36,13 @@ def test_the_checkpoint_volume_is_the_runs_folder_and_tmp_stays_tmp() -> None:
 @pytest.mark.parametrize(
     ("source", "volume"),
     [
-        pytest.param({"emptyDir": {}}, Volume(Path("/pod/v")), id="an empty folder of the pod's"),
+        pytest.param(
+            {"emptyDir": {}}, Volume(Path("/pod/v")), id="emptyDir: an empty folder of the pod"
+        ),
         pytest.param(
             {"hostPath": {"path": "/data"}},
             Volume(Path("/data"), is_created=False),
-            id="a folder of this computer",
+            id="hostPath: that path",
         ),
         pytest.param(
             {"secret": {"secretName": "keys", "items": [{"key": "token", "path": "a/b"}]}},
@@ -55,7 +57,7 @@ def test_the_checkpoint_volume_is_the_runs_folder_and_tmp_stays_tmp() -> None:
         pytest.param(
             {"configMap": {"name": "absent", "optional": True}},
             Volume(Path("/pod/v")),
-            id="a ConfigMap that need not be there",
+            id="an optional ConfigMap that is missing",
         ),
     ],
 )
@@ -64,7 +66,7 @@ def test_a_volume_becomes_a_folder(source: dict[str, Any], volume: Volume) -> No
 
 
 @pytest.mark.parametrize(
-    ("source", "told"),
+    ("source", "message"),
     [
         pytest.param(
             {"persistentVolumeClaim": {"claimName": "data"}},
@@ -75,27 +77,27 @@ def test_a_volume_becomes_a_folder(source: dict[str, Any], volume: Volume) -> No
         pytest.param(
             {"configMap": {"name": "absent"}},
             "volume v: ConfigMap absent is not in the file",
-            id="a ConfigMap from elsewhere",
+            id="a ConfigMap that is not in the file",
         ),
         pytest.param(
             {"configMap": {"name": "code", "items": [{"key": "x", "path": "x"}]}},
             "volume v: has no key x; it has seed, task.py",
-            id="a key that is not there",
+            id="a missing key",
         ),
     ],
 )
-def test_what_only_a_cluster_has_is_refused(source: dict[str, Any], told: str) -> None:
+def test_a_volume_that_only_a_cluster_has_is_refused(source: dict[str, Any], message: str) -> None:
     with pytest.raises(InputError) as refused:
         found(source)
-    assert told in str(refused.value)
+    assert message in str(refused.value)
 
 
-def test_the_user_may_give_a_folder_for_any_volume() -> None:
+def test_the_user_may_choose_a_folder_for_any_volume() -> None:
     claim = {"persistentVolumeClaim": {"claimName": "data"}}
     assert found(claim, v=Path("/here")) == Volume(Path("/here"), is_created=False)
 
 
-def test_a_part_of_a_volume_may_be_mounted() -> None:
+def test_a_sub_path_of_a_volume_may_be_mounted() -> None:
     container = {"volumeMounts": [{"name": "v", "mountPath": "/a/task.py", "subPath": "task.py"}]}
     known = {"v": Volume(Path("/pod/v"))}
     assert mounts(container, known) == [Mount("/a/task.py", Path("/pod/v/task.py"))]
@@ -106,6 +108,6 @@ def test_files_are_written_before_the_pod_starts(tmp_path: Path) -> None:
     assert (tmp_path / "v/a/b").read_bytes() == b"hi"
 
 
-def test_a_folder_of_the_users_is_left_as_it_is(tmp_path: Path) -> None:
+def test_a_folder_of_the_user_is_not_created(tmp_path: Path) -> None:
     populate(Volume(tmp_path / "absent", is_created=False))
     assert not (tmp_path / "absent").exists()

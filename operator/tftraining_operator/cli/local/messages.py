@@ -26,9 +26,9 @@ def describe_roles(job: Job) -> str:
 
 
 def without_repetition(events: list[Event]) -> list[Event]:
-    """Drop the failure of a pod that a restart names as well, and the end, which the result tells.
+    """Drop a failure whose restart is reported in the same pass, and the end of the job.
 
-    Both come in the same pass.
+    The result of the run reports the end.
     """
     restarted = {event.pod for event in events if event.action is Action.RESTART and event.pod}
     return [

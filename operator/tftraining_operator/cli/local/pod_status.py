@@ -58,7 +58,7 @@ def pause(quick_deaths: int) -> timedelta:
 
 
 def metadata(life: Life) -> _Object:
-    """Return the fields of a pod's metadata that tell its creation and deletion."""
+    """Return the times of creation and deletion for a pod's metadata."""
     fields: _Object = {"creationTimestamp": rfc3339(life.created_at)}
     if life.deleted_until is not None:
         fields["deletionTimestamp"] = rfc3339(life.deleted_until)

@@ -27,7 +27,7 @@ _MAX_BYTES = 64 * 1024
 class _Answer:
     target: Target
     received: float
-    """When it came, by a clock that nobody sets."""
+    """By the monotonic clock, which is never set."""
     report: Report
     examples_per_second: float | None
 
