@@ -25,6 +25,8 @@ _TIMEOUT = 30.0
 _MAX_RETRY_AFTER = 60.0
 _MAX_MESSAGE = 2000
 _MERGE_PATCH = "application/merge-patch+json"
+_DENIED = ("denied the request", "denied request")
+"""How the API server begins what an admission webhook or a ValidatingAdmissionPolicy says."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,9 +188,11 @@ def _error(method: str, status: int, text: bytes, headers: Any) -> errors.ApiErr
     if status == 409:  # noqa: PLR2004 - HTTP
         kind = errors.AlreadyExistsError if method == "POST" else errors.ConflictError
         return kind(message, status=status)
-    if status in (400, 422):
+    # A webhook or policy chooses its code; only its message tells it from the server's own checks.
+    denied = any(phrase in message for phrase in _DENIED)
+    if status in (400, 422) and not denied:
         return errors.InvalidObjectError(message, status=status)
-    if status == 403:  # noqa: PLR2004 - HTTP
+    if status == 403 or denied:  # noqa: PLR2004 - HTTP
         return errors.ForbiddenError(message, status=status)
     after = (headers or {}).get("Retry-After", "")
     retry_after = min(float(after), _MAX_RETRY_AFTER) if after.isdecimal() else None

@@ -1,0 +1,85 @@
+"""What a cluster's own policies refuse is told, tried again, and no fault of the job."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from typing import TYPE_CHECKING
+
+from tests.integration.jobs import manifest
+from tools.waiting import eventually
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tests.integration.jobs import Namespace
+
+_PATH = "/apis/admissionregistration.k8s.io/v1"
+_WORDS = "pods need the label team"
+ALL = ("mnist-chief-0", "mnist-ps-0", "mnist-worker-0", "mnist-worker-1")
+
+
+@contextlib.contextmanager
+def policy(space: Namespace, operation: str) -> Iterator[None]:
+    """Deny an operation on the pods of a namespace; the API server answers with 422."""
+    name = f"{space.name}-{operation.lower()}"
+    here = {"matchLabels": {"kubernetes.io/metadata.name": space.name}}
+    rule = {"apiGroups": [""], "apiVersions": ["v1"], "resources": ["pods"]}
+    made = {
+        "validatingadmissionpolicies": {
+            "matchConstraints": {
+                "namespaceSelector": here,
+                "resourceRules": [rule | {"operations": [operation]}],
+            },
+            "validations": [{"expression": "false", "message": _WORDS}],
+        },
+        "validatingadmissionpolicybindings": {"policyName": name, "validationActions": ["Deny"]},
+    }
+    for plural, spec in made.items():
+        body = {"metadata": {"name": name}, "spec": spec}
+        answer = space.server.request("POST", f"{_PATH}/{plural}", body)
+        assert answer.ok, answer.message
+    try:
+        yield
+    finally:
+        for plural in reversed(made):
+            space.server.request("DELETE", f"{_PATH}/{plural}/{name}")
+
+
+def probe(space: Namespace, method: str, path: str, body: object = None) -> bool:
+    """Tell whether the policy is in force: the API server takes a moment."""
+    answer = space.server.request(method, f"{path}?dryRun=All", body)
+    return not answer.ok and _WORDS in answer.message
+
+
+def test_a_policy_against_the_pods_is_told_and_the_job_goes_on_when_it_is_mended(
+    space: Namespace,
+) -> None:
+    pods = f"/api/v1/namespaces/{space.name}/pods"
+    container = {"name": "c", "image": "i"}
+    sample = {"metadata": {"name": "probe"}, "spec": {"containers": [container]}}
+    with policy(space, "CREATE"):
+        eventually(lambda: probe(space, "POST", pods, sample), "the policy is in force")
+        space.apply(manifest())
+        eventually(lambda: space.status().get("state") == "Refused", "the job says so")
+        assert _WORDS in space.status()["message"]
+        assert space.condition("Accepted")["status"] == "True", "the spec is not at fault"
+        assert space.pods() == {}
+    began = time.monotonic()
+    space.wait_for_pods(*ALL)
+    assert time.monotonic() - began < 60
+
+
+def test_a_policy_against_deletions_is_told_and_they_are_tried_again(space: Namespace) -> None:
+    space.apply(manifest())
+    space.wait_for_pods(*ALL)
+    pods = f"/api/v1/namespaces/{space.name}/pods"
+    with policy(space, "DELETE"):
+        eventually(lambda: probe(space, "DELETE", f"{pods}/{ALL[0]}"), "the policy is in force")
+        space.apply(manifest(runPolicy={"suspend": True}))
+        suspended = eventually(
+            lambda: c if (c := space.condition("Suspended")).get("reason") else None, "suspended"
+        )
+        assert suspended["reason"] == "DeletionRefused"
+        assert _WORDS in suspended["message"]
+    space.wait_for_pods()
