@@ -10,7 +10,6 @@ from tools.cluster.shell import Say, run
 
 ROOT = Path(__file__).parents[1]
 CHART = ROOT / "charts/tftraining-operator"
-CRD = "crds/tftraining.dev_tftrainingjobs.yaml"
 RELEASE = "tftraining"
 NAMESPACE = "tftraining-system"
 OPERATOR = f"deployment/{RELEASE}-operator"
@@ -44,7 +43,7 @@ def load_images(cluster: Cluster, say: Say) -> None:
         cluster.load(image)
 
 
-def install(cluster: Cluster, *values: str) -> None:
+def install(cluster: Cluster, *values: str, chart: Path = CHART) -> None:
     """Install or upgrade the operator and wait until it works."""
     make_namespace(cluster, NAMESPACE)
     wanted = [*values]
@@ -57,7 +56,7 @@ def install(cluster: Cluster, *values: str) -> None:
     settings = [word for value in wanted for word in ("--set-string", value)]
     helm(
         cluster,
-        *("upgrade", "--install", RELEASE, CHART, "--namespace", NAMESPACE),
+        *("upgrade", "--install", RELEASE, chart, "--namespace", NAMESPACE),
         *("--wait", "--timeout", "120s", *settings),
     )
 

@@ -1,4 +1,4 @@
-"""The version before this one: its operator's image and CRD, put into a cluster and taken out."""
+"""The version before this one: its chart and its operator's image, rolled out and back by Helm."""
 
 import tarfile
 import tempfile
@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from e2e.install import CRD, NAMESPACE, OPERATOR, ROOT
+from e2e.install import CHART, ROOT, install
 from tools.cluster import Cluster
 from tools.cluster.images import build_operator_from
 from tools.cluster.shell import Say, run
@@ -15,49 +15,41 @@ from tools.cluster.shell import Say, run
 COMMIT = "be22b54350ea09d12aa2fe7166298eded3a341bd"
 """The last commit of the version before."""
 
-_PATHS = ("operator", "requirements/operator.lock", CRD)
+_TAG = f"before-{COMMIT[:12]}"
+_CHART = CHART.relative_to(ROOT)
 
 
 @dataclass(frozen=True, slots=True)
 class Version:
-    """What makes up the operator in a cluster."""
+    """An operator to roll out."""
 
-    image: str
-    crd: str
+    chart: Path
+    tag: str
 
 
-def load_previous(cluster: Cluster, say: Say) -> Version:
+@contextmanager
+def previous_version(cluster: Cluster, say: Say) -> Iterator[Version]:
     """Build the previous version out of git's history and give its image to the nodes.
 
     Raises ClusterError where the history does not reach back to it.
     """
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        run(["git", "archive", "--output", folder / "source.tar", COMMIT, *_PATHS], cwd=ROOT)
+        paths = ("operator", "requirements/operator.lock", _CHART)
+        run(["git", "archive", "--output", folder / "source.tar", COMMIT, *paths], cwd=ROOT)
         with tarfile.open(folder / "source.tar") as source:
             source.extractall(folder, filter="data")
-        image = build_operator_from(folder, f"before-{COMMIT[:12]}", say)
-        crd = (folder / CRD).read_text()
-    say(f"loading {image}")
-    cluster.load(image)
-    return Version(image, crd)
+        image = build_operator_from(folder, _TAG, say)
+        say(f"loading {image}")
+        cluster.load(image)
+        yield Version(folder / _CHART, _TAG)
 
 
 @contextmanager
 def exchanged(cluster: Cluster, other: Version) -> Iterator[None]:
-    """Have another version's CRD and operator; both are as before afterwards."""
-    path = ("-o", "jsonpath={.spec.template.spec.containers[0].image}")
-    image = cluster.kubectl("-n", NAMESPACE, "get", OPERATOR, *path)
-    present = Version(image, (ROOT / CRD).read_text())
+    """Have another version's CRD, rights and operator; they are as before afterwards."""
     try:
-        _roll_out(cluster, other)
+        install(cluster, f"image.tag={other.tag}", chart=other.chart)
         yield
     finally:
-        _roll_out(cluster, present)
-
-
-def _roll_out(cluster: Cluster, version: Version) -> None:
-    forced = ("--server-side", "--force-conflicts")
-    cluster.kubectl("apply", *forced, "-f", "-", text_in=version.crd)
-    cluster.kubectl("-n", NAMESPACE, "set", "image", OPERATOR, f"operator={version.image}")
-    cluster.kubectl("-n", NAMESPACE, "rollout", "status", OPERATOR, "--timeout=120s")
+        install(cluster)

@@ -2,6 +2,7 @@
 
 import secrets
 import sys
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Annotated
 
@@ -14,7 +15,7 @@ from e2e.chaos.report import markdown, show
 from e2e.chaos.run import Chaos
 from e2e.faults import NoNodeError
 from e2e.install import installed, make_namespace
-from e2e.previous import Version, load_previous
+from e2e.previous import Version, previous_version
 from e2e.recording import recording
 from e2e.scenarios.drill import now
 from e2e.scenarios.space import Space
@@ -48,8 +49,8 @@ def main(
             make_namespace(cluster, name)
             space = Space(cluster, name)
             try:
-                with recording(cluster, name) as record:
-                    previous = _previous(cluster)
+                with recording(cluster, name) as record, ExitStack() as stack:
+                    previous = _previous(cluster, stack)
                     chaos = Chaos(space, record, seed, _say, previous)
                     if operator_kills:
                         outcome = chaos.run_operator_kills(jobs, operator_kills, at_once)
@@ -70,9 +71,9 @@ def main(
     raise typer.Exit(1 if outcome.errors else 0)
 
 
-def _previous(cluster: Cluster) -> Version | None:
+def _previous(cluster: Cluster, stack: ExitStack) -> Version | None:
     try:
-        return load_previous(cluster, _say)
+        return stack.enter_context(previous_version(cluster, _say))
     except ClusterError as error:
         _say(f"without the version before, which cannot be built here: {error}")
         return None
