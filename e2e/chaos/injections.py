@@ -13,7 +13,7 @@ from e2e.slow_api import slow_api
 from tools.cluster import Cluster
 from tools.waiting import eventually
 
-OPERATOR_AWAY_SECONDS = 70.0
+OPERATOR_AWAY_SECONDS = 100.0
 API_AWAY_SECONDS = 20.0
 SLOW_API_SECONDS = 40.0
 DNS_AWAY_SECONDS = 30.0
