@@ -46,5 +46,5 @@ def test_progress_has_the_seconds_and_their_text_or_neither(
     total: int | None, rate: float | None, seconds: int | None, text: str | None
 ) -> None:
     report = Report(step=100, total_steps=total, steps_per_second=rate)
-    progress = progress_of(report, None, NOW, attempt=0)
+    progress = progress_of(report, None, NOW)
     assert (progress.eta_seconds, progress.eta_text) == (seconds, text)

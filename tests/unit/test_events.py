@@ -241,9 +241,9 @@ def test_a_cluster_that_changes_is_told(reason: str, kind: str) -> None:
 
 def test_where_a_chief_resumed_is_told_once() -> None:
     def at_attempt(attempt: int, resumed: int | None) -> Status:
-        progress = Progress(step=10, updated_at=stamp(), attempt=attempt, resumed_step=resumed)
+        progress = Progress(step=10, updated_at=stamp(), resumed_step=resumed)
         saved = CheckpointStatus(step=8, time=stamp(), path="/c/ckpt-8")
-        return a_status(progress=progress, last_checkpoint=saved)
+        return a_status(progress=progress, progress_attempt=attempt, last_checkpoint=saved)
 
     (event,) = told(at_attempt(0, None), at_attempt(1, 8))
     assert event.reason == "ResumedFromCheckpoint"

@@ -83,7 +83,7 @@ def a_report(**fields: Any) -> Report:
 
 
 def test_progress_in_numbers_that_people_read() -> None:
-    found = progress_of(a_report(metrics={"loss": 0.123456, "accuracy": 1}), None, NOW, attempt=0)
+    found = progress_of(a_report(metrics={"loss": 0.123456, "accuracy": 1}), None, NOW)
     assert (found.step, found.total_steps, found.percent, found.percent_text) == (
         500,
         1000,
@@ -105,7 +105,7 @@ def test_progress_in_numbers_that_people_read() -> None:
     ],
 )
 def test_percent(report: Report, percent: int | None) -> None:
-    found = progress_of(report, None, NOW, attempt=0)
+    found = progress_of(report, None, NOW)
     assert found.percent == percent
     assert found.percent_text == (None if percent is None else f"{percent}%")
 
@@ -127,20 +127,20 @@ def test_percent(report: Report, percent: int | None) -> None:
     ],
 )
 def test_eta(report: Report, eta: int | None) -> None:
-    assert progress_of(report, None, NOW, attempt=0).eta_seconds == eta
+    assert progress_of(report, None, NOW).eta_seconds == eta
 
 
 def test_the_time_moves_only_with_the_step() -> None:
-    before = progress_of(a_report(step=5), None, NOW, attempt=0)
-    same = progress_of(a_report(step=5, metrics={"loss": 1.0}), before, at(60), attempt=0)
+    before = progress_of(a_report(step=5), None, NOW)
+    same = progress_of(a_report(step=5, metrics={"loss": 1.0}), before, at(60))
     assert same.updated_at == stamp(0)
-    assert progress_of(a_report(step=6), before, at(60), attempt=0).updated_at == stamp(60)
-    assert progress_of(a_report(step=4), before, at(60), attempt=0).updated_at == stamp(60)
+    assert progress_of(a_report(step=6), before, at(60)).updated_at == stamp(60)
+    assert progress_of(a_report(step=4), before, at(60)).updated_at == stamp(60)
 
 
 def test_metrics_are_bounded_in_number_and_name() -> None:
     many = {f"{i:03}" + "x" * 100: float(i) for i in range(1000)}
-    found = progress_of(a_report(metrics=many), None, NOW, attempt=0)
+    found = progress_of(a_report(metrics=many), None, NOW)
     assert len(found.metrics) == MAX_METRICS
     assert Progress.model_validate(found.model_dump()) == found
 
@@ -219,7 +219,7 @@ def test_whatever_is_reported_is_refused_or_fits_the_status(document: dict[str, 
     if report is None:
         return
     status = Status(
-        progress=progress_of(report, None, NOW, attempt=0),
+        progress=progress_of(report, None, NOW),
         last_checkpoint=checkpoint_of(report),
         evaluation=evaluation_of(report, final=False),
     )

@@ -1,6 +1,8 @@
 """The status of a TFTrainingJob, as it is stored.
 
-Field docstrings become descriptions in the CRD.
+Field docstrings become descriptions in the CRD. New fields belong to Status itself, or to an object
+that is new as well: the version before refuses a status whose objects have fields that it does not
+know, but ignores unknown fields of Status (tests/unit/api/test_status_fields.py).
 """
 
 from __future__ import annotations
@@ -123,8 +125,6 @@ class Progress(Model):
     resumed_step: Natural | None = None
     """Step of the checkpoint that the current chief resumed from. Unset if it started at
     step 0."""
-    attempt: Count | None = None
-    """Attempt of the chief that reported this."""
 
 
 class CheckpointStatus(Model):
@@ -301,6 +301,8 @@ class Status(Model):
     """Number of worker pods, for the scale subresource."""
     worker_selector: Annotated[str | None, Field(max_length=1024)] = None
     """Label selector of the worker pods, for the scale subresource."""
+    progress_attempt: Count | None = None
+    """Attempt of the chief that reported progress."""
     progress: Progress | None = None
     """Training progress, as reported by the chief."""
     last_checkpoint: CheckpointStatus | None = None

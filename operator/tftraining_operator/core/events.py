@@ -189,11 +189,11 @@ def _restarted(before: Status, after: Status) -> list[Event]:
 
 
 def _resumed_from_checkpoint(before: Status, after: Status) -> list[Event]:
-    progress, was = after.progress, before.progress
+    progress = after.progress
     if progress is None or progress.resumed_step is None:
         return []
     # The chief of each attempt reports once where it began.
-    if was is not None and was.attempt == progress.attempt:
+    if before.progress is not None and before.progress_attempt == after.progress_attempt:
         return []
     saved = after.last_checkpoint
     path = f" {saved.path}" if saved and saved.step == progress.resumed_step else ""

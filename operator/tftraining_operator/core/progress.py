@@ -105,9 +105,7 @@ def parse_report(
         return None
 
 
-def progress_of(
-    report: Report, previous: Progress | None, now: datetime, *, attempt: int
-) -> Progress:
+def progress_of(report: Report, previous: Progress | None, now: datetime) -> Progress:
     """Return the status' progress for a chief's report."""
     metrics = _metrics(report)
     rate = report.steps_per_second
@@ -130,7 +128,6 @@ def progress_of(
         updated_at=updated_at,
         last_step_time=last_step_time,
         resumed_step=report.resumed_step,
-        attempt=attempt,
     )
 
 

@@ -195,7 +195,8 @@ def _reported(job: Job, observed: Observed, facts: Facts, now: datetime) -> dict
     chief = _report(observed, facts, Role.CHIEF)
     # A chief that only waits has step 0; that is not progress, nor a step back to 0.
     if chief is not None and (chief.step or chief.total_steps):
-        said["progress"] = progress_of(chief, job.status.progress, now, attempt=job.status.attempt)
+        said["progress"] = progress_of(chief, job.status.progress, now)
+        said["progress_attempt"] = job.status.attempt
     if chief is not None and (checkpoint := checkpoint_of(chief)) is not None:
         said["last_checkpoint"] = checkpoint
     evaluator = _report(observed, facts, Role.EVALUATOR)

@@ -125,7 +125,7 @@ def _with_newest_progress(job: Job, reports: LocalReports, api: LocalApi) -> Job
     report = reports.reports(api.key).get(Role.CHIEF)
     if report is None or is_finished(job.status) or not (report.step or report.total_steps):
         return job
-    progress = progress_of(report, job.status.progress, _now(), attempt=job.status.attempt)
+    progress = progress_of(report, job.status.progress, _now())
     return replace(job, status=job.status.model_copy(update={"progress": progress}))
 
 
