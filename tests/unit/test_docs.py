@@ -76,9 +76,12 @@ def test_every_exit_code_stands_in_the_table_and_no_other() -> None:
     assert sorted(map(int, found)) == sorted(entry["code"] for entry in contract)
 
 
+SCHEMA: dict[str, Any] = schema()
+
+
 def _is_field(path: str) -> bool:
     """Tell whether a path such as status.lastFailure.role leads through the CRD."""
-    node: dict[str, Any] = schema()
+    node = SCHEMA
     for part in path.split("."):
         node = node.get("items", node)
         if "properties" not in node:
