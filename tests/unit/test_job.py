@@ -5,8 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from hypothesis import given
 from tftraining_operator.core.job import InvalidJobError, Job, parse_job
 
+from tests.unit.api.strategies import broken_specs
 from tests.unit.builders import JobBuilder, a_job, at, stamp
 
 NEWER_SPECS: list[Any] = [
@@ -83,3 +85,16 @@ def test_a_stored_job_need_not_obey_a_rule_for_what_is_written_anew() -> None:
     job = a_job().with_spec(checkpoint={"uri": "file:///data/x"})
     assert parsed(job).unsupported == ""
     assert parsed(job.with_status()).unsupported == ""
+
+
+@given(broken_specs())
+def test_whatever_the_spec_a_started_job_is_never_invalid(spec: Any) -> None:
+    job = a_job().with_status()
+    job.raw["spec"] = spec
+    started = parsed(job)
+    del job.raw["status"]
+    if started.unsupported:
+        with pytest.raises(InvalidJobError):
+            parsed(job)
+    else:
+        assert parsed(job).spec == started.spec

@@ -28,6 +28,7 @@ def test_a_moment_is_written_in_utc_and_whole_seconds(moment: datetime) -> None:
         pytest.param("2026-01-02T03:04:05Z", id="as Kubernetes writes it"),
         pytest.param("2026-01-02T03:04:05.000000Z", id="as a MicroTime"),
         pytest.param("2026-01-02T04:04:05+01:00", id="with an offset"),
+        pytest.param("2026-01-02T03:04:05", id="without one, which is UTC"),
     ],
 )
 def test_a_written_moment_is_read_back(text: str) -> None:
