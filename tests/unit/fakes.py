@@ -267,6 +267,16 @@ class FakeCluster:
         ]
         return found, str(self._version)
 
+    def unlabelled_pods(self) -> list[Raw]:
+        """List pods that lost our label, but have the one of their role."""
+        return [
+            copied(raw)
+            for (kind, _, _), raw in self.objects.items()
+            if kind is Kind.POD
+            and not _is_ours(kind, raw)
+            and keys.LABEL_ROLE in (raw["metadata"].get("labels") or {})
+        ]
+
     # How.
 
     async def _call(self, verb: str, effect: Callable[[], Raw]) -> Raw:
@@ -456,6 +466,8 @@ class Operator:
         for kind in Kind:
             for key in self.store.replace(kind, *cluster.listing(kind), None, self.store.mark()):
                 self.look(key)
+        for raw in cluster.unlabelled_pods():
+            self.store.put(Kind.POD, raw)
 
     def look(self, key: JobKey) -> None:
         self._due[key] = self.cluster.clock()

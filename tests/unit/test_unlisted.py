@@ -13,11 +13,11 @@ from tftraining_operator.core.job import parse_job
 from tftraining_operator.reconcile.store import JobKey, Kind, Store
 from tftraining_operator.reconcile.unlisted import read_unlisted
 
-from tests.unit.builders import IMAGE, NOW, a_job
-from tests.unit.fakes import FakeCluster, copied
+from tests.unit.builders import IMAGE, NOW, JobBuilder, a_job
+from tests.unit.fakes import FakeCluster, Operator, copied
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
 KEY = JobKey("default", "mnist")
 POD = "mnist-worker-0"
@@ -91,3 +91,61 @@ def test_its_end_is_noticed(end: Callable[[Bench], None], left: str | None) -> N
     assert bench.phase == left
     assert uid not in {raw["metadata"]["uid"] for raw in bench.store.children(Kind.POD, KEY)}
     assert KEY in bench.looked
+
+
+@pytest.fixture
+def operator() -> Iterator[Operator]:
+    with asyncio.Runner() as runner:
+        yield Operator(FakeCluster(), runner)
+
+
+def running(operator: Operator, job: JobBuilder) -> JobKey:
+    key = operator.cluster.submit(job.raw)
+    operator.settle()
+    operator.cluster.run_pods()
+    operator.settle()
+    return key
+
+
+@pytest.mark.parametrize("pod", ["mnist-chief-0", "mnist-worker-0", "mnist-ps-0"])
+def test_a_running_job_is_not_disturbed_by_the_loss_of_a_label(
+    operator: Operator, pod: str
+) -> None:
+    key = running(operator, a_job().with_workers(2))
+    pods = {name: raw["metadata"]["uid"] for name, raw in operator.cluster.pods().items()}
+    calls = operator.cluster.calls["create"] + operator.cluster.calls["delete"]
+    operator.cluster.label(pod, {keys.LABEL_JOB: None})
+    operator.wait(600)
+    operator.cluster.label(pod, {keys.LABEL_JOB: "mnist"})
+    operator.wait(600)
+    found = {name: raw["metadata"]["uid"] for name, raw in operator.cluster.pods().items()}
+    assert found == pods
+    assert operator.cluster.calls["create"] + operator.cluster.calls["delete"] == calls
+    status = operator.cluster.status(key)
+    assert (status.state, status.attempt, status.restarts) == ("Running", 0, 0)
+
+
+def test_the_end_of_a_chief_without_our_label_ends_the_job(operator: Operator) -> None:
+    key = running(operator, a_job())
+    operator.cluster.label("mnist-chief-0", {keys.LABEL_JOB: None})
+    operator.settle()
+    operator.cluster.act("mnist-chief-0", lambda pod: pod.exited(0))
+    operator.settle()
+    assert operator.cluster.status(key).state == "Succeeded"
+
+
+@pytest.mark.parametrize("pod", ["mnist-chief-0", "mnist-worker-0", "mnist-ps-0"])
+def test_a_new_operator_finds_a_pod_without_our_label_and_leaves_it(
+    operator: Operator, pod: str
+) -> None:
+    key = running(operator, a_job())
+    pods = {name: raw["metadata"]["uid"] for name, raw in operator.cluster.pods().items()}
+    operator.cluster.label(pod, {keys.LABEL_JOB: None})
+    successor = Operator(operator.cluster, operator.runner)
+    successor.settle()
+    successor.wait(600)
+    found = {name: raw["metadata"]["uid"] for name, raw in operator.cluster.pods().items()}
+    assert found == pods
+    status = operator.cluster.status(key)
+    assert (status.state, status.attempt, status.restarts) == ("Running", 0, 0)
+    assert successor.passes < 50

@@ -73,7 +73,14 @@ class KubernetesApi:
 
     async def list(self, kind: Kind, namespace: str | None) -> Listing:
         """List our objects of a kind, in one namespace or, for None, in all."""
-        query = {} if kind is Kind.JOB else {"labelSelector": keys.LABEL_JOB}
+        return await self._list(kind, namespace, "" if kind is Kind.JOB else keys.LABEL_JOB)
+
+    async def list_unlabelled_pods(self, namespace: str | None) -> Listing:
+        """List pods that lost the label by which `list` selects, but have one that goes with it."""
+        return await self._list(Kind.POD, namespace, f"{keys.LABEL_ROLE},!{keys.LABEL_JOB}")
+
+    async def _list(self, kind: Kind, namespace: str | None, selector: str) -> Listing:
+        query = {"labelSelector": selector} if selector else {}
         found = await self._call("GET", _collection(kind, namespace), query=query)
         items: list[_Object] = found["items"]
         for item in items:  # a list's items carry neither

@@ -91,8 +91,7 @@ class Runtime:
         """Take in one watch event. Must not fail: kopf would not repeat it."""
         raw = {**seen, "metadata": dict(seen["metadata"])}
         key = self._store.remove(kind, raw) if deleted else self._store.put(kind, raw)
-        if key is not None:
-            self._look(key)
+        self._take(key)
         if deleted and "deletionTimestamp" not in raw["metadata"]:
             self._unlisted.set()
 
@@ -108,6 +107,10 @@ class Runtime:
     def unready(self) -> str | None:
         """Return what delays the first pass, None once passes run."""
         return None if self._tasks else "jobs, pods and services are not listed yet"
+
+    def _take(self, changed: JobKey | None) -> None:
+        if changed is not None:
+            self._look(changed)
 
     def _look(self, key: JobKey) -> None:
         if self._queue is not None:
@@ -147,6 +150,9 @@ class Runtime:
                     kind, found.items, found.resource_version, namespace, mark
                 ):
                     self._look(key)
+            # Before the passes: a chief that is not known would be restarted.
+            for raw in (await self._cluster.list_unlabelled_pods(namespace)).items:
+                self._take(self._store.put(Kind.POD, raw))
 
     async def _read_unlisted(self, cluster: KubernetesApi) -> None:
         while True:
