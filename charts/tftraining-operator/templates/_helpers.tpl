@@ -1,4 +1,4 @@
-{{/* Name of all objects: the release's, ending in -operator. */}}
+{{/* Name of all objects: the release's name with the suffix -operator. */}}
 {{- define "tftraining.fullname" -}}
 {{- $suffix := "-operator" -}}
 {{- if .Values.fullnameOverride -}}
@@ -16,7 +16,7 @@
 {{- end -}}
 {{- end -}}
 
-{{/* What selects the operator's pods; never changes. */}}
+{{/* Selector of the operator's pods; immutable. */}}
 {{- define "tftraining.selectorLabels" -}}
 app.kubernetes.io/name: tftraining-operator
 app.kubernetes.io/instance: {{ .Release.Name }}
@@ -39,7 +39,7 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name (.Chart.Version | replace "+" "_") 
 {{- end -}}
 {{- end -}}
 
-{{/* All that the operator may do, in the cluster or in each watched namespace. */}}
+{{/* Permissions of the operator, in the cluster or in each watched namespace. */}}
 {{- define "tftraining.rules" -}}
 - apiGroups: [tftraining.dev]
   resources: [tftrainingjobs]
@@ -49,7 +49,7 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name (.Chart.Version | replace "+" "_") 
   verbs: [patch]
 - apiGroups: [tftraining.dev]
   resources: [tftrainingjobs/finalizers]
-  verbs: [update] # where OwnerReferencesPermissionEnforcement asks for it
+  verbs: [update] # required by OwnerReferencesPermissionEnforcement
 - apiGroups: [""]
   resources: [pods, services]
   verbs: [get, list, watch, create, delete]
