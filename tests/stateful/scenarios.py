@@ -151,8 +151,13 @@ class Scenario:
 
 def end(world: World) -> dict[str, Any]:
     """What a life came to: status with its counters and times, pods, and how many were made."""
+    status = dict(world.cluster.job(world.key)["status"])
+    chief = world.cluster.pods().get(CHIEF)
+    # Which number a uid has depends on what was tried before; whose it is does not.
+    status["chiefUid"] = chief is not None and status.get("chiefUid") == chief["metadata"]["uid"]
+    status["replacements"] = [dict(known, uid="") for known in status["replacements"]]
     return {
-        "status": world.cluster.job(world.key)["status"],
+        "status": status,
         "pods": {
             name: (raw["metadata"]["labels"][keys.LABEL_ATTEMPT], raw["status"]["phase"])
             for name, raw in world.cluster.pods().items()

@@ -6,6 +6,7 @@ fills these with notes of its own, and a traceback puts what the user needs last
 
 import re
 from collections.abc import Sequence
+from functools import lru_cache
 
 from tftraining_operator.core.text import LINE_LIMIT, one_line, printable
 
@@ -34,6 +35,7 @@ _HEADINGS = ("Graph execution error:", "root error(s) found.")
 _PLACES = ("Detected at node", "<stack traces unavailable>", "[[")
 
 
+@lru_cache(maxsize=1024)  # each pass looks at all pods again, and their logs seldom change
 def error_text(log: str) -> str:
     """Return what a log or a termination message says went wrong, "" if nothing.
 
