@@ -1,6 +1,7 @@
 """What a test does as a user (jobs) and as a kubelet (pod statuses)."""
 
 import json
+import re
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
@@ -11,6 +12,12 @@ from tools.waiting import eventually
 _Object = dict[str, Any]
 
 GROUP_PATH = "/apis/tftraining.dev/v1alpha1"
+
+_WRITE = re.compile(
+    r'^apiserver_request_total\{.*resource="(?P<resource>pods|services|events|tftrainingjobs)".*'
+    r'verb="(?P<verb>POST|PUT|PATCH|DELETE)".*\} (?P<count>\d+)$',
+    re.MULTILINE,
+)
 
 
 def manifest(name: str = "mnist", **spec: Any) -> _Object:
@@ -27,6 +34,15 @@ def manifest(name: str = "mnist", **spec: Any) -> _Object:
             **spec,
         },
     }
+
+
+def writes(server: ApiServer) -> dict[str, int]:
+    """Read how many writes the API server itself has counted, by verb and resource."""
+    counted: dict[str, int] = {}
+    for found in _WRITE.finditer(server.kubectl("get", "--raw", "/metrics")):
+        key = f"{found['verb']} {found['resource']}"
+        counted[key] = counted.get(key, 0) + int(found["count"])
+    return counted
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +69,16 @@ class Namespace:
         """Read a job's status."""
         return self.job(name).get("status") or {}
 
+    def patch_status(self, name: str, status: _Object) -> None:
+        """Merge a patch into a job's status, as another version of the operator would."""
+        answer = self.server.request(
+            "PATCH",
+            f"{GROUP_PATH}/namespaces/{self.name}/tftrainingjobs/{name}/status",
+            {"status": status},
+            content_type="application/merge-patch+json",
+        )
+        assert answer.ok, answer.message
+
     def condition(self, kind: str, name: str = "mnist") -> _Object:
         """Read one condition, {} if it is not there."""
         conditions = self.status(name).get("conditions") or []
@@ -77,6 +103,11 @@ class Namespace:
         """Wait until exactly these pods exist and return them."""
         eventually(lambda: set(self.pods()) == set(names), f"exactly the pods {sorted(names)}")
         return self.pods()
+
+    def attempt(self, pod: str) -> str | None:
+        """Read the attempt that a pod was created in, None while there is no such pod."""
+        found = self.pods().get(pod)
+        return found["metadata"]["labels"]["tftraining.dev/attempt"] if found else None
 
     def services(self) -> list[str]:
         """Read the services' names."""

@@ -10,16 +10,11 @@ import pytest
 
 from tests.apiserver import PROGRAMS, ApiServer, running
 from tests.conftest import ROOT, program_or_skip
-from tests.integration.jobs import Namespace, manifest
+from tests.integration.jobs import Namespace, manifest, writes
 from tests.integration.process import Operator
 from tools.waiting import eventually
 
 ALL = ("mnist-chief-0", "mnist-ps-0", "mnist-worker-0", "mnist-worker-1")
-_WRITE = re.compile(
-    r'^apiserver_request_total\{.*resource="(?P<resource>pods|services|events|tftrainingjobs)".*'
-    r'verb="(?P<verb>POST|PUT|PATCH|DELETE)".*\} (?P<count>\d+)$',
-    re.MULTILINE,
-)
 
 
 @pytest.fixture(scope="module")
@@ -50,15 +45,6 @@ def operator(server: ApiServer, alone: Namespace, tmp_path: Path) -> Iterator[Op
     found.stop()
 
 
-def writes(server: ApiServer) -> dict[str, int]:
-    """Read how many writes the API server itself has counted, by verb and resource."""
-    counted: dict[str, int] = {}
-    for found in _WRITE.finditer(server.kubectl("get", "--raw", "/metrics")):
-        key = f"{found['verb']} {found['resource']}"
-        counted[key] = counted.get(key, 0) + int(found["count"])
-    return counted
-
-
 def trains(space: Namespace, operator: Operator) -> dict[str, str]:
     """Have a job that trains; return its pods' uids."""
     space.apply(manifest())
@@ -71,11 +57,6 @@ def trains(space: Namespace, operator: Operator) -> dict[str, str]:
 
 def uids(space: Namespace) -> dict[str, str]:
     return {name: pod["metadata"]["uid"] for name, pod in space.pods().items()}
-
-
-def attempt_of_chief(space: Namespace) -> str | None:
-    chief = space.pods().get("mnist-chief-0")
-    return chief["metadata"]["labels"]["tftraining.dev/attempt"] if chief else None
 
 
 def at_rest(space: Namespace) -> str:
@@ -136,7 +117,7 @@ def test_what_happened_while_the_operator_was_away_is_caught_up_with(
     assert alone.status()["attempt"] == 1
     assert "mnist-chief-0" not in alone.pods(), "nobody knows that this one can wait by itself"
     alone.run("mnist-worker-0")
-    eventually(lambda: attempt_of_chief(alone) == "1", "the second chief")
+    eventually(lambda: alone.attempt("mnist-chief-0") == "1", "the second chief")
     alone.wait_for_pods(*ALL)
     assert alone.status()["restarts"] == 1
 
