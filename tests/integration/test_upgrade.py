@@ -1,5 +1,6 @@
 """The operator is upgraded and rolled back while jobs of either version are in every state."""
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -131,6 +132,29 @@ def test_a_replaced_pod_has_the_image_that_its_job_started_with(
     assert images == {
         name: "trainer:2" if name.startswith("later-") else "trainer:1" for name in space.pods()
     }
+
+
+def test_a_job_that_this_version_would_refuse_goes_on_if_it_has_started(
+    space: Namespace, operator: Operator, before: Version
+) -> None:
+    space.server.serve_crd(before.crds)
+    run(operator, before)
+    Fleet(space, before).create("training", checkpoint={"uri": "gs://bucket/two words"})
+    space.server.serve_crd(THIS.crds)
+    run(operator, THIS)
+    wait_until_at_rest(operator, space.server, "upgrade")
+
+    assert space.condition("Running", "training")["status"] == "True"
+    space.delete_pod("training-worker-1")
+    eventually(lambda: "training-worker-1" in space.pods(), "a new worker-1")
+    for suspend, expected in ((True, "True"), (False, "False")):
+        patch = json.dumps({"spec": {"runPolicy": {"suspend": suspend}}})
+        space.kubectl("patch", "tftj", "training", "--type=merge", "-p", patch)
+        space.wait_for("Suspended", expected, "training")
+    servers = {"training-ps-0", "training-worker-0", "training-worker-1"}
+    eventually(lambda: servers <= space.pods().keys(), "the servers of a job that is resumed")
+    assert space.condition("Accepted", "training")["status"] == "True"
+    assert space.status("training")["restarts"] == 0
 
 
 def test_a_newer_crd_and_status_harm_no_job(

@@ -137,9 +137,9 @@ class Fleet:
     address: str = _NO_ADDRESS
     """Where the chief of a training job reports its progress; by default nowhere."""
 
-    def create(self, *states: str) -> None:
-        """Create a job in each of these states, or in every one."""
-        makers: dict[str, Callable[[str], None]] = {
+    def create(self, *states: str, **spec: Any) -> None:
+        """Create a job in each of these states, or in every one; keywords replace spec fields."""
+        makers: dict[str, Callable[..., None]] = {
             "starting": self._starting,
             "training": self._training,
             "excluded": self._excluded,
@@ -153,20 +153,21 @@ class Fleet:
         }
         with ThreadPoolExecutor(_AT_ONCE) as pool:
             for made in [
-                pool.submit(makers[state], f"{self.prefix}{state}") for state in states or makers
+                pool.submit(makers[state], f"{self.prefix}{state}", **spec)
+                for state in states or makers
             ]:
                 made.result()
 
-    def _starting(self, name: str) -> None:
-        self._create(name)
+    def _starting(self, name: str, **spec: Any) -> None:
+        self._create(name, **spec)
 
-    def _training(self, name: str) -> None:
-        self._run(name, address=self.address)
+    def _training(self, name: str, **spec: Any) -> None:
+        self._run(name, address=self.address, **spec)
         if self.address != _NO_ADDRESS:
             eventually(lambda: self._status(name, "progress"), "the chief's progress is stored")
 
-    def _excluded(self, name: str) -> None:
-        self._run(name, worker={"replicas": 3, "minReplicas": 2})
+    def _excluded(self, name: str, **spec: Any) -> None:
+        self._run(name, worker={"replicas": 3, "minReplicas": 2}, **spec)
         self.space.delete_pod(f"{name}-worker-1")
         unavailable, excluded = self.version.unavailable, self.version.excluded
         eventually(lambda: self._status(name, unavailable), "worker-1 is unavailable")
@@ -184,44 +185,44 @@ class Fleet:
         self.space.run(chief)
         self.space.wait_for("Running", name=name)
 
-    def _gang(self, name: str) -> None:
-        self._run(name, strategy="MultiWorkerMirrored", ps=None)
+    def _gang(self, name: str, **spec: Any) -> None:
+        self._run(name, strategy="MultiWorkerMirrored", ps=None, **spec)
 
-    def _restarting(self, name: str) -> None:
-        self._run(name)
+    def _restarting(self, name: str, **spec: Any) -> None:
+        self._run(name, **spec)
         chief = f"{name}-chief-0"
         self.space.end(chief, 75, "a parameter server was lost")
         eventually(lambda: self._status(name, "restarts") == 1, "a counted restart")
         eventually(lambda: self.space.attempt(chief) == "1", "the second chief")
 
-    def _suspended(self, name: str) -> None:
-        self._run(name)
+    def _suspended(self, name: str, **spec: Any) -> None:
+        self._run(name, **spec)
         patch = json.dumps({"spec": {"runPolicy": {"suspend": True}}})
         self.space.kubectl("patch", "tftj", name, "--type=merge", "-p", patch)
         self.space.wait_for("Suspended", name=name)
         eventually(lambda: not self._pods(name), "no pods")
 
-    def _evaluating(self, name: str) -> None:
-        self._run(name, evaluator={}, checkpoint=_CHECKPOINT)
+    def _evaluating(self, name: str, **spec: Any) -> None:
+        self._run(name, evaluator={}, checkpoint=_CHECKPOINT, **spec)
         self.space.end(f"{name}-chief-0", 0, json.dumps({**_REPORT, "phase": "done"}))
         eventually(lambda: self._status(name, "state") == "Evaluating", "it evaluates")
 
-    def _succeeded(self, name: str) -> None:
-        self._run(name)
+    def _succeeded(self, name: str, **spec: Any) -> None:
+        self._run(name, **spec)
         self.space.end(f"{name}-chief-0", 0, json.dumps({**_REPORT, "phase": "done"}))
         self.space.wait_for("Succeeded", name=name)
         eventually(lambda: self._pods(name) == [f"{name}-chief-0"], "the servers are deleted")
 
-    def _failed(self, name: str) -> None:
-        self._run(name)
+    def _failed(self, name: str, **spec: Any) -> None:
+        self._run(name, **spec)
         self.space.end(f"{name}-chief-0", 64, "--task: no module named examples.mnst")
         self.space.wait_for("Failed", name=name)
         eventually(lambda: len(self._pods(name)) == 1, "the servers are deleted")
 
-    def _rejected(self, name: str) -> None:
+    def _rejected(self, name: str, **spec: Any) -> None:
         port = {"containerPort": 80, "protocol": "Carrier pigeon"}
         template = {"spec": {"containers": [{"name": "tensorflow", "ports": [port]}]}}
-        self._post(name, template=template)
+        self._post(name, template=template, **spec)
         self.space.wait_for("Accepted", "False", name=name)
 
     def _post(self, name: str, **spec: Any) -> None:
