@@ -138,7 +138,7 @@ class Namespace:
                 name,
                 phase="Running",
                 podIP=ip,
-                conditions=[{"type": "Ready", "status": "True" if ready else "False"}],
+                conditions=[_ready(ready=ready)],
                 containerStatuses=[_container({"running": {}}, ready=ready)],
             )
 
@@ -153,13 +153,13 @@ class Namespace:
             "exitCode": code,
             "reason": "Completed" if code == 0 else "Error",
             "message": message,
-            "finishedAt": datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
+            "finishedAt": _now(),
             **terminated,
         }
         self.set_pod(
             name,
             phase="Succeeded" if code == 0 else "Failed",
-            conditions=[{"type": "Ready", "status": "False"}],
+            conditions=[_ready(ready=False)],
             containerStatuses=[_container({"terminated": state})],
         )
 
@@ -167,6 +167,14 @@ class Namespace:
         """Delete a pod, as somebody may."""
         path = f"/api/v1/namespaces/{self.name}/pods/{name}"
         self.server.request("DELETE", path, query={"gracePeriodSeconds": "0"})
+
+
+def _now() -> str:
+    return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def _ready(*, ready: bool) -> _Object:
+    return {"type": "Ready", "status": str(ready), "lastTransitionTime": _now()}
 
 
 def _container(state: _Object, *, ready: bool = False) -> _Object:

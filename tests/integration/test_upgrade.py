@@ -21,6 +21,9 @@ from tests.integration.versions import (
 )
 from tools.waiting import eventually
 
+# Each change of version takes the operator some seconds to start and to come to rest.
+pytestmark = pytest.mark.timeout(240)
+
 NEWER_STATUS = {
     "futureField": {"word": "kept"},
     "progress": {"step": 7, "updatedAt": "2026-01-02T03:04:05Z", "futureExamples": 700},
@@ -109,6 +112,11 @@ def test_jobs_outlive_upgrades_and_rollbacks(
             Fleet(space, version, "new-", address=address).create()
             wait_until_at_rest(operator, server, "jobs of this version")
             known = snapshots(space, version)
+
+    for prefix in ("old-", "new-"):
+        space.delete_pod(f"{prefix}training-worker-1")
+    replaced = {"old-training-worker-1", "new-training-worker-1"}
+    eventually(lambda: replaced <= space.pods().keys(), "the deleted workers are replaced")
 
 
 @pytest.mark.parametrize("started_by", ["the version before", "this version"])
