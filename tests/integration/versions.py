@@ -39,6 +39,7 @@ _REPORT = {
     "lastCheckpoint": {"step": 1000, "path": "/c/ckpt-1000", "time": "2026-01-02T03:04:05Z"},
 }
 _ROLES = ("chief", "worker", "ps", "evaluator")
+_PATIENCE = {"startupDeadlineSeconds": 3600, "evaluatorGraceSeconds": 3600}
 _CHECKPOINT = {"persistentVolumeClaim": {"claimName": "training"}}
 _NO_ADDRESS = "198.18.0.9"
 _LONG_AGO = "2026-01-02T03:04:05Z"
@@ -228,6 +229,7 @@ class Fleet:
     def _post(self, name: str, **spec: Any) -> None:
         job = manifest(name, **spec)
         job["spec"] = {k: v for k, v in job["spec"].items() if v is not None}
+        job["spec"].setdefault("runPolicy", _PATIENCE)
         path = f"{GROUP_PATH}/namespaces/{self.space.name}/tftrainingjobs"
         answer = self.space.server.request("POST", path, job)
         assert answer.ok, answer.message
