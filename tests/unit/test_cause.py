@@ -69,7 +69,7 @@ def an_init(pod: PodBuilder, **state: Any) -> PodBuilder:
             a_chief().exited(137, "last line"),
             "ExitCode",
             137,
-            "killed (SIGKILL): it ran out of memory or its node killed it",
+            "killed (SIGKILL): it ran out of memory, or something on its node killed it",
             id="SIGKILL, of which a log cannot know",
         ),
         pytest.param(
@@ -77,7 +77,7 @@ def an_init(pod: PodBuilder, **state: Any) -> PodBuilder:
             "ExitCode",
             137,
             "killed (SIGKILL): its liveness probe (httpGet port 8080 /healthz) failed, it ran out"
-            " of memory or its node killed it",
+            " of memory, or something on its node killed it",
             id="SIGKILL beside a liveness probe",
         ),
         pytest.param(

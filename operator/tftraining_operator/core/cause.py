@@ -173,9 +173,10 @@ def _exit_message(pod: _Object, name: str, ended: _Object) -> str:
         return _out_of_memory(pod, name)
     probe = _liveness_probe(pod, name)
     if ended.get("exitCode") == _SIGKILL:
-        suspects = [f"its liveness probe ({probe}) failed"] if probe else []
-        suspects += ["it ran out of memory", "its node killed it"]
-        return f"killed (SIGKILL): {', '.join(suspects[:-1])} or {suspects[-1]}"
+        suspect = f"its liveness probe ({probe}) failed, " if probe else ""
+        return (
+            f"killed (SIGKILL): {suspect}it ran out of memory, or something on its node killed it"
+        )
     said = error_text(ended.get("message") or "")
     if ended.get("exitCode") == _SIGTERM and probe and not _is_being_ended(pod):
         cause = f"terminated (SIGTERM), probably because its liveness probe ({probe}) failed"
