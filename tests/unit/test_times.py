@@ -38,3 +38,31 @@ def test_a_written_moment_is_read_back(text: str) -> None:
 def test_seconds_are_counted_from_a_text_and_none_without() -> None:
     assert times.seconds_since("2026-01-02T03:04:00Z", MOMENT) == 5
     assert times.seconds_since(None, MOMENT) == 0
+
+
+@pytest.mark.parametrize(
+    ("text", "created", "bounded"),
+    [
+        pytest.param(None, "2026-01-02T03:00:00Z", None, id="no time"),
+        pytest.param(
+            "2026-01-02T03:04:00Z", "2026-01-02T03:00:00Z", "2026-01-02T03:04:00Z", id="true"
+        ),
+        pytest.param("2026-01-02T04:00:00Z", None, "2026-01-02T03:04:05Z", id="not after now"),
+        pytest.param(
+            "2026-01-02T02:00:00Z",
+            "2026-01-02T03:00:00Z",
+            "2026-01-02T03:00:00Z",
+            id="not before the creation",
+        ),
+        pytest.param(
+            "2026-01-02T03:04:00Z",
+            "2026-01-02T03:05:00Z",
+            "2026-01-02T03:04:00Z",
+            id="not after now, though the API server's clock is ahead",
+        ),
+    ],
+)
+def test_a_time_of_a_node_is_bounded(
+    text: str | None, created: str | None, bounded: str | None
+) -> None:
+    assert times.bounded(text, created, MOMENT) == bounded

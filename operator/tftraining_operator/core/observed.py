@@ -182,7 +182,7 @@ def parse_pod(job: Job, raw: _Object, now: datetime) -> Pod | None:
     created = metadata.get("creationTimestamp")
     phase = pod_state.phase(raw)
     terminated = raw_pod.state(raw_pod.container_status(raw), "terminated") or {}
-    problem = startup(raw, now)
+    problem, ready = startup(raw, now), pod_state.is_ready(raw)
 
     def dated(found: Cause | None) -> Cause | None:
         return replace(found, time=bounded(found.time, created, now)) if found else None
@@ -193,12 +193,12 @@ def parse_pod(job: Job, raw: _Object, now: datetime) -> Pod | None:
         role=role,
         index=index,
         attempt=attempt,
-        workers=pod_state.cluster_workers(raw),
+        workers=pod_state.cluster_workers(job, raw, role),
         phase=phase,
         created_at=created,
         grace_ends=metadata.get("deletionTimestamp"),
-        ready=pod_state.is_ready(raw),
-        ready_since=bounded(pod_state.ready_since(raw), created, now),
+        ready=ready,
+        ready_since=bounded(pod_state.ready_since(raw), created, now) if ready else None,
         runs=pod_state.runs_any_container(raw),
         in_restart_backoff=cause.is_in_restart_backoff(raw),
         disruption=dated(cause.disruption(raw)),

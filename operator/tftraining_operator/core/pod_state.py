@@ -32,14 +32,15 @@ def task(job: Job, raw: _Object) -> tuple[Role, int, int] | None:
     return Role(found[1]), int(found[2]), int(attempt)
 
 
-def cluster_workers(raw: _Object) -> str | None:
+def cluster_workers(job: Job, raw: _Object, role: Role) -> str | None:
     """Return the workers of the cluster that a pod was made for, in the form of Job.worker_set.
 
     The annotation is for pods without the variable: servers, and what an older operator made.
     """
-    found = raw_pod.variable(raw, CLUSTER_WORKERS)
-    if found is not None:
-        return found
+    if traits(job.spec.strategy, role).drives_attempt:
+        found = raw_pod.variable(raw, CLUSTER_WORKERS)
+        if found is not None:
+            return found
     annotation: str | None = (raw["metadata"].get("annotations") or {}).get(keys.ANNOTATION_WORKERS)
     return annotation
 
@@ -72,8 +73,6 @@ def is_ready(raw: _Object) -> bool:
 
 def ready_since(raw: _Object) -> str | None:
     """Return when a ready pod became so; where a sidecar hides it, when its container started."""
-    if not is_ready(raw):
-        return None
     found = raw_pod.condition(raw, "Ready")
     if found.get("status") == "True":
         since: str | None = found.get("lastTransitionTime")

@@ -68,4 +68,8 @@ def claims(pod: _Object) -> list[str]:
 
 
 def _find(items: list[_Object] | None, key: str, value: str) -> _Object:
-    return next((item for item in items or [] if item.get(key) == value), {})
+    # A plain loop: a pass over a job of 1,000 pods gets here 16,000 times.
+    for item in items or ():
+        if item.get(key) == value:
+            return item
+    return {}

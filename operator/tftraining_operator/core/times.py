@@ -21,8 +21,10 @@ def bounded(text: str | None, created: str | None, now: datetime) -> str | None:
     """
     if text is None:
         return None
-    moment = max(parse(text), parse(created)) if created else parse(text)
-    return rfc3339(min(moment, now))
+    moment = parse(text)
+    if moment > now:
+        return rfc3339(now)
+    return created if created and moment < parse(created) <= now else text
 
 
 def seconds_since(text: str | None, now: datetime) -> float:
