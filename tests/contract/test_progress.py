@@ -39,7 +39,7 @@ def test_nothing_that_the_operator_reads_is_lost(name: str) -> None:
 
 
 def test_training_becomes_progress() -> None:
-    found = progress_of(report("training"), None, NOW, attempt=0)
+    found = progress_of(report("training"), None, NOW)
     assert (found.step, found.total_steps, found.percent_text) == (1200, 3000, "40%")
     assert (found.eta_seconds, found.steps_per_second, found.loss) == (44, "41.5", "0.1742")
     saved = checkpoint_of(report("training"))
@@ -83,5 +83,5 @@ def test_evaluating_becomes_an_evaluation() -> None:
 
 
 def test_done_is_all_of_it() -> None:
-    found = progress_of(report("done"), None, NOW, attempt=0)
+    found = progress_of(report("done"), None, NOW)
     assert (found.percent, found.eta_seconds) == (100, 0)
