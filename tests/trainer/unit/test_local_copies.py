@@ -23,12 +23,12 @@ def test_what_can_be_shared_is_shared_and_what_counts_is_pushed_whole() -> None:
         copies = LocalCopies([weight, seen, steps, done], device=CPU)
         pulled = copies.pull()
         for _ in tf.range(3):
-            with copies.instead():
+            with copies.substituted():
                 weight.assign_add([1.0, -2.0])
                 seen.assign_add(1.0)
                 steps.assign_add(1)
                 done.assign([True])
-        with copies.instead():
+        with copies.substituted():
             local = weight.read_value()
         untouched = weight.read_value()
         copies.push(pulled, share=0.5, whole=[seen])
@@ -62,7 +62,7 @@ def test_a_keras_step_trains_the_copy_alone() -> None:
         copies = LocalCopies(variables, device=CPU)
         pulled = copies.pull()
         for _ in tf.range(5):
-            with copies.instead():
+            with copies.substituted():
                 trained.train_step(batch)
         copies.push(pulled, share=share, whole=metrics)
 
@@ -96,7 +96,7 @@ def test_the_memory_of_copies_is_freed_when_a_function_has_run(*, fails: bool) -
     def learn() -> None:
         copies = LocalCopies([large], device=CPU)
         pulled = copies.pull()
-        with copies.instead():
+        with copies.substituted():
             large.assign_add(tf.ones([10_000_000]))
         if fails:
             tf.debugging.Assert(large.read_value()[0] > 1e6, [0])

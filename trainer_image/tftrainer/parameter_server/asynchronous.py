@@ -1,7 +1,7 @@
 """Asynchronous training: each worker reads the variables, makes a step and pushes its update.
 
-Nobody waits for anybody, so a gradient may be applied to variables that others have changed since
-it was computed.
+Workers do not wait for each other, so a gradient may be applied to variables that have changed
+since it was computed. Runs on scheduled_loop.
 """
 
 import tensorflow as tf

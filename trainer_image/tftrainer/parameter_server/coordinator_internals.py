@@ -6,15 +6,14 @@ from tftrainer import tf_types
 
 
 def queue_depth(coordinator: tf_types.Coordinator) -> int:
-    """Return how many functions are scheduled and not begun."""
+    """Return the number of scheduled functions that no worker has started."""
     return int(coordinator._cluster.closure_queue._queue.qsize())  # noqa: SLF001 -- no other way
 
 
 def reset_transient_failures(coordinator: tf_types.Coordinator) -> None:
-    """Forget which calls of workers did not reach a ps; call it when a ps has answered.
+    """Reset the count of transient failures between workers and ps; call it when a ps has answered.
 
-    In all its life a coordinator forgives each ps two of them: enough for one that is gone, where
-    they come together, and too few for a long training.
+    A coordinator tolerates only two per ps in its lifetime, which is too few for a long training.
     """
     cluster = coordinator._cluster  # noqa: SLF001 -- no other way
     with cluster._potential_ps_failures_lock:  # noqa: SLF001
@@ -23,7 +22,7 @@ def reset_transient_failures(coordinator: tf_types.Coordinator) -> None:
 
 
 def drop_queued(coordinator: tf_types.Coordinator) -> None:
-    """Cancel the functions that are scheduled and not begun, such as those of a worker that ended.
+    """Cancel scheduled functions that are not running, such as those of a worker that exited.
 
     Waiting for what is under way then ends, even if no worker is left.
     """

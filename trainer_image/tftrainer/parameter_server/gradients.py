@@ -1,6 +1,6 @@
-"""Gradients on their way: taken from a step on a worker, averaged, and applied once by the chief.
+"""Takes gradients from a step on a worker, averages them and applies them; used by synchronous.
 
-Dense gradients of a type travel as one vector, since each tensor that is fetched is a round trip.
+Dense gradients of one type are sent as one vector, since each fetched tensor is a round trip.
 """
 
 import functools

@@ -1,7 +1,7 @@
-"""Keras's own model.fit: asynchronous steps, for models and callbacks that rely on fit.
+"""Mode fit: asynchronous steps with Keras model.fit, for models and callbacks that rely on it.
 
-fit schedules, counts epochs and calls the callbacks. A callback of ours keeps it from scheduling a
-whole epoch at once, sets how many steps a scheduled function makes, and reports and saves.
+fit schedules, counts epochs and calls the callbacks. An additional callback limits how much fit
+schedules ahead, sets the number of steps per scheduled function, reports progress and saves.
 """
 
 import logging

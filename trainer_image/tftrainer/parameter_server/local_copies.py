@@ -1,9 +1,8 @@
-"""Copies of the ps's variables on the worker that a function runs on, for as long as it runs.
+"""Copies the variables to the worker that a function runs on, while it runs; used by local_steps.
 
 A step reaches each variable through its handle. While steps are traced here, the handles are those
 of copies, which the function itself makes; so the same step, Keras's or a user's, works on either.
-TensorFlow has no public way to lay one variable in place of another, and all that is private about
-it stands here.
+TensorFlow has no public way to substitute one variable for another; the private one is kept here.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -31,14 +30,14 @@ class LocalCopies:
             ]
 
     @contextmanager
-    def instead(self) -> Iterator[None]:
+    def substituted(self) -> Iterator[None]:
         """Have what is traced in this block work on the copies."""
         own = [each._handle for each in self._variables]  # noqa: SLF001 -- see above
-        self._lay(self._handles)
+        self._set_handles(self._handles)
         try:
             yield
         finally:
-            self._lay(own)
+            self._set_handles(own)
 
     def pull(self) -> list[tf_types.Tensor]:
         """Copy the variables; return their values."""
@@ -69,7 +68,7 @@ class LocalCopies:
             else:
                 variable.assign_add((after - before) * tf.cast(share, variable.dtype))
 
-    def _lay(self, handles: Sequence[tf_types.Tensor]) -> None:
+    def _set_handles(self, handles: Sequence[tf_types.Tensor]) -> None:
         for variable, handle in zip(self._variables, handles, strict=True):
             variable._handle = handle  # noqa: SLF001 -- see above
 

@@ -1,9 +1,9 @@
-"""Local steps: a worker trains on a copy of the variables, then pushes what it has learned.
+"""Mode local: a worker trains on a copy of the variables, then pushes the changes.
 
-In a round a worker reads all variables once, makes some steps on its own copy, and adds its share
-of the change to the variables. So the network is crossed once a round and not in every step, which
-makes small models many times faster. It is another algorithm than gradient descent on shared
-variables: workers learn from older values the more steps a round has.
+In each round a worker reads all variables once, makes a number of steps on its own copy, and adds
+its share of the change to the variables. That takes one round trip per round instead of one per
+step, which makes small models many times faster. It is a different algorithm from gradient descent
+on shared variables: the more steps a round has, the older the values. Runs on scheduled_loop.
 """
 
 import tensorflow as tf
@@ -52,7 +52,7 @@ def _call(session: Session) -> tf_types.Function:
             end = tf.minimum(made + round_steps, steps)
             while made < end and time_after(made) < until:
                 batch, waited = timed_next(iterator, after=made)
-                with copies.instead():
+                with copies.substituted():
                     strategy.run(make_step, args=(batch,))
                 made += 1
                 examples += examples_in(batch)

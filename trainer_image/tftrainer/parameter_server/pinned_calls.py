@@ -1,10 +1,10 @@
-"""Calls that one certain worker makes, which ClusterCoordinator.schedule does not have.
+"""Runs functions on a chosen worker, which ClusterCoordinator.schedule cannot; used by synchronous.
 
-TensorFlow makes its per-worker datasets with such calls, and makes them again when a worker is
-back; it has no public name for them. All that is private about them stands here.
+TensorFlow creates per-worker datasets with such calls, and repeats them when a worker rejoins, but
+has no public interface for them. The private parts are kept here.
 
 A call is a Python function that the worker's thread in this process runs, with that worker as the
-device. So its values are fetched there: nobody else waits for a worker that hangs.
+device. Its values are fetched in that thread, so that a hung worker blocks no other.
 """
 
 from enum import Enum, auto

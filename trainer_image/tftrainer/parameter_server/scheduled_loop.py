@@ -1,14 +1,14 @@
-"""Schedules functions of many steps on whichever worker is free; asynchronous and local steps.
+"""Schedules functions of many steps on any free worker; used by asynchronous and local_steps.
 
-Now and then the workers are let run dry: only then are metrics reset, checkpoints written and
-callbacks called, so that no update is lost between two values that belong together.
+Periodically nothing is scheduled until all workers are idle: only then are metrics reset,
+checkpoints saved and callbacks called, so that the values that are read belong together.
 
-A worker's loss is TensorFlow's to repair; its function is run again by another, so a few more
-steps than scheduled may be made. What is still to do is read from the step variable whenever the
-workers are dry, so the total is met from above by at most those few.
+TensorFlow handles the loss of a worker: another worker repeats its function, so a few more steps
+than scheduled may be made. The remaining number is read from the step variable whenever the workers
+are idle, so the total is exceeded by at most those few.
 
-A worker that hangs never runs dry. It is not waited for: the others go on to the next epoch, and
-checkpoints are written without it.
+A worker that hangs is never idle. It is not waited for: the others continue with the next epoch,
+and checkpoints are saved without it.
 """
 
 import logging
@@ -25,7 +25,7 @@ from tftrainer.parameter_server.session import Session
 
 _LOG = logging.getLogger(__name__)
 _POLL_SECONDS = 0.01
-# The step is read this often, and whenever the workers are dry: each look costs a ps 2 ms.
+# The step is read this often, and whenever the workers are idle: each read costs a ps 2 ms.
 _LOOK_SECONDS = 0.2
 # A function returns after the step in which this time ends, even if its steps have become slower
 # than those it was sized by.
@@ -33,7 +33,7 @@ LONGEST_CALL = 5.0
 # For so long workers may finish their functions after SIGTERM. Then the checkpoint is written
 # beside them: a ps that has got SIGTERM too serves for server.CHIEF_SAVES_SECONDS only.
 LONGEST_STOP = 2.5
-# Workers run dry at the end of an epoch, but not much more often than this.
+# Workers are idle at the end of an epoch, but not much more often than this.
 _BETWEEN_IDLE_SECONDS = 5.0
 
 
@@ -65,7 +65,7 @@ class ScheduledLoop:
         self._scheduled = 0
 
     def run(self) -> None:
-        """Make all steps; each turn starts and ends with idle workers, if none hangs."""
+        """Make all steps; each iteration starts and ends with idle workers, unless one hangs."""
         done = self._scheduled = int(self._step.numpy())
         metrics: dict[str, float] = {}
         epoch_end = self._total
@@ -107,7 +107,7 @@ class ScheduledLoop:
         return iter(session.coordinator.create_per_worker_dataset(session.dataset_function()))
 
     def _target(self, done: int) -> int:
-        """Return the end of an epoch, not so near that running dry costs much."""
+        """Return the end of an epoch, far enough that waiting for idle workers costs little."""
         # Callbacks are promised every end of an epoch, with the metrics of that epoch alone.
         speed = 0.0 if self._epochs.has_callbacks else self._recorder.speed or 0.0
         enough = done + int(speed * _BETWEEN_IDLE_SECONDS)
@@ -115,7 +115,7 @@ class ScheduledLoop:
         return min(self._total, epochs * self._epoch)
 
     def _advance(self, start: int, target: int) -> int:
-        """Schedule until the target, a due checkpoint or SIGTERM; return when workers are dry."""
+        """Schedule until the target, a due checkpoint or SIGTERM; return when workers are idle."""
         now_at, look_due = start, -math.inf
         idle_awaited_since = math.inf
         while True:
@@ -130,15 +130,15 @@ class ScheduledLoop:
                 and queue_depth(self._coordinator) < self._ready
             ):
                 self._schedule(min(self._steps_a_call, target - self._scheduled))
-            dry, now = self._coordinator.done(), time.monotonic()
-            if dry or now >= look_due:
+            idle, now = self._coordinator.done(), time.monotonic()
+            if idle or now >= look_due:
                 look_due = now + _LOOK_SECONDS
                 now_at = int(self._step.numpy())
                 self._session.note_progress(now_at)
                 self._pace.follow(self._speed)
                 if self._recorder.wants_metrics and now_at > start:
                     self._recorder.publish(now_at, model.metrics(self._model))
-            if dry:
+            if idle:
                 self._scheduled = now_at
                 return now_at
             if closed or self._scheduled >= target:

@@ -1,11 +1,11 @@
 """Synchronous training: each step averages the gradients of all workers, and applies them once.
 
-The workers share out the batches of one dataset that all of them shuffle alike. In a step each of
-them computes the gradients of its next batch; the chief adds them up, weighted by the examples of
-each batch, always in the same order, and applies the sum. So the result is that of one process
-which does the same with the same batches, to the last bit.
+The workers divide the batches of one dataset, which all of them shuffle in the same order. In each
+step every worker computes the gradients of its next batch; the chief adds them up, weighted by the
+examples of each batch, always in the same order, and applies the sum. The result is bit-identical
+to that of one process which does the same with the same batches.
 
-A worker that is lost, or does not answer, has no part in the steps until it is back.
+A worker that is lost or does not answer is skipped until it is available again.
 """
 
 import logging

@@ -1,7 +1,7 @@
-"""What each worker has done, counted by the workers themselves in a variable on a ps.
+"""Counts what each worker has done, in a variable on a ps that the workers update; used by session.
 
-So nothing is lost between two looks of the chief, and a function that is run again counts what was
-really computed twice.
+So nothing is missed between two reads of the chief, and a repeated function counts twice, as it was
+computed twice.
 """
 
 from collections.abc import Sequence
@@ -13,7 +13,7 @@ from tftrainer.throughput import Work
 
 
 class WorkTable:
-    """A row a worker: examples, seconds of waiting for input, seconds in all (float64)."""
+    """One row per worker: examples, seconds of waiting for input, seconds in all (float64)."""
 
     def __init__(self, workers: int) -> None:
         """Make the variable; call it in the strategy's scope."""
