@@ -9,11 +9,11 @@ from tests.integration.jobs import Namespace
 from tests.integration.process import Operator
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def operator(
     apiserver: ApiServer, crd: str, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Operator]:
-    """The operator for all namespaces, for the whole session."""
+    """The operator for all namespaces; other modules write the status of jobs themselves."""
     assert crd
     running = Operator(apiserver.kubeconfig, tmp_path_factory.mktemp("operator") / "log")
     running.start()

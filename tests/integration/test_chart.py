@@ -14,6 +14,8 @@ import yaml
 from tftraining_operator.api import crd
 from tftraining_operator.controller.settings import Settings
 
+from tools.waiting import eventually
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -349,7 +351,10 @@ def test_install_upgrade_and_uninstall_leave_nothing_but_the_jobs(
 
     helm("install", RELEASE, str(CHART), "--set", "crds.keep=false")
     helm("uninstall", RELEASE)
-    assert server.kubectl("get", "crd", crd.NAME, "--ignore-not-found") == ""
+    # The API server deletes the jobs first.
+    eventually(
+        lambda: not server.kubectl("get", "crd", crd.NAME, "--ignore-not-found"), "no CRD is left"
+    )
     assert left(server).split() == []
 
 

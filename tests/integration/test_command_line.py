@@ -31,10 +31,16 @@ def tftj(*arguments: str, cwd: Path, given: str = "") -> subprocess.CompletedPro
     ("arguments", "given", "told"),
     [
         pytest.param(
-            ("run", "job.yaml"), "", "only --local is there yet", id="run without a place"
+            ("run", "job.yaml"),
+            "",
+            "--local is required: only local runs are supported",
+            id="run without a place",
         ),
         pytest.param(
-            ("run", "--local", "absent.yaml"), "", "absent.yaml cannot be read", id="no such file"
+            ("run", "--local", "absent.yaml"),
+            "",
+            "cannot read absent.yaml: No such file",
+            id="no such file",
         ),
         pytest.param(
             ("run", "--local", "-"),
@@ -57,31 +63,36 @@ def tftj(*arguments: str, cwd: Path, given: str = "") -> subprocess.CompletedPro
         pytest.param(
             ("run", "--local", "-", "--checkpoint-dir=x"),
             a_file(a_job()),
-            "--checkpoint-dir: the job keeps no checkpoints",
+            "--checkpoint-dir: the job saves no checkpoints",
             id="a folder that nothing uses",
         ),
         pytest.param(
-            ("run", "--local", "-", "--env=A"), "", "--env: A is not of the form", id="no pair"
+            ("run", "--local", "-", "--env=A"),
+            "",
+            "--env: A must have the form NAME=VALUE",
+            id="no pair",
         ),
         pytest.param(
             ("run", "--local", "-"),
             a_file(a_job().with_container(workingDir="/no/such")),
-            "mnist-ps-0: there is no folder /no/such",
+            "mnist-ps-0: folder /no/such does not exist",
             id="a folder that is not there",
         ),
         pytest.param(
             ("run", "--local", "-", "--python=no-such-python"),
             a_file(a_job()),
-            "--python: there is no program no-such-python",
+            "--python: no program no-such-python",
             id="no such Python",
         ),
         pytest.param(
             ("run", "--local", "-"),
             a_file(a_job()),
-            "has no tftrainer and no tensorflow and no tf_keras. Name a Python",
+            "has no tftrainer and no tensorflow and no tf_keras. Choose a Python",
             id="a Python without the trainer",
         ),
-        pytest.param(("tensorboard", "x/y"), "", "there is no such folder", id="no such folder"),
+        pytest.param(
+            ("tensorboard", "x/y"), "", "x/y: no such file or folder", id="no such folder"
+        ),
         pytest.param(
             ("tensorboard", "--python=sh", "."), "", "does not run as a Python", id="no Python"
         ),

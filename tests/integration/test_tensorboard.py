@@ -102,7 +102,7 @@ def test_an_image_that_cannot_be_pulled_is_told_and_the_pod_goes(strict: Namespa
         )
         code, said = board.ends()
     assert code == 1
-    assert "does not start: ImagePullBackOff: no such image" in said
+    assert "did not start: ImagePullBackOff: no such image" in said
     assert strict.pods() == {}
 
 
@@ -111,7 +111,7 @@ def test_an_image_without_tensorboard_is_told(strict: Namespace) -> None:
         strict.set_pod(board.pod()["metadata"]["name"], phase="Failed")
         code, said = board.ends()
     assert code == 1
-    assert "TensorBoard has ended in pod mnist-tensorboard-" in said
+    assert "TensorBoard exited in pod mnist-tensorboard-" in said
 
 
 def test_a_job_that_is_not_there_is_told(strict: Namespace) -> None:
@@ -119,12 +119,12 @@ def test_a_job_that_is_not_there_is_told(strict: Namespace) -> None:
     with shown(strict) as board:
         code, said = board.ends()
     assert code == 2
-    assert "there is no job mnist in this namespace" in said
+    assert "no job mnist in this namespace" in said
 
 
 def test_without_pods_and_image_the_user_has_to_name_one(strict: Namespace) -> None:
     with shown(strict) as board:
         code, said = board.ends()
     assert code == 2
-    assert "give the trainer's image with --image" in said
+    assert "name the trainer's image with --image" in said
     assert strict.pods() == {}
