@@ -859,3 +859,16 @@ def test_a_pod_whose_labels_were_torn_off_is_not_made_again(
     operator.wait(60)
     assert cluster.made["mnist-worker-0"] == 1
     assert sum(cluster.calls.values()) - calls < 5, "and nobody is asked again and again"
+
+
+def test_a_chief_that_a_late_watch_has_not_shown_is_not_taken_for_lost(
+    operator: Operator, cluster: FakeCluster, runner: asyncio.Runner
+) -> None:
+    key = running(operator, a_job())
+    late = Operator(cluster, runner)
+    for raw in late.store.children(Kind.POD, key):
+        if raw["metadata"]["name"] == "mnist-chief-0":
+            late.store._objects[Kind.POD][key].pop("mnist-chief-0", None)
+    late.one_pass(key)
+    assert cluster.status(key).attempt == 0
+    assert cluster.made["mnist-chief-0"] == 1

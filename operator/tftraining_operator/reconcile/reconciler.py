@@ -14,6 +14,7 @@ from tftraining_operator.core.conditions import find, is_finished
 from tftraining_operator.core.decision import Decision, decide
 from tftraining_operator.core.events import Actions, events_of
 from tftraining_operator.core.job import InvalidJobError, Job, parse_job
+from tftraining_operator.core.naming import pod_name
 from tftraining_operator.core.observed import Observed, observe
 from tftraining_operator.core.patch import status_patch
 from tftraining_operator.core.plan import Plan, make_plan
@@ -80,6 +81,9 @@ class Reconciler:
         image = trainer_image(job, self._store.children(Kind.POD, key), self._trainer_image)
         prepared = _is_new(job) and await self._prepare(key, job, memory, image, now)
         observed = self._observe(key, job, memory, now)
+        if job.status.chief_uid is not None and observed.get(Role.CHIEF) is None:
+            await self._read_chief(job)
+            observed = self._observe(key, job, memory, now)
         self._ask(key, job, observed, memory, now)
         decision = decide(job, observed, memory.facts(self._reports.reports(key)), now)
         plan = make_plan(job, observed, decision, image)
@@ -111,6 +115,14 @@ class Reconciler:
         )
         service = desired.service(job) if wanted else None
         return await self._applier.prepare(job, desired.samples(job, image), service)
+
+    async def _read_chief(self, job: Job) -> None:
+        """Read the chief's pod: a watch that is late is no evidence that it is gone."""
+        name = pod_name(job.name, Role.CHIEF, 0)
+        try:
+            self._store.put(Kind.POD, await self._api.get(Kind.POD, job.namespace, name))
+        except NotFoundError:
+            return
 
     def _observe(self, key: JobKey, job: Job, memory: Memory, now: datetime) -> Observed:
         pods = self._store.children(Kind.POD, key)
