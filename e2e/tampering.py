@@ -14,7 +14,7 @@ _GARBAGE: _Object = {
     "progress": {"stepsPerSecond": "fast", "updatedAt": "9999-12-31T23:59:59Z"},
     "lastFailure": {
         "role": "nobody",
-        "index": -1,
+        "index": 0,
         "pod": "none",
         "reason": "Forged",
         "time": "yesterday",
