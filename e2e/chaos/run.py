@@ -31,7 +31,7 @@ _BACK_SECONDS = 150.0
 _PAUSES = (0.0, 3.0)
 _KILLS_APART = (1.0, 8.0)
 """Seconds between two kills of the operator, which needs about three to start."""
-_EPOCHS = 32
+_EPOCHS = 24
 _NEAR_THE_END = 0.9
 _RUN_POLICY = {
     "backoffLimit": 20,
