@@ -449,6 +449,17 @@ def test_a_chief_that_still_waits_does_not_set_progress_back() -> None:
     assert status_of(job, *everything(job), facts=facts).progress == progress
 
 
+def test_what_the_chief_before_reported_is_progress_of_its_own_attempt() -> None:
+    job = running(a_job())
+    facts = Facts(reports={Role.CHIEF: report()})
+    failed = everything(job, chief_0=lambda p: p.exited(75))
+    restarted = status_of(job, *failed, now=10, facts=facts)
+    assert restarted.attempt == 1
+
+    status = status_of(stored(job, restarted), *failed, now=11, facts=facts)
+    assert (status.attempt, status.progress_attempt) == (1, 0)
+
+
 def test_a_chief_that_waits_says_for_whom() -> None:
     job = a_job()
     pods = everything(job, chief_0=lambda pod: pod.running(ready=False))

@@ -196,7 +196,10 @@ def _reported(job: Job, observed: Observed, facts: Facts, now: datetime) -> dict
     # A chief that only waits has step 0; that is not progress, nor a step back to 0.
     if chief is not None and (chief.step or chief.total_steps):
         said["progress"] = progress_of(chief, job.status.progress, now)
-        said["progress_attempt"] = job.status.attempt
+        # A chief that has failed reports for as long as its pod is there.
+        pod = observed.get(Role.CHIEF)
+        attempt = job.status.attempt
+        said["progress_attempt"] = min(pod.attempt, attempt) if pod is not None else attempt
     if chief is not None and (checkpoint := checkpoint_of(chief)) is not None:
         said["last_checkpoint"] = checkpoint
     evaluator = _report(observed, facts, Role.EVALUATOR)
