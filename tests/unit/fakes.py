@@ -135,7 +135,7 @@ class FakeCluster:
                 raise errors.ConflictError("the object has been modified", status=409)
             status = merged(raw.get("status") or {}, patch)
             try:
-                parsed = Status.model_validate_json(json.dumps(status))
+                parsed = Status.model_validate_json(json.dumps(status), extra="ignore")
             except ValidationError as error:
                 raise errors.InvalidObjectError(str(error), status=422) from error
             if status != raw.get("status"):
@@ -192,7 +192,9 @@ class FakeCluster:
         return self._find(Kind.JOB, *key)
 
     def status(self, key: JobKey) -> Status:
-        return Status.model_validate_json(json.dumps(self.job(key).get("status") or {}))
+        return Status.model_validate_json(
+            json.dumps(self.job(key).get("status") or {}), extra="ignore"
+        )
 
     def pods(self, namespace: str = "default") -> dict[str, Raw]:
         return {

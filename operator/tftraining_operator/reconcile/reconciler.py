@@ -81,7 +81,7 @@ class Reconciler:
         image = trainer_image(job, self._store.children(Kind.POD, key), self._trainer_image)
         prepared = _is_new(job) and await self._prepare(key, job, memory, image, now)
         observed = self._observe(key, job, memory, now)
-        if job.status.chief_uid is not None and observed.get(Role.CHIEF) is None:
+        if _misses_chief(job, observed):
             await self._read_chief(job)
             observed = self._observe(key, job, memory, now)
         self._ask(key, job, observed, memory, now)
@@ -209,6 +209,16 @@ def _is_new(job: Job) -> bool:
         and accepted.observed_generation == job.meta.generation
     )
     return not judged and job.status.start_time is None and not is_finished(job.status)
+
+
+def _misses_chief(job: Job, observed: Observed) -> bool:
+    """Tell whether a chief that was there and is needed is not seen."""
+    needed = not (
+        is_finished(job.status)
+        or job.status.chief_completion_time is not None
+        or job.spec.run_policy.suspend
+    )
+    return needed and job.status.chief_uid is not None and observed.get(Role.CHIEF) is None
 
 
 def _targets(observed: Observed) -> dict[Role, Target]:
