@@ -82,8 +82,8 @@ def wait_until_at_rest(operator: Operator, server: ApiServer, what: str) -> None
         counted.append(writes(server))
         return len(counted) > looks and counted[-1] == counted[-1 - looks]
 
-    looks = 4
-    eventually(rests, f"{what}: the operator is at rest; its log: {operator.log}", 20)
+    looks = 3
+    eventually(rests, f"{what}: the operator is at rest; its log: {operator.log}", 45)
 
 
 def test_jobs_outlive_upgrades_and_rollbacks(

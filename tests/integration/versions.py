@@ -28,7 +28,8 @@ _REPORT = {
     "version": 1,
     "role": "chief",
     "phase": "training",
-    "step": 1200,
+    # All of them, so that no version ever calls the training stalled.
+    "step": 3000,
     "totalSteps": 3000,
     "stepsPerSecond": 41.5,
     "secondsSinceStep": 0.2,
