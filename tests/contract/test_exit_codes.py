@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 from tftraining_operator.api.keys import Role
-from tftraining_operator.core.decision import Phase, decide
+from tftraining_operator.core.decide import decide
+from tftraining_operator.core.decision import Phase
 from tftraining_operator.core.exit_codes import ExitCode
 from tftraining_operator.core.facts import Facts
 

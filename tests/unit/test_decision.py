@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 import pytest
 from tftraining_operator.api.keys import ConditionType, Role
 from tftraining_operator.api.status import Disruption
-from tftraining_operator.core.decision import Phase, decide
+from tftraining_operator.core.decide import decide
+from tftraining_operator.core.decision import Phase
 from tftraining_operator.core.facts import Facts
 from tftraining_operator.core.progress import Report
 

@@ -11,7 +11,7 @@ from tftraining_operator.api import keys
 from tftraining_operator.api.keys import ConditionType, Role
 from tftraining_operator.api.status import Progress, Restart, UnavailableWorker
 from tftraining_operator.core import desired
-from tftraining_operator.core.decision import Decision, decide
+from tftraining_operator.core.decide import decide
 from tftraining_operator.core.facts import Facts
 from tftraining_operator.core.observed import observe
 from tftraining_operator.core.plan import Plan, make_plan
@@ -32,6 +32,7 @@ from tests.unit.builders import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from tftraining_operator.core.decision import Decision
     from tftraining_operator.core.policies.removal import Removal
 
 FINISHED = (a_condition(ConditionType.SUCCEEDED), a_condition(ConditionType.FINISHED))

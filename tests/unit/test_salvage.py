@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tftraining_operator.api.keys import ConditionType, Role
 from tftraining_operator.api.status import Status
-from tftraining_operator.core.decision import decide
+from tftraining_operator.core.decide import decide
 from tftraining_operator.core.facts import Facts
 from tftraining_operator.core.job import Job, parse_job
 from tftraining_operator.core.plan import make_plan

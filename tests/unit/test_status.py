@@ -11,7 +11,7 @@ from tftraining_operator.api.reasons import Reason
 from tftraining_operator.api.status import Condition, ConditionStatus, Failure, Progress, Status
 from tftraining_operator.core.cause import Cause
 from tftraining_operator.core.conditions import find, is_true
-from tftraining_operator.core.decision import decide
+from tftraining_operator.core.decide import decide
 from tftraining_operator.core.facts import Facts
 from tftraining_operator.core.progress import Report, UnreachablePeer
 from tftraining_operator.core.status import compute_status, rejected_status

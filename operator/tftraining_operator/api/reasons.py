@@ -46,7 +46,6 @@ class Reason(StrEnum):
     NOT_RESTARTING = "NotRestarting"
     CHIEF_FAILED = "ChiefFailed"
     WORKER_FAILED = "WorkerFailed"
-    PS_FAILED = "PsFailed"
     PEERS_UNAVAILABLE = "PeersUnavailable"
     CHECKPOINT_UNAVAILABLE = "CheckpointUnavailable"
     PARAMETER_SERVER_LOST = "ParameterServerLost"

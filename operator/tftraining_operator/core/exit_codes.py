@@ -32,6 +32,9 @@ _RESTART_REASONS: dict[int | None, Reason] = {
     ExitCode.STALLED: Reason.STALLED,
 }
 
+_FAILED = {Role.CHIEF: Reason.CHIEF_FAILED, Role.WORKER: Reason.WORKER_FAILED}
+"""Roles that drive an attempt; see core/roles.py."""
+
 
 def is_permanent(cause: Cause) -> bool:
     """Tell whether a restart cannot help."""
@@ -41,4 +44,4 @@ def is_permanent(cause: Cause) -> bool:
 def restart_reason(role: Role, cause: Cause | None) -> Reason:
     """Return the one word for why a failed pod of this role restarts the attempt."""
     code = cause.exit_code if cause is not None else None
-    return _RESTART_REASONS.get(code, Reason(f"{role.value.capitalize()}Failed"))
+    return _RESTART_REASONS.get(code, _FAILED[role])

@@ -11,7 +11,8 @@ from tftraining_operator.api.status import Status
 from tftraining_operator.api.types import ObjectMeta
 from tftraining_operator.core import desired
 from tftraining_operator.core.conditions import find, is_finished
-from tftraining_operator.core.decision import Decision, decide
+from tftraining_operator.core.decide import decide
+from tftraining_operator.core.decision import Decision
 from tftraining_operator.core.events import Actions, events_of
 from tftraining_operator.core.job import InvalidJobError, Job, parse_job
 from tftraining_operator.core.naming import pod_name

@@ -1,0 +1,114 @@
+"""Whether the chief has to begin anew: a new attempt, stored before anything is deleted for it."""
+
+from datetime import datetime
+
+from tftraining_operator.api.keys import Role
+from tftraining_operator.api.reasons import Reason
+from tftraining_operator.core.decision import Decision, Phase, stay
+from tftraining_operator.core.exit_codes import restart_reason
+from tftraining_operator.core.facts import Facts
+from tftraining_operator.core.job import Job
+from tftraining_operator.core.messages import describe_pod_failure
+from tftraining_operator.core.observed import Observed, Pod
+from tftraining_operator.core.policies import (
+    failure,
+    out_of_memory,
+    repeated_failure,
+    stall,
+    termination,
+)
+from tftraining_operator.core.policies.membership import Membership, membership
+from tftraining_operator.core.policies.restart import restart_record
+
+
+def new_attempt(job: Job, observed: Observed, facts: Facts, now: datetime) -> Decision | None:
+    """Return the decision for a new attempt, None if the present one goes on."""
+    chief = observed.get(Role.CHIEF)
+    if chief is None and job.status.chief_uid is not None:
+        # Another pod with the same number could write checkpoints beside one that lives on.
+        message = "the chief's pod is gone; a new one resumes from the newest checkpoint"
+        return _restart(job, observed, now, Reason.CHIEF_LOST, message)
+    overdue = termination.overdue_at(chief) if chief is not None else None
+    if (
+        chief is not None
+        and overdue is not None
+        and now >= overdue
+        and not failure.is_stale(job, chief)
+    ):
+        message = f"{chief.name} is still terminating past its grace period; assuming its node is"
+        return _restart(job, observed, now, Reason.NODE_LOST, f"{message} lost", culprit=chief)
+    culprit = failure.attempt_failure(job, observed)
+    if culprit is not None:
+        return _attempt_failed(job, observed, culprit, now)
+    age = stall.newest_step(job, observed, facts, now)
+    deadline = stall.stall_deadline(job, age)
+    if deadline is not None and now >= deadline:
+        limit = job.spec.run_policy.stall_timeout_seconds
+        message = f"no new step within stallTimeoutSeconds ({limit} s)"
+        return _counted(job, observed, now, Reason.STALLED, message)
+    changed = membership(job, observed, now)
+    if (change := changed.change(job)) is not None and _has_chief(job, observed):
+        reason, message = change
+        return _restart(job, observed, now, reason, message, members=changed)
+    return None
+
+
+def _attempt_failed(job: Job, observed: Observed, culprit: Pod, now: datetime) -> Decision:
+    if failure.is_disruption(job, observed, culprit):
+        last = job.status.last_disruption
+        name = culprit.name if culprit.disrupted or last is None else last.pod
+        why = culprit.disruption.reason if culprit.disruption else (last.reason if last else "")
+        message = f"{name} was disrupted ({why}); restarting from the newest checkpoint"
+        return _restart(job, observed, now, Reason.DISRUPTED, message, culprit=culprit)
+    message = describe_pod_failure(culprit)
+    if advice := out_of_memory.advice(job, culprit):
+        message = f"{message}; {advice}"
+    if verdict := repeated_failure.verdict(job, culprit):
+        message = f"{message}; {verdict}"
+        return stay(job, Phase.FAILED, Reason.REPEATED_FAILURE, message, culprit)
+    reason = restart_reason(culprit.role, culprit.failure)
+    return _counted(job, observed, now, reason, message, culprit=culprit)
+
+
+def _counted(
+    job: Job,
+    observed: Observed,
+    now: datetime,
+    reason: Reason,
+    message: str,
+    *,
+    culprit: Pod | None = None,
+) -> Decision:
+    limit = job.spec.run_policy.backoff_limit
+    if job.status.restarts >= limit:
+        message = f"{message}; backoffLimit ({limit}) exceeded"
+        return stay(job, Phase.FAILED, Reason.BACKOFF_LIMIT_EXCEEDED, message, culprit)
+    message = f"{message}; restart {job.status.restarts + 1} of {limit}"
+    return _restart(job, observed, now, reason, message, culprit=culprit, counted=True)
+
+
+def _restart(
+    job: Job,
+    observed: Observed,
+    now: datetime,
+    reason: Reason,
+    message: str,
+    *,
+    culprit: Pod | None = None,
+    counted: bool = False,
+    members: Membership | None = None,
+) -> Decision:
+    return Decision(
+        phase=Phase.ACTIVE,
+        attempt=job.status.attempt + 1,
+        restarts=job.status.restarts + counted,
+        membership=members or membership(job, observed, now),
+        reason=reason,
+        message=message,
+        culprit=culprit,
+        restart=restart_record(job, reason, message, culprit, counted=counted, now=now),
+    )
+
+
+def _has_chief(job: Job, observed: Observed) -> bool:
+    return observed.get(Role.CHIEF) is not None or job.status.chief_uid is not None

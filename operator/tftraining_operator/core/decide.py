@@ -1,0 +1,218 @@
+"""What is to become of a job: the one place where that is decided, and when to look again.
+
+The pass (reconcile/reconciler.py) asks once. Policies (core/policies) say what they want; whether
+a new attempt begins is asked in core/attempts.py.
+"""
+
+from dataclasses import replace
+from datetime import datetime
+
+from tftraining_operator.api.keys import Role
+from tftraining_operator.api.reasons import Reason
+from tftraining_operator.core.attempts import new_attempt
+from tftraining_operator.core.conditions import is_finished
+from tftraining_operator.core.decision import Decision, Phase, stay
+from tftraining_operator.core.exit_codes import is_permanent
+from tftraining_operator.core.facts import Facts
+from tftraining_operator.core.job import Job
+from tftraining_operator.core.messages import describe_pod_failure, startup_culprit
+from tftraining_operator.core.observed import Observed, Pod
+from tftraining_operator.core.policies import (
+    cleanup,
+    creation,
+    deadlines,
+    failure,
+    stall,
+    success,
+    termination,
+)
+from tftraining_operator.core.policies.membership import Membership, membership
+from tftraining_operator.core.policies.reachability import reachability
+from tftraining_operator.core.policies.removal import Removal, first_of_each_pod
+from tftraining_operator.core.policies.servers import lost_servers
+
+
+def decide(job: Job, observed: Observed, facts: Facts, now: datetime) -> Decision:
+    """Decide. Terminal ends are absorbing; success comes before failure, failure before waiting."""
+    if is_finished(job.status):
+        return _finished(job, observed, facts, now)
+    completed = success.chief_completed(job, observed, now)
+    if completed is not None:
+        return _completed(job, observed, facts, completed, now)
+    if job.spec.run_policy.suspend:
+        return _suspended(job, observed, facts, now)
+    return (
+        _fatal(job, observed)
+        or _deadline_passed(job, observed, facts, now)
+        or new_attempt(job, observed, facts, now)
+        or _active(job, observed, facts, now)
+    )
+
+
+def _finished(job: Job, observed: Observed, facts: Facts, now: datetime) -> Decision:
+    expiry = deadlines.expiry(job)
+    if expiry is not None and now >= expiry:
+        return replace(stay(job, Phase.FINISHED), delete_job=True)
+    unwanted = cleanup.pods_to_clean(job, observed)
+    ending = termination.end_in_order(job, observed, unwanted, now)
+    return _schedule(
+        job,
+        replace(
+            stay(job, Phase.FINISHED),
+            delete_service=observed.has_service and not cleanup.keeps_service(job),
+        ),
+        [*ending, *termination.overdue(job, observed)],
+        facts,
+        now,
+        expiry,
+    )
+
+
+def _completed(
+    job: Job, observed: Observed, facts: Facts, completed: datetime, now: datetime
+) -> Decision:
+    missing = success.evaluation_missing(job, observed, completed, now)
+    if missing is not None:
+        reason = Reason.NOT_EVALUATED if missing else Reason.CHIEF_SUCCEEDED
+        message = "the chief succeeded"
+        if missing:
+            message += f"; the last checkpoint was not evaluated: {missing}"
+        found = stay(job, Phase.SUCCEEDED, reason, message)
+        return replace(found, chief_completed=completed)
+    found = replace(
+        stay(
+            job,
+            Phase.EVALUATING,
+            Reason.EVALUATING,
+            "the chief succeeded; the evaluator finishes the last checkpoint",
+        ),
+        chief_completed=completed,
+    )
+    grace_ends = deadlines.evaluator_deadline(job, completed)
+    if job.status.chief_completion_time is None:
+        return replace(found, look_again=grace_ends)
+    released = [Removal(pod, now) for pod in cleanup.servers_to_release(job, observed)]
+    lost = [r for r in lost_servers(job, observed, now) if r.pod.role is Role.EVALUATOR]
+    created = creation.missing_evaluator(job, observed, facts, now)
+    found = replace(found, creations=created.slots)
+    return _schedule(job, found, [*released, *lost], facts, now, grace_ends, created.due)
+
+
+def _suspended(job: Job, observed: Observed, facts: Facts, now: datetime) -> Decision:
+    message = "suspended by spec.runPolicy.suspend; the checkpoint is kept"
+    found = stay(job, Phase.SUSPENDED, Reason.SUSPENDED, message)
+    pods = list(observed.pods.values())
+    if not pods:
+        # The next chief is another pod, so it gets a number of its own, and a whole cluster.
+        found = replace(
+            found,
+            attempt=job.status.attempt + (job.status.chief_uid is not None),
+            membership=Membership(job.desired(Role.WORKER)),
+        )
+    ending = termination.end_in_order(job, observed, pods, now)
+    return _schedule(job, found, [*ending, *termination.overdue(job, observed)], facts, now)
+
+
+def _fatal(job: Job, observed: Observed) -> Decision | None:
+    culprit = failure.fatal(job, observed)
+    if culprit is None:
+        return None
+    permanent = culprit.failure is not None and is_permanent(culprit.failure)
+    reason = Reason.PERMANENT_FAILURE if permanent else Reason.POD_FAILED
+    return stay(job, Phase.FAILED, reason, describe_pod_failure(culprit), culprit)
+
+
+def _deadline_passed(job: Job, observed: Observed, facts: Facts, now: datetime) -> Decision | None:
+    policy = job.spec.run_policy
+    active = deadlines.active_deadline(job)
+    if active is not None and now >= active:
+        limit = f"activeDeadlineSeconds ({policy.active_deadline_seconds} s)"
+        message = f"not finished within {limit}"
+        return stay(job, Phase.FAILED, Reason.DEADLINE_EXCEEDED, message)
+    chief = observed.get(Role.CHIEF)
+    if chief is not None and chief.counts_as_ready and not failure.is_stale(job, chief):
+        # It runs, whatever the status has not noted yet.
+        return None
+    startup = deadlines.startup_deadline(job)
+    if startup is not None and now >= startup:
+        limit = f"startupDeadlineSeconds ({policy.startup_deadline_seconds} s)"
+        message = f"not running within {limit}: {startup_culprit(job, observed, facts)}"
+        return stay(job, Phase.FAILED, Reason.STARTUP_DEADLINE_EXCEEDED, message)
+    recovery = deadlines.recovery_deadline(job)
+    if recovery is not None and now >= recovery:
+        limit = f"recoveryDeadlineSeconds ({policy.recovery_deadline_seconds} s)"
+        message = f"not running again within {limit}: {startup_culprit(job, observed, facts)}"
+        return stay(job, Phase.FAILED, Reason.RECOVERY_DEADLINE_EXCEEDED, message)
+    return None
+
+
+def _active(job: Job, observed: Observed, facts: Facts, now: datetime) -> Decision:
+    members = membership(job, observed, now)
+    if members.change(job) is not None:
+        # No chief knows the present cluster: the new one is stored, then pods are made for it.
+        return replace(stay(job, Phase.ACTIVE), membership=members, look_again=now)
+    unwanted = [pod for pod in observed.pods.values() if _is_unwanted(job, pod)]
+    found = reachability(job, observed, facts, now)
+    removals = [
+        *termination.end_in_order(job, observed, unwanted, now),
+        *termination.overdue(job, observed),
+        *(r for r in lost_servers(job, observed, now) if r.pod not in unwanted),
+        *found.replacements,
+    ]
+    created = creation.missing_pods(job, observed, facts, now)
+    age = stall.newest_step(job, observed, facts, now)
+    decision = replace(
+        stay(job, Phase.ACTIVE),
+        membership=members,
+        creations=created.slots,
+        wants_service=not (facts.waits(now) and job.name in facts.refused),
+        delete_service=observed.service_is_changed,
+        suspicion=found.suspicion,
+    )
+    return _schedule(
+        job,
+        decision,
+        removals,
+        facts,
+        now,
+        created.due,
+        members.due,
+        deadlines.active_deadline(job),
+        deadlines.startup_deadline(job),
+        deadlines.recovery_deadline(job),
+        stall.stall_deadline(job, age),
+        stall.silence_deadline(facts.reports.get(Role.CHIEF), age),
+        age.awaited_until,
+        *(pod.startup_recheck_at for pod in observed.pods.values()),
+    )
+
+
+def _schedule(
+    job: Job,
+    decision: Decision,
+    removals: list[Removal],
+    facts: Facts,
+    now: datetime,
+    *moments: datetime | None,
+) -> Decision:
+    """Split removals into those that are due and the rest; note when to look again."""
+    refused = facts.undeletable if facts.waits(now) else {}
+    wanted = [r for r in first_of_each_pod(removals) if r.pod.name not in refused]
+    waits = [
+        *(removal.due for removal in wanted),
+        *(moment for moment in moments if moment is not None),
+        *([facts.retry_at] if facts.retry_at is not None else []),
+    ]
+    stored = {known.uid for known in job.status.replacements}
+    due = [removal for removal in wanted if removal.due <= now]
+    announced = [r for r in due if r.is_replacement and r.pod.uid not in stored]
+    return replace(
+        decision,
+        removals=tuple(removal for removal in due if removal not in announced),
+        announced=tuple(announced),
+        look_again=min((moment for moment in waits if moment > now), default=None),
+    )
+
+
+def _is_unwanted(job: Job, pod: Pod) -> bool:
+    return pod.index >= job.desired(pod.role) or failure.is_stale(job, pod)
