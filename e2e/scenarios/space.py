@@ -22,6 +22,14 @@ metadata: {name: mnist}
 spec: {accessModes: [ReadWriteOnce], resources: {requests: {storage: 1Gi}}}
 """
 
+RESTRICTED = {
+    "allowPrivilegeEscalation": False,
+    "capabilities": {"drop": ["ALL"]},
+    "runAsNonRoot": True,
+    "seccompProfile": {"type": "RuntimeDefault"},
+}
+"""What the restricted Pod Security Standard asks of a container."""
+
 _STATUS_FIELDS = (
     "state",
     "message",

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from e2e.scenarios.space import Space, job
+from e2e.scenarios.space import RESTRICTED, Space, job
 from tools.cluster import ClusterError
 from tools.waiting import eventually
 
@@ -16,12 +16,6 @@ _SECONDS = 60
 DEADLINE_SECONDS = 10
 LATE_SECONDS = 2
 NAMED_WITHIN_SECONDS = 5
-RESTRICTED = {
-    "allowPrivilegeEscalation": False,
-    "capabilities": {"drop": ["ALL"]},
-    "runAsNonRoot": True,
-    "seccompProfile": {"type": "RuntimeDefault"},
-}
 
 
 def with_container(**fields: Any) -> _Object:  # noqa: ANN401 - YAML

@@ -1,6 +1,6 @@
 """Pods with more than our trainer, or with another program: sidecars, plain TF_CONFIG scripts."""
 
-from e2e.scenarios.space import Space, job
+from e2e.scenarios.space import RESTRICTED, Space, job
 from tools.cluster.images import image_name
 from tools.waiting import eventually
 
@@ -54,6 +54,7 @@ def test_a_sidecar_that_ends_before_the_chief_is_ready_changes_nothing(space: Sp
         "image": image_name("trainer"),
         "command": ["python3", "-c", "pass"],
         "resources": {"requests": {"cpu": "10m", "memory": "20Mi"}},
+        "securityContext": RESTRICTED,
     }
     made = job("mnist", "--epochs=1000")
     made["spec"]["chief"] = {"template": {"spec": {"containers": [sidecar]}}}
