@@ -92,16 +92,16 @@ class Pod:
             "iptables --wait -A OUTPUT ! -o lo ! -d $via -j DROP"
         )
 
-    def cut_off_from_servers(self) -> None:
-        """Drop all packets to the workers and parameter servers, and theirs; all else passes."""
+    def cut_off_from_servers(self, seconds: float | None = None) -> None:
+        """Drop all packets to the workers and parameter servers, and theirs; all else passes.
+
+        For so many seconds, None for good. The node counts them: to enter it takes some as well.
+        """
+        undo = f"sleep {seconds}; iptables --wait -F" if seconds is not None else ""
         self.in_network(
             f"iptables --wait -A OUTPUT -p tcp --dport {_CLUSTER_PORT} -j DROP; "
-            f"iptables --wait -A INPUT -p tcp --sport {_CLUSTER_PORT} -j DROP"
+            f"iptables --wait -A INPUT -p tcp --sport {_CLUSTER_PORT} -j DROP; {undo}"
         )
-
-    def reconnect(self) -> None:
-        """Undo `cut_off` and `cut_off_from_servers`."""
-        self.in_network("iptables --wait -F")
 
     def in_network(self, script: str) -> None:
         """Run a shell script of the node in the pod's network, whether its containers run or not.

@@ -9,7 +9,7 @@ from e2e.chaos import injections
 from e2e.faults import Pod
 
 STALL_SECONDS = 30
-STARTUP_SECONDS = 90
+STARTUP_SECONDS = 60
 """The timers of a chaos job, short, so that an operator can be away for longer."""
 
 _ROLES = frozenset(("chief", "worker", "ps", "evaluator"))
@@ -88,7 +88,7 @@ KINDS = (
         skips_checkpoint=True,
     ),
     Kind(
-        "killed, operator away for 100 s",
+        "killed, operator away for 70 s",
         *("chief", 1, injections.kill_without_operator),
         counted=True,
         alone=True,
@@ -152,7 +152,7 @@ KINDS = (
         returns=False,
     ),
     Kind(
-        "operator away for 100 s",
+        "operator away for 70 s",
         *(
             "",
             1,

@@ -45,7 +45,7 @@ def test_scaled_suspended_and_resumed(drill: Drill) -> None:
     drill.suspend()
     drill.wait_for_no_pods(_SUSPEND_SECONDS)
     assert drill.space.condition("Suspended")["status"] == "True"
-    chief_ended = first(drill, "chief", began, lambda pod: pod.ended)
+    chief_ended = first(drill, "chief", began, lambda pod: not pod.started)
     assert chief_ended <= first(drill, "ps", began, lambda pod: pod.leaving)
     reached = drill.record.step(drill.job)
     drill.unsuspend()
