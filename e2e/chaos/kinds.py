@@ -94,7 +94,7 @@ KINDS = (
         alone=True,
     ),
     Kind(
-        "cut off from its servers for 5 s",
+        "cut off from its servers for 3 s",
         "chief",
         2,
         injections.on_pod(injections.cut_off_briefly),
