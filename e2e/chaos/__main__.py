@@ -33,7 +33,7 @@ def main(
     seed: Annotated[int, typer.Option(help="The same seed chooses the same faults.")] = 1,
     jobs: Annotated[int, typer.Option(help="Jobs to run.")] = 12,
     faults: Annotated[int, typer.Option(help="Faults for each job.")] = 9,
-    at_once: Annotated[int, typer.Option(help="Jobs at the same time.")] = 3,
+    at_once: Annotated[int, typer.Option(help="Jobs at the same time.")] = 2,
     operator_kills: Annotated[
         int, typer.Option(help="Kill only the operator, so often, while the jobs run.")
     ] = 0,

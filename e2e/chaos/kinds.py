@@ -8,7 +8,7 @@ from e2e import platform_faults
 from e2e.chaos import injections
 from e2e.faults import Pod
 
-STALL_SECONDS = 30
+STALL_SECONDS = 40
 STARTUP_SECONDS = 60
 """The timers of a chaos job, short, so that an operator can be away for longer."""
 

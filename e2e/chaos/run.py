@@ -208,7 +208,9 @@ class Chaos:
         drill.wait_for_steps(_BACK_SECONDS)
 
     def _end(self, drill: Drill, counted: int, unreadable: int) -> None:
-        status = drill.expect_success(unreadable=unreadable)
+        with self._turns.shared():
+            drill.hurry()
+        status = drill.wait_for_success(unreadable=unreadable)
         ended = Ended(
             drill.job,
             status["restarts"],
