@@ -698,3 +698,11 @@ def test_control_characters_never_reach_the_status() -> None:
     text = json.dumps(status_of(job, *pods, now=5).as_dict())
     assert "\\u001b" not in text
     assert "\\u0007" not in text
+
+
+def test_a_job_that_an_older_operator_was_restarting_is_known_to_have_run() -> None:
+    job = a_job().with_status(attempt=2, restarts=1)
+    status = status_of(job, *everything(job)[:-1], now=7200)
+    assert status.state != "Failed", "the startup deadline is for the first start"
+    assert (status.first_running_time, status.interrupted_time) == (stamp(), stamp(7200))
+    assert status_of(stored(job, status), *everything(job)[:-1], now=9000).state != "Failed"

@@ -17,6 +17,7 @@ from tftraining_operator.core.facts import Facts
 from tftraining_operator.core.job import Job
 from tftraining_operator.core.naming import worker_selector
 from tftraining_operator.core.observed import Observed
+from tftraining_operator.core.policies.deadlines import has_run
 from tftraining_operator.core.policies.servers import FORGOTTEN_AFTER, replacements_in_a_row
 from tftraining_operator.core.progress import (
     Report,
@@ -73,7 +74,7 @@ def compute_status(
     status = status.model_copy(
         update={"conditions": conditions(job, observed, decision, facts, now)}
     )
-    status = status.model_copy(update=_running_times(status, decision, now))
+    status = status.model_copy(update=_running_times(job, status, decision, now))
     state, message = headline(status)
     shown = {"state": state[:_STATE_LIMIT], "message": message[:_MESSAGE_LIMIT]}
     return status.model_copy(update=shown)
@@ -178,16 +179,19 @@ def _times(job: Job, decision: Decision, now: datetime) -> dict[str, object]:
     return moments
 
 
-def _running_times(status: Status, decision: Decision, now: datetime) -> dict[str, object]:
+def _running_times(
+    job: Job, status: Status, decision: Decision, now: datetime
+) -> dict[str, object]:
     """Return when the training first ran, and since when it does not run any more."""
     if decision.phase is not Phase.ACTIVE:
         return {"interrupted_time": None}
     if is_true(status, ConditionType.RUNNING):
         first = status.first_running_time or rfc3339(now)
         return {"first_running_time": first, "interrupted_time": None}
-    if status.first_running_time is None or status.interrupted_time is not None:
+    if status.interrupted_time is not None or not has_run(job):
         return {}
-    return {"interrupted_time": rfc3339(now)}
+    began = status.first_running_time or status.start_time
+    return {"first_running_time": began, "interrupted_time": rfc3339(now)}
 
 
 def _reported(job: Job, observed: Observed, facts: Facts, now: datetime) -> dict[str, object]:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import pytest
+from tftraining_operator.api.keys import ConditionType
 from tftraining_operator.core.policies import deadlines
 
-from tests.unit.builders import JobBuilder, a_job, at, stamp
+from tests.unit.builders import JobBuilder, a_condition, a_job, at, stamp
 
 
 @pytest.mark.parametrize(
@@ -44,6 +45,17 @@ def test_active_deadline(job: JobBuilder, due: float | None) -> None:
         ),
         pytest.param(
             a_job().with_status(start_time=stamp(500)), 1100, id="from when it was resumed"
+        ),
+        pytest.param(a_job().with_status(attempt=2), None, id="an older operator stored a restart"),
+        pytest.param(
+            a_job().with_status(a_condition(ConditionType.RUNNING)),
+            None,
+            id="an older operator stored that it runs",
+        ),
+        pytest.param(
+            a_job().with_status(attempt=2, cluster_workers=1),
+            600,
+            id="restarts without ever running",
         ),
     ],
 )

@@ -2,6 +2,8 @@
 
 from datetime import datetime, timedelta
 
+from tftraining_operator.api.keys import ConditionType
+from tftraining_operator.core.conditions import is_true
 from tftraining_operator.core.job import Job
 from tftraining_operator.core.times import parse
 
@@ -16,10 +18,19 @@ def active_deadline(job: Job) -> datetime | None:
 
 def startup_deadline(job: Job) -> datetime | None:
     """Return until when a job that never ran has to run."""
-    if job.status.start_time is None or job.status.first_running_time is not None:
+    if job.status.start_time is None or has_run(job):
         return None
     limit = job.spec.run_policy.startup_deadline_seconds
     return parse(job.status.start_time) + timedelta(seconds=limit)
+
+
+def has_run(job: Job) -> bool:
+    """Tell whether the training ever ran, also under a version that did not store it."""
+    status = job.status
+    if status.first_running_time is not None or status.progress is not None:
+        return True
+    stored_by_older = status.cluster_workers is None
+    return stored_by_older and (status.attempt > 0 or is_true(status, ConditionType.RUNNING))
 
 
 def recovery_deadline(job: Job) -> datetime | None:

@@ -14,6 +14,7 @@ from tftraining_operator.api.status import UnavailableWorker
 from tftraining_operator.core.job import Job
 from tftraining_operator.core.naming import join_names
 from tftraining_operator.core.observed import Observed, Pod
+from tftraining_operator.core.policies.deadlines import has_run
 from tftraining_operator.core.roles import traits
 from tftraining_operator.core.times import parse, rfc3339
 
@@ -78,7 +79,7 @@ def membership(job: Job, observed: Observed, now: datetime) -> Membership:
     returns = {i: _back_at(observed, i) for i in excluded - absent}
     excluded -= {i for i, moment in returns.items() if moment is not None and moment <= now}
     waits = [moment for moment in returns.values() if moment is not None and moment > now]
-    if _has_run(job):
+    if has_run(job):
         due = {w.index: parse(w.since) + EXCLUDED_AFTER for w in missing if w.index not in excluded}
         waits += [moment for moment in due.values() if moment > now]
         leaving = {index for index, moment in due.items() if moment <= now}
@@ -137,9 +138,3 @@ def _unavailable(
 def _back_at(observed: Observed, index: int) -> datetime | None:
     pod = observed.get(Role.WORKER, index)
     return parse(pod.ready_since) + REJOINS_AFTER if pod and pod.ready_since else None
-
-
-def _has_run(job: Job) -> bool:
-    """Tell whether all were there once; until then it is the startup deadline's matter."""
-    status = job.status
-    return status.first_running_time is not None or status.progress is not None
