@@ -43,6 +43,7 @@ def test_settings_are_read_from_the_environment() -> None:
         pytest.param("LOG_LEVEL", "loud", id="a level that is none"),
         pytest.param("LOG_FORMAT", "xml", id="a format that is none"),
         pytest.param("PROGRESS_SECONDS", "often", id="a word for a number"),
+        pytest.param("PROGRESS_SECONDS", "30", id="reports older than they may be"),
         pytest.param("RESYNC_SECONDS", "0", id="zero"),
         pytest.param("PROGRESS_SECONDS", "nan", id="no number"),
         pytest.param("RESYNC_SECONDS", "inf", id="without end"),

@@ -39,7 +39,8 @@ class Settings:
     lease_seconds: int = 15
     """Seconds until the lease of a leader that was killed expires. TFTRAINING_LEASE_SECONDS."""
     progress_seconds: float = 5.0
-    """Seconds between two requests to a chief for its progress. TFTRAINING_PROGRESS_SECONDS."""
+    """Seconds between two requests to a chief for its progress, at most 10: a report older than 15 s
+    proves nothing. TFTRAINING_PROGRESS_SECONDS."""
     resync_seconds: float = 300.0
     """Seconds between two listings of all objects, as a watch may miss a deletion.
     TFTRAINING_RESYNC_SECONDS."""
@@ -64,7 +65,7 @@ class Settings:
             lease_identity=environment.get(_PREFIX + "LEASE_IDENTITY") or default.lease_identity,
             lease_seconds=int(_at_least(1, environment, "LEASE_SECONDS", default.lease_seconds)),
             progress_seconds=_at_least(
-                0.01, environment, "PROGRESS_SECONDS", default.progress_seconds
+                0.01, environment, "PROGRESS_SECONDS", default.progress_seconds, most=10.0
             ),
             resync_seconds=_at_least(0.1, environment, "RESYNC_SECONDS", default.resync_seconds),
             workers=int(_at_least(1, environment, "WORKERS", default.workers)),
@@ -80,7 +81,14 @@ def _choice(
     return value
 
 
-def _at_least(least: float, environment: Mapping[str, str], name: str, default: float) -> float:
+def _at_least(
+    least: float,
+    environment: Mapping[str, str],
+    name: str,
+    default: float,
+    *,
+    most: float = math.inf,
+) -> float:
     text = environment.get(_PREFIX + name)
     if not text:
         return default
@@ -88,6 +96,9 @@ def _at_least(least: float, environment: Mapping[str, str], name: str, default: 
         value = float(text)
     except ValueError:
         value = math.nan
-    if not least <= value < math.inf:
-        raise SettingsError(f"{_PREFIX}{name} is {text!r}; it must be a number, at least {least:g}")
+    if not least <= value <= most or value == math.inf:
+        limit = f", at most {most:g}" if most < math.inf else ""
+        raise SettingsError(
+            f"{_PREFIX}{name} is {text!r}; it must be a number, at least {least:g}{limit}"
+        )
     return value
