@@ -41,7 +41,7 @@ def test_mirrored_trains_on_two_devices(here: Computer) -> None:
 
     assert mirrored.ends() == 0
     done = json.loads(mirrored.last_words)
-    assert "mirrored on 2 devices" in mirrored.log
+    assert "training on 2 replicas" in mirrored.log
     assert done["metrics"]["accuracy"] >= 0.95
     assert done["lastCheckpoint"]["step"] == done["totalSteps"]
 
