@@ -36,7 +36,9 @@ def seconds_between(first: str, second: str) -> float:
             job(worker={"replcas": 2}), ['unknown field "spec.worker.replcas"'], id="a typo"
         ),
         pytest.param(
-            job(chief={"replicas": 2}), ["spec.chief.replicas", "write 1"], id="two chiefs"
+            job(chief={"replicas": 2}),
+            ["spec.chief.replicas", "set 1 or omit replicas"],
+            id="two chiefs",
         ),
         pytest.param(job(ps={"replicas": 0}), ["spec.ps", "set spec.ps.replicas to 1"], id="no ps"),
         pytest.param(job("a" * 60), ["the job's name", "at most 51"], id="a name of 60 characters"),
