@@ -706,3 +706,13 @@ def test_a_job_that_an_older_operator_was_restarting_is_known_to_have_run() -> N
     assert status.state != "Failed", "the startup deadline is for the first start"
     assert (status.first_running_time, status.interrupted_time) == (stamp(), stamp(7200))
     assert status_of(stored(job, status), *everything(job)[:-1], now=9000).state != "Failed"
+
+
+def test_volumes_that_take_their_time_are_told_and_no_failure() -> None:
+    job = a_job()
+    slow = a_pod(job.build(), Role.PS).made(0)
+    slow.condition("PodScheduled", value=True, lastTransitionTime=stamp())
+    slow.condition("PodReadyToStartContainers", value=False, lastTransitionTime=stamp())
+    status = status_of(job, slow, now=30)
+    assert "its volumes and network are not ready" in (status.message or "")
+    assert (status.last_failure, status.first_failure) == (None, None)

@@ -43,6 +43,8 @@ class Cause:
     message: str = ""
     exit_code: int | None = None
     time: str | None = None
+    is_wait: bool = False
+    """Whether it may be no more than slow: told where the pod is waited for, but no failure."""
 
 
 def failure(pod: _Object) -> Cause | None:

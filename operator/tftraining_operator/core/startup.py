@@ -1,7 +1,7 @@
 """What keeps a pod from running: scheduling, volumes, init containers, images, crash loops."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -162,4 +162,4 @@ def _once_slow(cause: Cause, since: str | None, now: datetime) -> Startup:
     """Return a cause that counts only when it has lasted, by a clock that may be another's."""
     began = min(parse(since), now) if since else now
     due = began + _SLOW
-    return Startup(cause) if due <= now else Startup(recheck_at=due)
+    return Startup(replace(cause, is_wait=True)) if due <= now else Startup(recheck_at=due)

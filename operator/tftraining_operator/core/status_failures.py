@@ -63,7 +63,7 @@ def _candidates(
             found.append((_failure(missing, refused, now), False))
         elif pod is None or pod.deleting or pod.succeeded or is_stale(job, pod):
             continue
-        elif (cause := pod.failure or pod.startup_problem) is not None:
+        elif (cause := pod.failure or pod.startup_problem) is not None and not cause.is_wait:
             # A node whose clock is ahead would report something new at each moment.
             timed = cause.time is not None and parse(cause.time) < now - _CLOCK_STEP
             found.append((_failure(pod, cause, now), timed))
