@@ -716,3 +716,13 @@ def test_volumes_that_take_their_time_are_told_and_no_failure() -> None:
     status = status_of(job, slow, now=30)
     assert "its volumes and network are not ready" in (status.message or "")
     assert (status.last_failure, status.first_failure) == (None, None)
+
+
+def test_a_report_of_a_chief_that_is_gone_belongs_to_no_attempt() -> None:
+    job = running(a_job())
+    facts = Facts(reports={Role.CHIEF: report(resumed_step=24)})
+    before = status_of(job, *everything(job), facts=facts)
+    assert before.progress_attempt == 0
+    stored(job, before.model_copy(update={"attempt": 1, "chief_uid": None}))
+    gone = everything(job)[:-1]
+    assert status_of(job, *gone, now=5, facts=facts).progress_attempt == 0

@@ -202,8 +202,8 @@ def _reported(job: Job, observed: Observed, facts: Facts, now: datetime) -> dict
         said["progress"] = progress_of(chief, job.status.progress, now)
         # A chief that has failed reports for as long as its pod is there.
         pod = observed.get(Role.CHIEF)
-        attempt = job.status.attempt
-        said["progress_attempt"] = min(pod.attempt, attempt) if pod is not None else attempt
+        if pod is not None:
+            said["progress_attempt"] = min(pod.attempt, job.status.attempt)
     if chief is not None and (checkpoint := checkpoint_of(chief)) is not None:
         said["last_checkpoint"] = checkpoint
     evaluator = _report(observed, facts, Role.EVALUATOR)
