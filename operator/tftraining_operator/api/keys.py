@@ -2,6 +2,8 @@
 
 from enum import StrEnum
 
+from tftraining_operator.api.reasons import Reason
+
 GROUP = "tftraining.dev"
 VERSION = "v1alpha1"
 API_VERSION = f"{GROUP}/{VERSION}"
@@ -35,9 +37,7 @@ LABEL_MANAGED_BY_VALUE = "tftraining-operator"
 ANNOTATION_WORKERS = f"{GROUP}/workers"
 """Which workers the pod's TF_CONFIG names, such as 4 or 0,2,3; a chief with others is stale."""
 
-INVALID_SPEC = "InvalidSpec"
-INVALID_TEMPLATE = "InvalidTemplate"
-REJECTED_STATES = (INVALID_SPEC, INVALID_TEMPLATE)
+REJECTED_STATES = (Reason.INVALID_SPEC.value, Reason.INVALID_TEMPLATE.value)
 """status.state of a job that is refused until its spec is corrected; also Accepted's reason."""
 
 

@@ -35,8 +35,8 @@ def new_attempt(job: Job, observed: Observed, facts: Facts, now: datetime) -> De
         and now >= overdue
         and not failure.is_stale(job, chief)
     ):
-        message = f"{chief.name} is still terminating past its grace period; assuming its node is"
-        return _restart(job, observed, now, Reason.NODE_LOST, f"{message} lost", culprit=chief)
+        message = f"{chief.name} is {termination.NODE_LOST}"
+        return _restart(job, observed, now, Reason.NODE_LOST, message, culprit=chief)
     culprit = failure.attempt_failure(job, observed)
     if culprit is not None:
         return _attempt_failed(job, observed, culprit, now)

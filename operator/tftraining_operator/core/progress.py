@@ -137,11 +137,6 @@ def step_time(report: Report, now: datetime) -> datetime:
     return (report.received or now) - timedelta(seconds=age)
 
 
-def last_step(progress: Progress) -> datetime:
-    """Return when the newest step was made, as well as the status knows."""
-    return parse(progress.last_step_time or progress.updated_at)
-
-
 def checkpoint_of(report: Report) -> CheckpointStatus | None:
     """Return the status' lastCheckpoint for a report."""
     found = report.last_checkpoint

@@ -41,12 +41,6 @@ def recovery_deadline(job: Job) -> datetime | None:
     return parse(job.status.interrupted_time) + timedelta(seconds=limit)
 
 
-def refusal_deadline(job: Job, refused_since: datetime) -> datetime:
-    """Return until when a job whose templates are refused may be corrected."""
-    limit = job.spec.run_policy.startup_deadline_seconds
-    return refused_since + timedelta(seconds=limit)
-
-
 def evaluator_deadline(job: Job, chief_completed: datetime) -> datetime:
     """Return until when the evaluator may finish the last checkpoint."""
     return chief_completed + timedelta(seconds=job.spec.run_policy.evaluator_grace_seconds)

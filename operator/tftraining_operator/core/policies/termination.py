@@ -12,7 +12,8 @@ from tftraining_operator.core.times import parse
 OVERDUE = timedelta(seconds=30)
 """A pod that still exists so long after its grace is on a node that is lost."""
 
-_NODE_LOST = "still terminating past its grace period; assuming its node is lost"
+NODE_LOST = "still terminating past its grace period; assuming its node is lost"
+"""What is said of such a pod."""
 
 
 def end_in_order(
@@ -33,7 +34,7 @@ def overdue(job: Job, observed: Observed) -> list[Removal]:
     """Return the forced deletions of pods that do not end, each due when it counts as lost."""
     return [
         # What drives the attempt has a restart of its own that says so.
-        Removal(pod, moment, cause="" if _drives(job, pod) else _NODE_LOST, grace=0)
+        Removal(pod, moment, cause="" if _drives(job, pod) else NODE_LOST, grace=0)
         for pod in observed.pods.values()
         if (moment := overdue_at(pod)) is not None
     ]
