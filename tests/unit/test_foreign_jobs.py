@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -10,12 +9,11 @@ from tftraining_operator.api.keys import ConditionType
 from tftraining_operator.core.conditions import find
 
 from tests.unit.builders import a_job, stamp
-from tests.unit.fakes import FakeCluster, Operator
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from tftraining_operator.reconcile.store import JobKey
+
+    from tests.unit.fakes import FakeCluster, Operator
 
 GARBAGE: list[Any] = [
     pytest.param({"startTime": "garbage"}, id="a start that is no time"),
@@ -31,22 +29,6 @@ GARBAGE: list[Any] = [
     pytest.param({"completionTime": "junk"}, id="an end of a job that runs"),
     pytest.param({"conditions": "none", "roles": 7}, id="lists"),
 ]
-
-
-@pytest.fixture(scope="module")
-def runner() -> Iterator[asyncio.Runner]:
-    with asyncio.Runner() as found:
-        yield found
-
-
-@pytest.fixture
-def cluster() -> FakeCluster:
-    return FakeCluster()
-
-
-@pytest.fixture
-def operator(cluster: FakeCluster, runner: asyncio.Runner) -> Operator:
-    return Operator(cluster, runner)
 
 
 @pytest.fixture

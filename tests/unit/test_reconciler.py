@@ -18,25 +18,7 @@ from tests.unit.builders import IMAGE, JobBuilder, PodBuilder, Raw, a_job
 from tests.unit.fakes import FakeCluster, Operator
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from tftraining_operator.api.status import Condition
-
-
-@pytest.fixture(scope="module")
-def runner() -> Iterator[asyncio.Runner]:
-    with asyncio.Runner() as found:
-        yield found
-
-
-@pytest.fixture
-def cluster() -> FakeCluster:
-    return FakeCluster()
-
-
-@pytest.fixture
-def operator(cluster: FakeCluster, runner: asyncio.Runner) -> Operator:
-    return Operator(cluster, runner)
 
 
 def started(operator: Operator, job: JobBuilder) -> JobKey:
