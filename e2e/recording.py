@@ -41,6 +41,11 @@ class Change:
         """The object's name."""
         return str(self.thing["metadata"]["name"])
 
+    @property
+    def version(self) -> int:
+        """The resource version: it orders the changes of all objects, whichever is heard first."""
+        return int(self.thing["metadata"]["resourceVersion"])
+
     def label(self, name: str) -> str:
         """Read one of our labels, "" if it is not there."""
         return str(self.thing["metadata"].get("labels", {}).get(f"{_GROUP}/{name}", ""))

@@ -16,15 +16,16 @@ class Harm:
     """A healthy pod that was deleted."""
 
     at: float
+    version: int
     job: str
     pod: str
     uid: str
 
 
 def healthy_deleted(
-    changes: Sequence[Change], ends: Mapping[str, float], explained: Iterable[str]
+    changes: Sequence[Change], ends: Mapping[str, int], explained: Iterable[str]
 ) -> list[Harm]:
-    """Return the healthy pods that were deleted before the ends of their jobs.
+    """Return the healthy pods that were deleted before the ends (versions) of their jobs.
 
     The uids of pods whose deletion is explained are left out.
     """
@@ -34,21 +35,21 @@ def healthy_deleted(
         by_uid.setdefault(change.uid, []).append(change)
     found = [harm for uid, seen in by_uid.items() if uid not in known and (harm := _harm(seen))]
     return sorted(
-        (harm for harm in found if harm.at < ends.get(harm.job, float("inf"))),
+        (h for h in found if h.job not in ends or h.version < ends[h.job]),
         key=lambda harm: harm.at,
     )
 
 
-def ends_of_jobs(changes: Iterable[Change]) -> dict[str, float]:
-    """Return when each job was finished for good, or was asked to go."""
-    ends: dict[str, float] = {}
+def ends_of_jobs(changes: Iterable[Change]) -> dict[str, int]:
+    """Return at which version each job's training was over for good, or it was asked to go."""
+    ends: dict[str, int] = {}
     for change in changes:
-        over = change.kind == "DELETED" or change.leaving or _is_finished(change)
+        over = change.kind == "DELETED" or change.leaving or _is_over(change)
         if not over:
             # A condition that somebody forged is no end.
             ends.pop(change.name, None)
         else:
-            ends.setdefault(change.name, change.at)
+            ends.setdefault(change.name, change.version)
     return ends
 
 
@@ -58,11 +59,15 @@ def _harm(seen: Sequence[Change]) -> Harm | None:
         # One that loses the label of its job is DELETED for the watch, and comes back.
         gone = change.kind == "DELETED" and change is seen[-1]
         if change.leaving or gone:
-            harm = Harm(change.at, before.label("job"), before.name, before.uid)
+            job = before.label("job")
+            harm = Harm(change.at, change.version, job, before.name, before.uid)
             return harm if before.ready else None
     return None
 
 
-def _is_finished(job: Change) -> bool:
-    conditions = job.thing.get("status", {}).get("conditions", [])
-    return any(c["type"] == "Finished" and c["status"] == "True" for c in conditions)
+def _is_over(job: Change) -> bool:
+    """Whether nobody needs the job's servers any more; the evaluator may still be at work."""
+    status = job.thing.get("status", {})
+    return "chiefCompletionTime" in status or any(
+        c["type"] == "Finished" and c["status"] == "True" for c in status.get("conditions", [])
+    )

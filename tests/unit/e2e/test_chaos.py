@@ -1,5 +1,6 @@
 """How chaos deals its faults to jobs, and how it finds the harm that was done."""
 
+from dataclasses import replace
 from random import Random
 from typing import Any
 
@@ -17,6 +18,7 @@ def pod(
         "name": "mnist-worker-0",
         "uid": uid,
         "labels": {"tftraining.dev/job": "mnist"},
+        "resourceVersion": str(round(at * 10)),
     }
     if leaving:
         metadata["deletionTimestamp"] = "2026-01-02T03:04:05Z"
@@ -28,10 +30,14 @@ def chance(seed: int) -> Random:
     return Random(seed)  # noqa: S311 - chance, not secrets
 
 
-def job(at: float, kind: str = "MODIFIED", *, finished: str = "False") -> Change:
-    conditions = [{"type": "Finished", "status": finished}]
-    metadata = {"name": "mnist", "uid": "j"}
-    return Change(at, kind, {"metadata": metadata, "status": {"conditions": conditions}})
+def job(
+    at: float, kind: str = "MODIFIED", *, finished: str = "False", completed: bool = False
+) -> Change:
+    status: dict[str, Any] = {"conditions": [{"type": "Finished", "status": finished}]}
+    if completed:
+        status["chiefCompletionTime"] = "2026-01-02T03:04:05Z"
+    metadata = {"name": "mnist", "uid": "j", "resourceVersion": str(round(at * 10))}
+    return Change(at, kind, {"metadata": metadata, "status": status})
 
 
 def test_every_kind_is_dealt_when_there_are_faults_for_all() -> None:
@@ -79,7 +85,7 @@ def test_titles_tell_the_kinds_apart() -> None:
     ],
 )
 def test_a_healthy_pod_that_is_deleted_is_found(changes: list[Change], harmed: list[str]) -> None:
-    found = healthy_deleted(changes, {"mnist": 8.5}, ["hit"])
+    found = healthy_deleted(changes, {"mnist": 85}, ["hit"])
 
     assert [harm.uid for harm in found] == harmed
 
@@ -87,14 +93,28 @@ def test_a_healthy_pod_that_is_deleted_is_found(changes: list[Change], harmed: l
 @pytest.mark.parametrize(
     ("changes", "end"),
     [
-        pytest.param([job(1), job(2, finished="True")], 2, id="finished"),
-        pytest.param([job(1), job(2, "DELETED")], 2, id="deleted"),
+        pytest.param([job(1), job(2, finished="True")], 20, id="finished"),
+        pytest.param(
+            [job(1), job(2, completed=True), job(3, completed=True, finished="True")],
+            20,
+            id="the chief has succeeded, the evaluator is still at work",
+        ),
+        pytest.param([job(1), job(2, "DELETED")], 20, id="deleted"),
         pytest.param([job(1, finished="True"), job(2)], None, id="a forged end that was undone"),
         pytest.param([job(1)], None, id="none"),
     ],
 )
-def test_a_job_ends_when_it_is_finished_for_good(changes: list[Change], end: float | None) -> None:
+def test_a_job_ends_when_it_is_finished_for_good(changes: list[Change], end: int | None) -> None:
     assert ends_of_jobs(changes).get("mnist") == end
+
+
+def test_what_was_heard_first_need_not_have_come_first() -> None:
+    """Pods and jobs are watched apart, so the end of a job may be heard after what it caused."""
+    ends = ends_of_jobs([job(5, finished="True")])
+    ready, deleted = pod(1, "a"), pod(6, "a", leaving=True)
+    heard_early = replace(deleted, at=4.9)
+
+    assert healthy_deleted([ready, heard_early], ends, []) == []
 
 
 def test_faults_hit_one_role_or_a_job_or_all() -> None:
