@@ -110,8 +110,8 @@ def _show_job(
     wanted = image or tensorboard_pod.image(job, pods)
     if wanted is None:
         raise InputError(
-            f"the pods of {name} are deleted, and its template sets no image: name the trainer's"
-            " image with --image"
+            f"{name} has no pods, and neither its template nor its status names an image: name the"
+            " trainer's image with --image"
         )
     pod_name = f"{name}-tensorboard-{secrets.token_hex(2)}"
     pod = tensorboard_pod.pod(pod_name, job, pods, wanted)

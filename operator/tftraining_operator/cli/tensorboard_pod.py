@@ -25,7 +25,7 @@ _READY = f"import socket; socket.create_connection(('127.0.0.1', {PORT}), 2)"
 
 
 def image(job: _Object, pods: Sequence[_Object]) -> str | None:
-    """Return the image that the job trains with, None if neither pods nor templates name one."""
+    """Return the image that the job trains with; None if pods, templates and status name none."""
     for pod in sorted(pods, key=_is_chief, reverse=True):
         if found := _training_image(pod.get("spec") or {}):
             return found
@@ -34,7 +34,9 @@ def image(job: _Object, pods: Sequence[_Object]) -> str | None:
         template = holder.get("template") or {}
         if found := _training_image(template.get("spec") or {}):
             return found
-    return None
+    # The operator's own, which a job that started with it keeps.
+    remembered: str | None = (job.get("status") or {}).get("trainerImage")
+    return remembered
 
 
 def pod(name: str, job: _Object, pods: Sequence[_Object], image_name: str) -> _Object:
@@ -51,7 +53,7 @@ def pod(name: str, job: _Object, pods: Sequence[_Object], image_name: str) -> _O
         # Reachable by port-forward only, and not by other pods.
         "command": ["python3", "-m", "tensorboard.main"],
         "args": [
-            f"--logdir={directory}/{_LOGS}",
+            f"--logdir={_own_directory(job, directory)}/{_LOGS}",
             "--host=127.0.0.1",
             f"--port={PORT}",
             "--load_fast=false",
@@ -119,6 +121,13 @@ def _storage(job: _Object) -> tuple[str, _Object | None]:
     raise InputError(
         f"{name} saves no logs: set spec.checkpoint.persistentVolumeClaim or spec.checkpoint.uri"
     )
+
+
+def _own_directory(job: _Object, directory: str) -> str:
+    """Return where the job saves: several jobs may use one volume, each a directory of its own."""
+    saved = ((job.get("status") or {}).get("lastCheckpoint") or {}).get("path") or ""
+    found = str(saved).rpartition("/")[0]
+    return found if found.startswith(f"{directory}/") else directory
 
 
 def _placement(spec: _Object, chief: _Object | None, *, needs_volume: bool) -> _Object:

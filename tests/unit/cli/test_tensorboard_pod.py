@@ -40,6 +40,14 @@ def test_it_mounts_the_jobs_claim_read_only_and_reads_the_logs() -> None:
     assert "--logdir=/keep/logs" in container["args"]
 
 
+def test_it_reads_the_directory_of_the_job_where_several_share_the_volume() -> None:
+    job = job_with(persistentVolumeClaim={"claimName": "data"})
+    job["status"] = {"lastCheckpoint": {"step": 7, "path": "/checkpoints/mnist/ckpt-7"}}
+    assert "--logdir=/checkpoints/mnist/logs" in made(job)["spec"]["containers"][0]["args"]
+    job["status"] = {"lastCheckpoint": {"step": 7, "path": "/elsewhere/ckpt-7"}}
+    assert "--logdir=/checkpoints/logs" in made(job)["spec"]["containers"][0]["args"]
+
+
 def test_a_uri_is_passed_on_without_a_volume() -> None:
     spec = made(job_with(uri="gs://bucket/mnist/"), CHIEF)["spec"]
     assert "--logdir=gs://bucket/mnist/logs" in spec["containers"][0]["args"]
@@ -125,7 +133,7 @@ def test_logs_that_no_pod_can_mount_are_refused(job: Raw, message: str) -> None:
     assert message in str(refused.value)
 
 
-def test_the_image_is_taken_from_the_chief_then_from_others_then_from_the_template() -> None:
+def test_the_image_is_taken_from_the_pods_then_from_the_template_then_from_the_status() -> None:
     other = a_pod(JOB.build(), Role.EVALUATOR).raw
     other["spec"]["containers"][0]["image"] = "other"
     assert tensorboard_pod.image(JOB.raw, [other, CHIEF]) == IMAGE
@@ -133,3 +141,5 @@ def test_the_image_is_taken_from_the_chief_then_from_others_then_from_the_templa
     assert tensorboard_pod.image(JOB.raw, []) is None
     named = a_job().with_container(image="me/train:1").raw
     assert tensorboard_pod.image(named, []) == "me/train:1"
+    ended = JOB.raw | {"status": {"trainerImage": "operators:1"}}
+    assert tensorboard_pod.image(ended, []) == "operators:1"
