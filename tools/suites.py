@@ -1,7 +1,8 @@
-"""Runs the test suites one after the other and prints one summary (`make test`, `make test-unit`).
+"""Runs the test suites and prints one summary (`make test`, `make test-unit`).
 
-A test that this machine cannot run is skipped, named in the summary and never counted as passed.
-After the e2e suite the machine must be as it was before: anything left behind counts as a failure.
+Suites that mostly wait run beside others that mostly compute. A test that this machine cannot run
+is skipped, named in the summary and never counted as passed. After the e2e suite the machine must
+be as it was before: anything left behind counts as a failure.
 """
 
 import subprocess
@@ -9,6 +10,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 from xml.etree import ElementTree as ET
@@ -25,25 +27,38 @@ from tools.cluster.machine import look
 ROOT = Path(__file__).parents[1]
 LOGS = ROOT / ".test-logs"
 """One file per suite with its output; CI keeps them when a suite fails."""
-_PYTEST = [sys.executable, "-m", "pytest"]
+_SLOWEST = "--durations=15"
+_PYTEST = [sys.executable, "-m", "pytest", _SLOWEST]
 # Only the tests are timed, not the fixture that creates the cluster.
 _SCENARIO_TIMEOUT = ["--timeout=420", "-o", "timeout_func_only=true"]
 # Suites with real processes depend on the load of the machine, so CI may rerun two of their tests.
 # The summary names each rerun: a test that failed once has found something.
 _RERUNS = ["--reruns=1", "--max-suite-reruns=2", "--rerun-show-tracebacks"]
+_UPGRADE = "tests/integration/test_upgrade.py"
 
 SUITES: dict[str, list[str]] = {
     "unit": [*_PYTEST, "tests/unit"],
     "stateful": [*_PYTEST, "tests/stateful"],
     "protocol": [*_PYTEST, "tests/protocol"],
-    "integration": [*_PYTEST, "tests/contract", "tests/integration", *_RERUNS],
+    "upgrade": [*_PYTEST, _UPGRADE, *_RERUNS],
+    "integration": [
+        *(*_PYTEST, "tests/contract", "tests/integration", f"--ignore={_UPGRADE}", *_RERUNS),
+    ],
     "trainer": [
         *(str(ROOT / ".venv-trainer/bin/python"), "-m", "pytest"),
-        *("-c", "tests/trainer/pytest.ini", "tests/trainer", *_RERUNS),
+        *("-c", "tests/trainer/pytest.ini", "tests/trainer", _SLOWEST, *_RERUNS),
     ],
     "e2e": [*_PYTEST, "e2e/scenarios", "--ignore=e2e/scenarios/slow", *_SCENARIO_TIMEOUT, *_RERUNS],
 }
 """Each suite's command, the cheapest first."""
+
+STAGES = (
+    (("unit", "stateful", "protocol", "upgrade"), ("integration",)),
+    (("trainer",),),
+    (("e2e",),),
+)
+"""The suites of a lane run in turn, the lanes of a stage side by side. Trainer and e2e measure
+times of real TensorFlow processes, so each has the machine to itself."""
 
 console = Console(highlight=False)
 
@@ -76,11 +91,9 @@ def main(wanted: Sequence[str]) -> int:
     names = list(wanted) or list(SUITES)
     before = _record() if "e2e" in names else None
     total = Tally()
-    for name in names:
-        console.rule(f"{name} tests")
-        began = time.monotonic()
-        total.add(_run(name))
-        console.print(f"[dim]{name}: {time.monotonic() - began:.0f} s[/]")
+    for stage in STAGES:
+        for found in _run_side_by_side([[n for n in lane if n in names] for lane in stage]):
+            total.add(found)
     if before is not None:
         total.add(_compare(before))
     print_summary(total)
@@ -104,20 +117,45 @@ def tally(name: str, report: Path, code: int) -> Tally:
         else:
             found.passed += 1
             found.rerun += [test] * bool(before)
-    if code and not found.failed:
-        found.failed.append(f"{name}: pytest exited with code {code}")
+    if not found.failed and (code or not cases):
+        found.failed.append(f"{name}: pytest ran {len(cases)} tests and exited with code {code}")
     return found
 
 
-def _run(name: str) -> Tally:
+def _run_side_by_side(lanes: Sequence[Sequence[str]]) -> list[Tally]:
+    """Run lanes of suites; the output of all but the first is shown when the first has ended."""
+    first, *others = [lane for lane in lanes if lane] or [[]]
+    with ThreadPoolExecutor(max_workers=len(lanes)) as pool:
+        beside = [(lane, pool.submit(_run_lane, lane, echo=False)) for lane in others]
+        tallies = _run_lane(first, echo=True)
+        for lane, running in beside:
+            tallies += running.result()
+            for name in lane:
+                sys.stdout.write((LOGS / f"{name}.log").read_text(errors="replace"))
+    return tallies
+
+
+def _run_lane(names: Sequence[str], *, echo: bool) -> list[Tally]:
+    return [_run(name, echo=echo) for name in names]
+
+
+def _run(name: str, *, echo: bool) -> Tally:
+    if echo:
+        console.rule(f"{name} tests")
+    else:
+        console.print(f"[dim]· {name} tests run beside these; their output follows[/]")
+    began = time.monotonic()
     with tempfile.TemporaryDirectory() as folder:
         report = Path(folder) / "report.xml"
-        code = _run_and_log([*SUITES[name], f"--junitxml={report}"], LOGS / f"{name}.log")
-        return tally(name, report, code)
+        command = [*SUITES[name], f"--junitxml={report}"]
+        code = _run_and_log(command, LOGS / f"{name}.log", echo=echo)
+        found = tally(name, report, code)
+    console.print(f"[dim]{name}: {time.monotonic() - began:.0f} s[/]")
+    return found
 
 
-def _run_and_log(command: list[str], log: Path) -> int:
-    """Run a command, copy its output to the terminal and a file; return its exit code."""
+def _run_and_log(command: list[str], log: Path, *, echo: bool) -> int:
+    """Run a command with its output in a file, and on the terminal if wanted; return its code."""
     log.parent.mkdir(exist_ok=True)
     with (
         log.open("wb") as file,
@@ -132,8 +170,9 @@ def _run_and_log(command: list[str], log: Path) -> int:
         assert process.stdout is not None
         for line in iter(process.stdout.readline, b""):
             file.write(line)
-            sys.stdout.buffer.write(line)
-            sys.stdout.buffer.flush()
+            if echo:
+                sys.stdout.buffer.write(line)
+                sys.stdout.buffer.flush()
     return process.returncode
 
 

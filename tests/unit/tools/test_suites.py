@@ -1,5 +1,6 @@
 """The runner of the suites counts results by pytest's report and hides no failure."""
 
+import sys
 from pathlib import Path
 
 import pytest
@@ -40,11 +41,14 @@ def test_an_error_of_pytest_is_a_failure_even_if_no_test_failed(tmp_path: Path) 
     report = tmp_path / "report.xml"
     report.write_text(REPORT.replace("failure", "x").replace("error", "x"))
 
-    assert tally("unit", report, 3).failed == ["unit: pytest exited with code 3"]
+    assert tally("unit", report, 3).failed == ["unit: pytest ran 4 tests and exited with code 3"]
 
 
-def test_a_run_without_a_report_is_a_failure(tmp_path: Path) -> None:
-    assert tally("e2e", tmp_path / "missing.xml", 4).failed == ["e2e: pytest exited with code 4"]
+@pytest.mark.parametrize("code", [0, 4])
+def test_a_run_without_a_report_is_a_failure(tmp_path: Path, code: int) -> None:
+    found = tally("e2e", tmp_path / "missing.xml", code)
+
+    assert found.failed == [f"e2e: pytest ran 0 tests and exited with code {code}"]
 
 
 def test_the_summary_names_reruns_and_ends_with_the_counts(
@@ -64,3 +68,23 @@ def test_the_summary_of_a_clean_run_says_so_in_full(capsys: pytest.CaptureFixtur
     suites.print_summary(Tally(3))
 
     assert capsys.readouterr().out.splitlines()[1:] == ["3 passed, 0 failed, 0 skipped"]
+
+
+def test_every_suite_has_its_place_in_one_stage() -> None:
+    placed = [name for stage in suites.STAGES for lane in stage for name in lane]
+
+    assert sorted(placed) == sorted(suites.SUITES)
+
+
+def test_suites_side_by_side_are_all_counted_and_shown(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capfdbinary: pytest.CaptureFixture[bytes]
+) -> None:
+    monkeypatch.setattr(suites, "LOGS", tmp_path)
+    commands = {name: [sys.executable, "-c", f"print('{name} ran')"] for name in ("a", "b", "c")}
+    monkeypatch.setattr(suites, "SUITES", commands)
+    monkeypatch.setattr(suites, "STAGES", ((("a", "b"), ("c",)),))
+
+    assert suites.main([]) == 1
+    lines = capfdbinary.readouterr().out.decode().splitlines()
+    assert [line for line in lines if line.endswith(" ran")] == ["a ran", "b ran", "c ran"]
+    assert lines[-1] == "0 passed, 3 failed, 0 skipped", "none wrote a report"
