@@ -77,6 +77,18 @@ def test_the_checkpoint_directory(job: JobBuilder, role: Role, directory: str | 
     assert variables(job, role).get(DIRECTORY) == directory
 
 
+def test_an_earlier_training_to_start_from_is_told_to_those_who_restore_it() -> None:
+    job = a_job().with_evaluator().with_spec(checkpoint=CLAIM | {"resumeFrom": "/checkpoints/old"})
+    told = {role: variables(job, role).get("TFTRAINING_RESUME_FROM") for role in Role}
+    assert told == {**dict.fromkeys(Role), Role.CHIEF: "/checkpoints/old"}
+    mirrored = (
+        a_job()
+        .mirrored(workers=1)
+        .with_spec(checkpoint={"uri": "gs://bucket/new", "resumeFrom": "gs://bucket/old"})
+    )
+    assert variables(mirrored, Role.WORKER)["TFTRAINING_RESUME_FROM"] == "gs://bucket/old"
+
+
 def test_every_variable_is_ours_alone() -> None:
     assert [v["name"] for v in VARIABLES if not is_reserved(v["name"])] == []
     assert not is_reserved("TF_CPP_MIN_LOG_LEVEL")

@@ -30,7 +30,8 @@ def test_the_chief_ends_with_it(entry: dict[str, Any]) -> None:
     if entry["name"] == "SUCCEEDED":
         assert decision.phase is Phase.SUCCEEDED
     elif entry["permanent"]:
-        assert (decision.phase, decision.reason) == (Phase.FAILED, "PermanentFailure")
+        reason = "Diverged" if entry["name"] == "DIVERGED" else "PermanentFailure"
+        assert (decision.phase, decision.reason) == (Phase.FAILED, reason)
     else:
         assert decision.phase is Phase.ACTIVE
         assert decision.restarts == int(entry["counted"])

@@ -269,6 +269,14 @@ def test_files_variables_and_folders_reach_the_task(tmp_path: Path) -> None:
     assert checkpoints.is_dir()
 
 
+def test_a_checkpoint_folder_of_another_job_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "mnist-checkpoints").mkdir()
+    (tmp_path / "mnist-checkpoints/attempt.json").write_text('{"job": "other", "uid": "u"}')
+    with running(tmp_path, shell("exit 0", checkpoint=claim())) as run:
+        assert run.ends() == 2
+    assert "mnist-checkpoints belongs to job other" in run.out
+
+
 def test_names_of_the_cluster_become_loopback_addresses(tmp_path: Path) -> None:
     script = "echo $TF_CONFIG | grep -c 127.0.0.1 && echo $TF_CONFIG | grep -c svc; exit 0"
     with running(tmp_path, shell(script)) as run:

@@ -55,6 +55,7 @@ def test_a_job_that_runs_stays_active() -> None:
     [
         pytest.param(a_job(), a_chief().exited(0), Phase.SUCCEEDED, "ChiefSucceeded", id="exit 0"),
         pytest.param(a_job(), a_chief().exited(64), Phase.FAILED, "PermanentFailure", id="exit 64"),
+        pytest.param(a_job(), a_chief().exited(77), Phase.FAILED, "Diverged", id="it diverged"),
         pytest.param(
             a_job().with_role("chief", restartPolicy="Never"),
             a_chief().exited(1),

@@ -23,6 +23,25 @@ Traceback (most recent call last):
   File "/usr/local/lib/python3.11/site-packages/keras/src/utils/traceback_utils.py", line 122, in h
     raise e.with_traceback(filtered_tb) from None
 """
+TRACED = """\
+ValueError: in user code:
+
+    File "/usr/local/lib/python3.11/site-packages/tf_keras/src/training.py", line 1, in fit  *
+        return step_function(self, iterator)
+
+    ValueError: Exception encountered when calling layer 'mine' (type Mine).
+
+    in user code:
+
+        File "/app/net.py", line 12, in call  *
+            raise ValueError("bad shape")
+
+        ValueError: bad shape
+
+
+    Call arguments received by layer 'mine' (type Mine):
+      • inputs=tf.Tensor(shape=(None, 2), dtype=float32)
+"""
 
 
 @pytest.mark.parametrize(
@@ -74,6 +93,70 @@ Traceback (most recent call last):
             "\t [[{{node decode_png}}]] [Op:__inference_1]\n",
             "InvalidArgumentError: Invalid PNG data, size 12 (/app/train.py, line 5)",
             id="an error in a graph by its own message",
+        ),
+        pytest.param(
+            TRACEBACK + "tensorflow.python.framework.errors_impl.InvalidArgumentError: "
+            "Graph execution error:\n\n"
+            "Detected at node MatMul defined at (most recent call last):\n"
+            '  File "/app/net.py", line 12, in call\n\n'
+            '  File "/usr/lib/python3.11/site-packages/keras/dense.py", line 255, in call\n\n'
+            "Matrix size-incompatible: In[0]: [32,784], In[1]: [10,10]\n"
+            "\t [[{{node dense/MatMul}}]] [Op:__inference_1]\n",
+            "InvalidArgumentError: Matrix size-incompatible: In[0]: [32,784], In[1]: [10,10] "
+            "(/app/net.py, line 12)",
+            id="one whose message holds the user's line",
+        ),
+        pytest.param(
+            TRACEBACK + TRACED,
+            "ValueError: bad shape (/app/net.py, line 12)",
+            id="raised while TensorFlow traces the user's code",
+        ),
+        pytest.param(
+            TRACED.partition("\n\n")[2],
+            "ValueError: bad shape (/app/net.py, line 12)",
+            id="the same, with the beginning cut off",
+        ),
+        pytest.param(
+            TRACEBACK + "ValueError: Exception encountered when calling layer 'conv' "
+            "(type Conv1D).\n\nOne of the dimensions is 0.\n\nCall arguments received by layer "
+            "'conv' (type Conv1D):\n  • inputs=tf.Tensor(shape=(1, 1, 8))\n",
+            "ValueError: One of the dimensions is 0. (/app/train.py, line 5)",
+            id="raised in a layer of Keras's",
+        ),
+        pytest.param(
+            TRACEBACK + "ValueError: no data\n"
+            "Exception ignored in: <function Server.__del__ at 0x7f31c0a2d590>\n"
+            'Traceback (most recent call last):\n  File "/app/server.py", line 9, in __del__\n'
+            "AttributeError: 'NoneType' object has no attribute 'stop'\n",
+            "ValueError: no data (/app/train.py, line 5)",
+            id="before what is raised at exit",
+        ),
+        pytest.param(
+            CHATTER + "F0000 00:00:1795334728.140965   12961 tensor.cc:100] Check failed: "
+            "dims == 2 (1 vs. 2)\n*** Check failure stack trace: ***\n    @ 0x7f  absl::Log\n",
+            "Check failed: dims == 2 (1 vs. 2) (tensor.cc:100)",
+            id="TensorFlow giving up",
+        ),
+        pytest.param(
+            "2026-11-22 08:00:01.5: F tensorflow/core/tensor.cc:733] Check failed: 1 == 2\n"
+            "Fatal Python error: Aborted\n\nCurrent thread 0x7f (most recent call first):\n"
+            '  File "/usr/lib/python3.11/site-packages/tensorflow/ops.py", line 1 in run\n'
+            '  File "/app/net.py", line 3 in call\n  File "/app/train.py", line 9 in main\n\n'
+            "Extension modules: numpy.core (total: 90)\n",
+            "Check failed: 1 == 2 (tensorflow/core/tensor.cc:733) (/app/net.py, line 3)",
+            id="the same, with Python's frames",
+        ),
+        pytest.param(
+            TRACEBACK + "tensorflow.python.framework.errors_impl.InvalidArgumentError: "
+            "{{function_node __inference_f_44}} Matrix size-incompatible: In[0]: [3,3]\n"
+            "\t [[{{node MatMul}}]] [Op:__inference_f_44]\n",
+            "InvalidArgumentError: Matrix size-incompatible: In[0]: [3,3] (/app/train.py, line 5)",
+            id="without the names and numbers of nodes",
+        ),
+        pytest.param(
+            f"{CHATTER}\nno data at gs://b\n"[-2048:].rjust(2048, "="),
+            "no data at gs://b",
+            id="a log whose first line is cut off",
         ),
         pytest.param(
             "ValueError: no data (mnist.py:12)\nUse another split.",

@@ -62,6 +62,7 @@ class Reason(StrEnum):
     CHIEF_SUCCEEDED = "ChiefSucceeded"
     NOT_EVALUATED = "NotEvaluated"
     PERMANENT_FAILURE = "PermanentFailure"
+    DIVERGED = "Diverged"
     POD_FAILED = "PodFailed"
     REPEATED_FAILURE = "RepeatedFailure"
     BACKOFF_LIMIT_EXCEEDED = "BackoffLimitExceeded"

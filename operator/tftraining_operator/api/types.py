@@ -149,13 +149,20 @@ class Checkpoint(Model):
     persistent_volume_claim: PersistentVolumeClaim | None = None
     """Claim to which the chief writes checkpoints, and from which the evaluator reads them."""
     uri: Annotated[str | None, Field(max_length=2048)] = None
-    """Object store location. TensorFlow supports gs://bucket/path; s3://, az://, hdfs:// and viewfs://
-    require an image with tensorflow-io."""
+    """Object store location of this job alone. TensorFlow supports gs://bucket/path; s3://, az://,
+    hdfs:// and viewfs:// require an image with tensorflow-io. The trainer refuses others with exit
+    code 64."""
     empty_dir: EmptyDir | None = None
     """Temporary volume of the chief's pod. Checkpoints survive a container restart, but are lost
     with the pod."""
     path: Annotated[str, Field(min_length=2, max_length=1024, pattern=r"^/.+")] = "/checkpoints"
-    """Mount path of the volume. Ignored if uri is set."""
+    """Mount path of the volume. Ignored if uri is set. If another job already uses the volume, the
+    trainer uses the directory of the job's name in it."""
+    resume_from: Annotated[
+        str | None, Field(min_length=1, max_length=2048, pattern=r"^(/|[a-z][a-z0-9]*://).+")
+    ] = None
+    """Directory or checkpoint of an earlier training to start from, as the containers see it. Used
+    until this job has saved a checkpoint. Training continues at its step."""
 
 
 class RunPolicy(Model):

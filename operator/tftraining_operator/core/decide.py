@@ -12,7 +12,7 @@ from tftraining_operator.api.reasons import Reason
 from tftraining_operator.core.attempts import new_attempt
 from tftraining_operator.core.conditions import is_finished
 from tftraining_operator.core.decision import Decision, Phase, stay
-from tftraining_operator.core.exit_codes import is_permanent
+from tftraining_operator.core.exit_codes import failure_reason
 from tftraining_operator.core.facts import Facts
 from tftraining_operator.core.job import Job
 from tftraining_operator.core.messages import describe_pod_failure, startup_culprit
@@ -117,8 +117,7 @@ def _fatal(job: Job, observed: Observed) -> Decision | None:
     culprit = failure.fatal(job, observed)
     if culprit is None:
         return None
-    permanent = culprit.failure is not None and is_permanent(culprit.failure)
-    reason = Reason.PERMANENT_FAILURE if permanent else Reason.POD_FAILED
+    reason = failure_reason(culprit.failure)
     return stay(job, Phase.FAILED, reason, describe_pod_failure(culprit), culprit)
 
 

@@ -38,6 +38,8 @@ def environment(job: Job, role: Role, index: int, attempt: int) -> dict[str, str
     found = traits(job.spec.strategy, role)
     if (directory := checkpoint_directory(job)) and found.mounts_checkpoint:
         variables["TFTRAINING_CHECKPOINT_DIR"] = directory
+    if found.drives_attempt and (origin := resume_from(job)) is not None:
+        variables["TFTRAINING_RESUME_FROM"] = origin
     if found.decides_success and (step := promised_step(job)) is not None:
         variables["TFTRAINING_CHECKPOINT_STEP"] = str(step)
     if found.drives_attempt:
@@ -66,6 +68,12 @@ def checkpoint_directory(job: Job) -> str | None:
     if checkpoint is None:
         return None
     return checkpoint.uri or checkpoint.path
+
+
+def resume_from(job: Job) -> str | None:
+    """Return the earlier training that the job starts from, if it names one."""
+    checkpoint = job.spec.checkpoint
+    return checkpoint.resume_from if checkpoint is not None else None
 
 
 _RESERVED = frozenset({"TF_CONFIG", "GRPC_FAIL_FAST", "TF_GRPC_DEFAULT_OPTIONS"})

@@ -17,12 +17,20 @@ class ExitCode(IntEnum):
     CHECKPOINT_UNAVAILABLE = 74
     PARAMETER_SERVER_LOST = 75
     STALLED = 76
+    DIVERGED = 77
     NOT_EXECUTABLE = 126
     NOT_FOUND = 127
     TERMINATED = 143
 
 
-_PERMANENT = frozenset({ExitCode.BAD_CONFIGURATION, ExitCode.NOT_EXECUTABLE, ExitCode.NOT_FOUND})
+_PERMANENT = frozenset(
+    {
+        ExitCode.BAD_CONFIGURATION,
+        ExitCode.DIVERGED,
+        ExitCode.NOT_EXECUTABLE,
+        ExitCode.NOT_FOUND,
+    }
+)
 # The runtime's words for a command that could not be started at all.
 _CANNOT_START = frozenset({"StartError", "ContainerCannotRun"})
 _RESTART_REASONS: dict[int | None, Reason] = {
@@ -39,6 +47,14 @@ _FAILED = {Role.CHIEF: Reason.CHIEF_FAILED, Role.WORKER: Reason.WORKER_FAILED}
 def is_permanent(cause: Cause) -> bool:
     """Tell whether a restart cannot help."""
     return cause.exit_code in _PERMANENT or cause.reason in _CANNOT_START
+
+
+def failure_reason(cause: Cause | None) -> Reason:
+    """Return the one word for why a failed pod ends the job."""
+    if cause is None or not is_permanent(cause):
+        return Reason.POD_FAILED
+    diverged = cause.exit_code == ExitCode.DIVERGED
+    return Reason.DIVERGED if diverged else Reason.PERMANENT_FAILURE
 
 
 def restart_reason(role: Role, cause: Cause | None) -> Reason:

@@ -77,6 +77,7 @@ _checkpoints = _some(
     uri=st.sampled_from(["gs://bucket/mnist", "s3://b/c", "foo://x", "gs://b c", "hdfs:///é"]),
     emptyDir=st.just({}),
     path=st.sampled_from(["/checkpoints", "/é\U0001f9e0"]),
+    resumeFrom=st.sampled_from(["/checkpoints/old", "gs://bucket/old/ckpt-7", "/é"]),
 )
 _run_policies = _some(
     suspend=st.booleans(),
@@ -112,7 +113,7 @@ def _full() -> dict[str, Any]:
         chief={"replicas": 1, "template": TEMPLATE, "restartPolicy": "OnFailure"},
         worker={"replicas": 2, "template": TEMPLATE, "restartPolicy": "Never"},
         evaluator={"replicas": 1},
-        checkpoint=CLAIM | {"path": "/data"},
+        checkpoint=CLAIM | {"path": "/data", "resumeFrom": "/data/old"},
         runPolicy={
             "suspend": False,
             "backoffLimit": 3,

@@ -32,7 +32,7 @@ def told(spec: Any) -> list[str]:
         pytest.param(
             a_spec(checkpoint=CLAIM | {"zzz": 1}),
             "spec.checkpoint.zzz: unknown field; known fields are"
-            " persistentVolumeClaim, uri, emptyDir, path",
+            " persistentVolumeClaim, uri, emptyDir, path, resumeFrom",
             id="a field like no other lists what there is",
         ),
         pytest.param(

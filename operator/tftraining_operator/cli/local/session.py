@@ -1,5 +1,6 @@
 """`tftj run --local` from its options to its exit code: prepares a LocalRun, reports its result."""
 
+import json
 import secrets
 import tempfile
 from collections.abc import Mapping
@@ -23,6 +24,8 @@ from tftraining_operator.cli.signals import StopRequests, stop_requests
 from tftraining_operator.core.conditions import is_finished, is_true
 from tftraining_operator.core.job import Job
 
+_CLAIM = "attempt.json"
+"""The trainer's record of the job that saves in a folder."""
 _INSTALL = (
     "Choose a Python that has the trainer with --python; docs/guide/local.md explains how to"
     " install it."
@@ -62,6 +65,7 @@ def run_local(choices: Choices, console: Console) -> ExitCode:
         variables=choices.variables,
         folders=choices.folders,
     )
+    _refuse_another_jobs(settings.checkpoints, job)
     with (
         tempfile.TemporaryDirectory(prefix=f"tftj-{job.name}-") as scratch,
         stop_requests() as requests,
@@ -91,6 +95,22 @@ def checkpoint_folder(job: Job, chosen: Path | None) -> Path | None:
     if checkpoint.uri is not None and chosen is None:
         return None
     return (chosen or Path(f"{job.name}-checkpoints")).absolute()
+
+
+def _refuse_another_jobs(folder: Path | None, job: Job) -> None:
+    """Raise InputError for a checkpoint folder that a job of another name has used."""
+    if folder is None:
+        return
+    try:
+        owner = json.loads((folder / _CLAIM).read_text())["job"]
+    except (OSError, ValueError, KeyError, TypeError):
+        # The trainer says what is wrong with it.
+        return
+    if owner and owner != job.name:
+        raise InputError(
+            f"checkpoint folder {folder} belongs to job {owner}: choose another one for {job.name}"
+            " with --checkpoint-dir"
+        )
 
 
 def _create_folders(settings: Settings) -> None:
