@@ -63,7 +63,7 @@ test-protocol: .venv/ready ## Run the API tests against the fake and a real kube
 	@$(PY) -m tools.suites protocol
 
 test-integration: .venv/ready ## Run the operator's process against a real kube-apiserver and etcd
-	@$(PY) -m tools.suites integration
+	@$(PY) -m tools.suites upgrade integration
 
 test-trainer: .venv-trainer/ready .venv/ready ## Run the trainer's tests: real TensorFlow processes on loopback
 	@$(PY) -m tools.suites trainer
@@ -103,6 +103,10 @@ bench: .venv/ready ## Measure how fast the operator creates a job's pods
 .PHONY: bench-train
 bench-train: .venv/ready .venv-trainer/ready ## Measure the speed-up of distributed training (15 minutes on an idle machine)
 	@$(PY) -m bench.training
+
+.PHONY: bench-data
+bench-data: .venv/ready .venv-trainer/ready ## Count which examples each strategy and mode trains on (20 minutes)
+	@$(PY) -m bench.data
 
 .PHONY: classics
 classics: .venv/ready .venv-trainer/ready ## Run the classic programs and update their plot and tables in docs/guide/classics

@@ -31,6 +31,7 @@ def checks() -> Mapping[str, list[str]]:
             *_trainer_mypy(f"trainer_image:{BENCH_TASKS}:."),
             *("--explicit-package-bases", "bench/classics", BENCH_TASKS),
             *("bench/training/evaluate.py", "bench/training/plain.py"),
+            *("bench/data/seen.py", "bench/data/task.py"),
         ],
         "import-linter": [f"{BIN}/lint-imports"],
         "generated files": [sys.executable, "-m", "tftraining_operator.api.crd", "--check", "."],

@@ -8,7 +8,7 @@ import subprocess
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
@@ -111,7 +111,7 @@ class Machine:
         self,
         name: str,
         arguments: Sequence[str | Path],
-        cores: Sequence[int],
+        cores: Collection[int],
         env: dict[str, str] | None = None,
     ) -> Process:
         """Start the trainer's Python with these arguments on these cores."""

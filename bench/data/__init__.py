@@ -1,0 +1,1 @@
+"""Which examples a training sees, in every strategy and mode."""
