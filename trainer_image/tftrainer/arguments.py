@@ -21,12 +21,13 @@ The task is a Python module with two functions:
                            split is "train" or "evaluation"
 and, optionally:
   train_step(model, batch) runs one step and returns a dict of metrics
+  test_step(model, batch)  evaluates one batch and returns a dict of metrics
   callbacks(context)       returns a list of tf.keras.callbacks.Callback
 """
 EPILOG = """\
-exit codes: 0 complete, 1 failed, 64 bad configuration, 69 a peer is unavailable, 74 checkpoints
-cannot be read or written, or are missing, 75 a parameter server was lost, 76 stalled (no step
-completed in time), 143 terminated.
+exit codes: 0 complete, 1 failed, 64 bad configuration, 69 a peer or the network is unavailable,
+74 checkpoints cannot be read or written, or are missing, 75 a parameter server was lost, 76 stalled
+(no step completed in time), 77 diverged (the loss is NaN or infinite), 143 terminated.
 """
 
 
@@ -39,8 +40,15 @@ class Mode(StrEnum):
     FIT = "fit"
 
 
+class OnNan(StrEnum):
+    """What follows when the loss, or a weight, is NaN or infinite."""
+
+    STOP = "stop"
+    CONTINUE = "continue"
+
+
 class FitInput(StrEnum):
-    """What Keras fit takes as its input under ParameterServer."""
+    """How the input of Keras fit gets to the workers."""
 
     DATASET = "dataset"
     CREATOR = "creator"
@@ -62,7 +70,9 @@ class Arguments:
     partition_bytes: int
     steps_per_closure: int | None
     history: bool
+    on_nan: OnNan
     checkpoint_dir: str | None
+    resume_from: str | None
     checkpoint_seconds: float
     keep_checkpoints: int
     peer_timeout: float
@@ -125,12 +135,28 @@ def _parser() -> argparse.ArgumentParser:
         action="store_true",
         help="write the loss of every step to history.csv, in full precision",
     )
+    add(
+        "--on-nan",
+        type=_one_of(OnNan),
+        default=OnNan.STOP,
+        metavar="{stop,continue}",
+        help="when the loss or a weight is NaN or infinite: stop (default) exits with 77, with the "
+        "last finite checkpoint kept; continue trains on, without saving weights that are not "
+        "finite",
+    )
     _add_modes(parser)
     add = parser.add_argument_group("checkpoints").add_argument
     add(
         "--checkpoint-dir",
         metavar="DIR",
-        help="where to store checkpoints (default $TFTRAINING_CHECKPOINT_DIR)",
+        help="where to store checkpoints (default $TFTRAINING_CHECKPOINT_DIR, or the directory of "
+        "the job's name in it if another job already uses that volume)",
+    )
+    add(
+        "--resume-from",
+        metavar="DIR|CHECKPOINT",
+        help="start from a checkpoint of an earlier training, steps and optimizer included, while "
+        "the checkpoint directory has none (default $TFTRAINING_RESUME_FROM)",
     )
     add(
         "--checkpoint-seconds",
@@ -235,7 +261,8 @@ def _add_modes(parser: argparse.ArgumentParser) -> None:
         type=_one_of(FitInput),
         default=FitInput.CREATOR,
         metavar="{dataset,creator}",
-        help="mode fit: pass a tf.data.Dataset or a DatasetCreator (default creator)",
+        help="mode fit: have a function make the dataset on each worker, as a DatasetCreator "
+        "does, or copy the graph of a tf.data.Dataset to them (default creator)",
     )
     add(
         "--partition-bytes",

@@ -3,23 +3,25 @@
 TensorFlow may read the clock at any time, unless a control dependency orders it.
 """
 
+from collections.abc import Callable
+
 import tensorflow as tf
 
 from tftrainer import tf_types
 
 
-def timed_next(
-    iterator: tf_types.Iterator, after: tf_types.Tensor
+def timed(
+    read: Callable[[], tf_types.Tensor], after: tf_types.Tensor
 ) -> tuple[tf_types.Tensor, tf_types.Tensor]:
-    """Return the next batch, and the seconds that it was waited for (float64, no axes).
+    """Return what is read, and the seconds that it was waited for (float64, no axes).
 
     `after` is of what comes before: waiting counts from when that is done.
     """
     began = time_after(after)
     with tf.control_dependencies([began]):
-        batch = iterator.get_next()
-    with tf.control_dependencies(tf.nest.flatten(batch, expand_composites=True)):
-        return batch, tf.timestamp() - began
+        element = read()
+    with tf.control_dependencies(tf.nest.flatten(element, expand_composites=True)):
+        return element, tf.timestamp() - began
 
 
 def time_after(tensor: tf_types.Tensor) -> tf_types.Tensor:

@@ -89,7 +89,7 @@ class Callbacks:
 
 def wanted(task: UserTask, context: Context) -> list[tf_types.Callback]:
     """Return the task's callbacks; raises BadConfigurationError for one that cannot work here."""
-    made = task.callbacks(context)
+    made = [each for each in task.callbacks(context) if not _is_replaced(each)]
     for each in made:
         if isinstance(each, tf.keras.callbacks.BackupAndRestore):
             raise BadConfigurationError(
@@ -121,6 +121,14 @@ def wanted_by_fit(task: UserTask, context: Context) -> list[tf_types.Callback]:
                 "Keras fit cannot call them under ParameterServer. Use epoch hooks."
             )
     return made
+
+
+def _is_replaced(callback: tf_types.Callback) -> bool:
+    """Whether the trainer does what this callback of Keras's does batch by batch."""
+    if type(callback) is not tf.keras.callbacks.TerminateOnNaN:
+        return False
+    _LOG.info("callback TerminateOnNaN is not called: --on-nan sets what follows a loss of NaN")
+    return True
 
 
 def _has_batch_hooks(callback: tf_types.Callback) -> bool:

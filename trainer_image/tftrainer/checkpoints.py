@@ -21,9 +21,11 @@ import tensorflow as tf
 from tftrainer import files, tf_types
 from tftrainer.errors import BadConfigurationError, CheckpointUnavailableError
 from tftrainer.peer_errors import means_lost_peer
+from tftrainer.position import Position
 from tftrainer.progress import SavedCheckpoint
 
 _LOG = logging.getLogger(__name__)
+_POSITION = "position/.ATTRIBUTES/VARIABLE_VALUE"
 
 
 class Checkpoints:
@@ -33,7 +35,10 @@ class Checkpoints:
         self._directory = directory = directory.rstrip("/")
         self._keep = keep
         self._options = tf.train.CheckpointOptions(experimental_io_device=io_device)
-        self._checkpoint = tf.train.Checkpoint(**parts)
+        with tf.device(io_device):
+            self._position = tf.Variable("", trainable=False, dtype=tf.string, name="position")
+        self._parts = parts
+        self._checkpoint = tf.train.Checkpoint(**parts, position=self._position)
         self._write = _writer(self._checkpoint, self._options)
         try:
             tf.io.gfile.makedirs(directory)
@@ -60,9 +65,32 @@ class Checkpoints:
             )
         return None
 
-    def save(self, step: int) -> SavedCheckpoint:
+    @property
+    def position(self) -> Position | None:
+        """Where in the data the checkpoint that was restored was made; None if it does not say."""
+        return Position.parse(self._position.numpy().decode())
+
+    def restore_from(self, location: str) -> str:
+        """Restore a checkpoint, or the newest of a directory, that another training has written."""
+        try:
+            known = [location] if tf.io.gfile.exists(f"{location}.index") else None
+            paths = known or _oldest_first(location.rstrip("/"))
+        except (tf.errors.OpError, OSError) as error:
+            raise unavailable(location, "read", error) from error
+        if not paths:
+            raise BadConfigurationError(
+                f"--resume-from: there is no checkpoint in {location}. Set it to the directory of "
+                "an earlier training, or to one of its checkpoints, as this container sees it."
+            )
+        if wrong := defect(paths[-1]):
+            raise CheckpointUnavailableError(f"checkpoint {paths[-1]} cannot be read: {wrong}")
+        self._restore(paths[-1])
+        return paths[-1]
+
+    def save(self, step: int, position: Position) -> SavedCheckpoint:
         """Write one that is named after the step, and drop the oldest."""
         path = f"{self._directory}/ckpt-{step}"
+        self._position.assign(position.text())
         try:
             self._write(tf.constant(path))
             self._rotate(path)
@@ -84,8 +112,12 @@ class Checkpoints:
                     tf.io.gfile.remove(file)
 
     def _restore(self, path: str) -> None:
+        checkpoint = self._checkpoint
+        if not tf.train.load_checkpoint(path).has_tensor(_POSITION):
+            # Of an older trainer.
+            checkpoint = tf.train.Checkpoint(**self._parts)
         try:
-            status = self._checkpoint.read(path, options=self._options)
+            status = checkpoint.read(path, options=self._options)
             status.assert_existing_objects_matched()
         except (AssertionError, ValueError, tf.errors.InvalidArgumentError) as error:
             raise BadConfigurationError(
@@ -98,6 +130,14 @@ def found(path: str, step: int) -> SavedCheckpoint:
     """Describe a checkpoint that an earlier process wrote."""
     written = tf.io.gfile.stat(f"{path}.index").mtime_nsec / 1e9
     return SavedCheckpoint(step=step, path=path, time=datetime.fromtimestamp(written, UTC))
+
+
+def any_in(directory: str) -> bool:
+    """Whether there is any checkpoint in a directory."""
+    try:
+        return bool(tf.io.gfile.glob(f"{directory}/ckpt-*.index"))
+    except (tf.errors.OpError, OSError) as error:
+        raise unavailable(directory, "read", error) from error
 
 
 def found_or_none(path: str, step: int) -> SavedCheckpoint | None:
@@ -153,7 +193,9 @@ def _oldest_first(directory: str) -> list[str]:
 
 def unavailable(directory: str, verb: str, error: Exception) -> CheckpointUnavailableError:
     """Return the error for a directory whose checkpoints cannot be `verb`."""
+    volume = "the volume is mounted, has room, and may be written by this user"
+    bucket = "the bucket exists, and the pod's credentials allow to read and write it"
     return CheckpointUnavailableError(
-        f"checkpoints in {directory} cannot be {verb}: {error}. Check that the volume is mounted, "
-        "has room, and may be written by this user."
+        f"checkpoints in {directory} cannot be {verb}: {error}. Check that "
+        f"{bucket if '://' in directory else volume}."
     )

@@ -11,9 +11,9 @@ class Context:
     `batch_size` is what to batch with: the examples of one step of one input pipeline. Under
     Mirrored and MultiWorkerMirrored that is the batch of all replicas, which TensorFlow splits.
 
-    `seed` is None under ParameterServer, where one dataset graph runs on every worker: with a
-    fixed seed all workers would read the same examples in the same order. In synchronous mode they
-    have to, for they share the batches out; there it is never None.
+    `seed` is the same in every process that trains, and after every restart: --seed, or else drawn
+    once and kept in the checkpoints. Shuffling with it, or with no seed, gives each pass over the
+    data an order of its own, the same for all workers. The evaluator knows --seed alone.
 
     `input_pipelines` and `input_pipeline` are for datasets that switch TensorFlow's automatic
     sharding off and shard themselves; no other dataset needs them.

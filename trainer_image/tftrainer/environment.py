@@ -29,6 +29,7 @@ class Environment:
     workers: int
     checkpoint_dir: str | None
     checkpoint_step: int | None
+    resume_from: str | None
     progress_port: int | None
     termination_log: Path
     cluster: Cluster | None
@@ -52,6 +53,7 @@ def read(variables: Mapping[str, str]) -> Environment:
         workers=_number(variables, "TFTRAINING_WORKERS") or known_workers,
         checkpoint_dir=variables.get("TFTRAINING_CHECKPOINT_DIR") or None,
         checkpoint_step=_number(variables, "TFTRAINING_CHECKPOINT_STEP"),
+        resume_from=variables.get("TFTRAINING_RESUME_FROM") or None,
         progress_port=_number(variables, "TFTRAINING_PROGRESS_PORT"),
         termination_log=termination_log(variables),
         cluster=cluster,

@@ -11,31 +11,31 @@ _LOG = logging.getLogger(__name__)
 class Epochs:
     """Counts the epochs of one training."""
 
-    def __init__(self, callbacks: Callbacks, *, steps: int, total: int) -> None:
-        """Count from here; `steps` make an epoch, `total` the training."""
+    def __init__(self, callbacks: Callbacks, *, batches: int, total: int) -> None:
+        """Count from here; so many `batches` make an epoch, `total` the training."""
         self._callbacks = callbacks
-        self._steps = steps
+        self._batches = batches
         self._total = total
         self._number = 0
         self.has_callbacks = callbacks.any
         """Whether callbacks must be called at the end of every epoch."""
 
-    def begin(self, step: int) -> None:
-        """Training begins at this step."""
-        self._number = step // self._steps
+    def begin(self, done: int) -> None:
+        """Training begins with so many batches done."""
+        self._number = done // self._batches
         self._callbacks.begin_training()
-        if step < self._total:
+        if done < self._total:
             self._callbacks.begin_epoch(self._number)
 
-    def reached(self, step: int, metrics: Mapping[str, float]) -> bool:
-        """Call the callbacks of epochs that ended by this step; False if training must stop."""
-        while (self._number + 1) * self._steps <= min(step, self._total):
+    def reached(self, done: int, metrics: Mapping[str, float]) -> bool:
+        """Call the callbacks of epochs that have ended by now; False if training must stop."""
+        while (self._number + 1) * self._batches <= min(done, self._total):
             self._callbacks.end_epoch(self._number, metrics)
             self._number += 1
             if self._callbacks.stop_asked:
-                _LOG.info("a callback stopped training at step %d of %d", step, self._total)
+                _LOG.info("a callback stopped training after epoch %d", self._number)
                 return False
-            if self._number * self._steps < self._total:
+            if self._number * self._batches < self._total:
                 self._callbacks.begin_epoch(self._number)
         return True
 

@@ -41,6 +41,16 @@ class BadConfigurationError(TrainerError):
     code = ExitCode.BAD_CONFIGURATION
 
 
+class OutageError(TrainerError):
+    """The user's code met a server, a network or a file system that is unavailable."""
+
+    code = ExitCode.PEERS_UNAVAILABLE
+
+
+OF_USERS_CODE = (BadConfigurationError, OutageError)
+"""What the user's functions end with; a lost server may be behind it."""
+
+
 class PeersUnavailableError(TrainerError):
     """Another task of the cluster does not answer."""
 
@@ -57,6 +67,12 @@ class ParameterServerLostError(TrainerError):
     """A parameter server is gone, and the variables with it."""
 
     code = ExitCode.PARAMETER_SERVER_LOST
+
+
+class DivergedError(TrainerError):
+    """The loss or a weight is no finite number any more."""
+
+    code = ExitCode.DIVERGED
 
 
 class TerminatedError(TrainerError):

@@ -11,8 +11,9 @@ from typing import Self
 
 import tensorflow as tf
 
-from tftrainer import checkpoints, marker, model, tensorboard, tf_types
+from tftrainer import checkpoints, marker, model, ownership, tensorboard, tf_types
 from tftrainer.errors import BadConfigurationError, TerminatedError
+from tftrainer.evaluation import Evaluation
 from tftrainer.job import Job
 from tftrainer.progress import Phase, describe
 from tftrainer.supervisor import Run
@@ -23,18 +24,17 @@ _POLL_SECONDS = 0.5
 
 
 @dataclass(frozen=True, slots=True)
-class _Evaluation:
-    """The model, what is restored into it, and what it is evaluated on."""
+class _Evaluator:
+    """What checkpoints are restored into, and what then evaluates it."""
 
-    model: tf_types.Model
     step: tf_types.Variable
     checkpoint: tf_types.Checkpoint
-    dataset: tf_types.Dataset
+    evaluation: Evaluation
 
     @classmethod
-    def of(cls, built: tf_types.Model, dataset: tf_types.Dataset) -> Self:
+    def of(cls, built: tf_types.Model, evaluation: Evaluation) -> Self:
         step = tf.Variable(0, dtype=tf.int64, trainable=False, name="step")
-        return cls(built, step, tf.train.Checkpoint(model=built, step=step), dataset)
+        return cls(step, tf.train.Checkpoint(model=built, step=step), evaluation)
 
     def of_checkpoint(self, path: str, run: Run) -> bool:
         """Restore and evaluate; False if the checkpoint went away or is not whole."""
@@ -48,11 +48,11 @@ class _Evaluation:
         if wrong is not None:
             _LOG.warning("skipping checkpoint %s, which cannot be read: %s", path, wrong)
             return False
-        values = self.model.evaluate(self.dataset, verbose=0, return_dict=True)
+        metrics = self.evaluation.metrics()
         step = int(self.step.numpy())
         snapshot = run.progress.update(
             step=step,
-            metrics={name: float(value) for name, value in values.items()},
+            metrics=metrics,
             last_checkpoint=checkpoints.found_or_none(path, step),
         )
         _LOG.info("evaluated %s in %.1f s", describe(snapshot), time.monotonic() - began)
@@ -61,7 +61,7 @@ class _Evaluation:
 
 def evaluate(job: Job, run: Run) -> None:
     """Evaluate checkpoints up to the last one of this job, which the marker file announces."""
-    directory = require_directory(job)
+    require_directory(job)
     task = load(job.arguments.task)
     context = job.context()
     dataset = task.dataset("evaluation", context)
@@ -69,17 +69,19 @@ def evaluate(job: Job, run: Run) -> None:
         raise BadConfigurationError(
             f'dataset("evaluation", context) of {task.name} is infinite; remove repeat().'
         )
-    evaluation = _Evaluation.of(model.build(task, context, dataset), dataset)
-    logs = tensorboard.Logs(directory)
+    built = model.build(task, context, dataset)
+    evaluator = _Evaluator.of(built, Evaluation(task, built, dataset))
     run.progress.update(phase=Phase.EVALUATING)
+    directory = _used_by_chief(job, run)
+    logs = tensorboard.Logs(directory)
     _LOG.info("watching %s for checkpoints", directory)
     seen: tuple[str, int] | None = None
     while True:
         # The marker first: a checkpoint found after it is the last one for certain.
-        is_last = marker.read(directory, job.environment.job_uid) is not None
+        is_last = marker.is_complete(directory, job.environment.job_uid)
         newest = _newest(directory)
         if newest is not None and newest != seen:
-            if evaluation.of_checkpoint(newest[0], run):
+            if evaluator.of_checkpoint(newest[0], run):
                 seen = newest
                 snapshot = run.progress.snapshot
                 logs.write(tensorboard.EVALUATOR, snapshot.step, snapshot.metrics)
@@ -87,8 +89,7 @@ def evaluate(job: Job, run: Run) -> None:
             run.progress.update(phase=Phase.DONE)
             _LOG.info("evaluation is complete: %s", describe(run.progress.snapshot))
             return
-        if run.stop.wait(_POLL_SECONDS):
-            raise TerminatedError("terminated by SIGTERM before the last checkpoint was evaluated.")
+        _wait(run)
 
 
 def require_directory(job: Job) -> str:
@@ -99,6 +100,22 @@ def require_directory(job: Job) -> str:
             "(TFTRAINING_CHECKPOINT_DIR), or remove the evaluator."
         )
     return job.checkpoint_dir
+
+
+def _used_by_chief(job: Job, run: Run) -> str:
+    """Wait until this job's chief uses the directory: until then another job may be in it."""
+    logged = False
+    while not ownership.is_in_use(found := ownership.with_own_directory(job)):
+        if not logged:
+            _LOG.info("waiting for the chief to use %s", found.checkpoint_dir)
+            logged = True
+        _wait(run)
+    return require_directory(found)
+
+
+def _wait(run: Run) -> None:
+    if run.stop.wait(_POLL_SECONDS):
+        raise TerminatedError("terminated by SIGTERM before the last checkpoint was evaluated.")
 
 
 def _newest(directory: str) -> tuple[str, int] | None:

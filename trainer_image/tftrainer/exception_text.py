@@ -6,6 +6,7 @@ Knows TensorFlow's texts, and does not import it.
 """
 
 import re
+import textwrap
 import traceback
 from collections.abc import Iterator
 
@@ -13,7 +14,11 @@ from tftrainer.errors import message_line
 
 _LIMIT = 2000
 _TRACEBACK = "Traceback (most recent call last):"
+# What AutoGraph and Keras write around the exception of what they call, each inside the other.
 _AUTOGRAPH = "in user code:"
+_LAYER = "Exception encountered when calling "
+_ARGUMENTS = "Call arguments received by "
+_WRAPPED = re.compile(r"([A-Za-z_][\w.]*)(?:: (.*))?", re.DOTALL)
 # `ValueError: row 2 is broken`, at the beginning of a line.
 _RAISED = re.compile(r"^[A-Za-z_][\w.]*(?:: .*)?$", re.MULTILINE)
 _FILE = re.compile(r'File "([^"]+)", line (\d+)')
@@ -38,15 +43,41 @@ def summary(error: BaseException) -> str:
     """Return `ValueError: row 2 is broken (/task/task.py, line 12)`."""
     # The coordinator wraps what went wrong with a function's input.
     error = getattr(error, "original_exception", error)
+    return f"{headline(error)}{_place(error, str(error))}"
+
+
+def headline(error: BaseException) -> str:
+    """Return `ValueError: row 2 is broken`."""
     text = _ADDRESS.sub("", str(error)).strip()
-    return f"{_headline(error, text)[:_LIMIT]}{_place(error, text)}"
+    name, text, layer = _unwrapped(type(error).__name__, text)
+    return f"{_told(error, name, text)[:_LIMIT]}{layer}"
 
 
-def _headline(error: BaseException, text: str) -> str:
-    name = type(error).__name__
-    if text.startswith(_AUTOGRAPH):
-        # The exception stands below the frames.
-        return text.splitlines()[-1].strip()
+def _unwrapped(name: str, text: str) -> tuple[str, str, str]:
+    """Return type and message of the innermost exception, and ` (in layer 'c' (type Conv1D))`."""
+    layer = ""
+    while True:
+        if text.startswith(_AUTOGRAPH):
+            lines = textwrap.dedent(text.partition("\n")[2]).splitlines()
+            # The exception stands below the frames.
+            below = [at for at, line in enumerate(lines) if _is_below_frames(line)]
+            inner = _WRAPPED.fullmatch("\n".join(lines[below[0] :]).strip()) if below else None
+            if inner is None:
+                return name, lines[-1].strip() if lines else text, layer
+            name, text = inner[1], (inner[2] or "").strip()
+        elif text.startswith(_LAYER):
+            first, _, rest = text.partition("\n")
+            layer = f" (in {first.removeprefix(_LAYER).strip(' .')})"
+            text = rest.partition(_ARGUMENTS)[0].strip()
+        else:
+            return name, text, layer
+
+
+def _is_below_frames(line: str) -> bool:
+    return bool(line[:1].strip()) and not line.startswith('File "')
+
+
+def _told(error: BaseException, name: str, text: str) -> str:
     if not type(error).__module__.startswith("tensorflow."):
         return f"{name}: {text or 'no message'}"
     _, found, after = text.partition(_TRACEBACK)

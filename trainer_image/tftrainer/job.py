@@ -48,17 +48,18 @@ class Job:
         """Where checkpoints are kept; the argument wins over the operator's variable."""
         return self.arguments.checkpoint_dir or self.environment.checkpoint_dir
 
+    @property
+    def resume_from(self) -> str | None:
+        """Checkpoints of an earlier training to start from, until this job has its own."""
+        return self.arguments.resume_from or self.environment.resume_from
+
     def context(
         self, *, replicas: int = 1, pipelines: int = 1, pipeline: int = 0, seed: int | None = None
     ) -> Context:
-        """Return what the user's functions are told.
-
-        `seed` is what workers of a ParameterServer job shuffle with, if they have to do it alike.
-        """
-        servers = self.environment.strategy is Strategy.PARAMETER_SERVER
+        """Return what the user's functions are told; `seed` is what the data is shuffled with."""
         return Context(
             batch_size=self.arguments.batch_size * replicas,
-            seed=seed if servers else self.arguments.seed,
+            seed=self.arguments.seed if seed is None else seed,
             options=self.arguments.options,
             input_pipelines=pipelines,
             input_pipeline=pipeline,

@@ -12,29 +12,33 @@ the trainer's own checkpoints follow the clock, are kept several deep and read b
 import logging
 import tempfile
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import tensorflow as tf
 
 from tftrainer import model, tensorboard, tf_types
-from tftrainer.batches import examples_in, time_after, timed_next
+from tftrainer.batches import examples_in, time_after, timed
 from tftrainer.callbacks import Callbacks
 from tftrainer.checkpoints import Checkpoints
 from tftrainer.cluster import Role
 from tftrainer.environment import Strategy
 from tftrainer.epochs import Epochs
 from tftrainer.errors import (
-    BadConfigurationError,
+    OF_USERS_CODE,
     CheckpointUnavailableError,
     PeersUnavailableError,
     TerminatedError,
     TrainerError,
     one_line,
 )
-from tftrainer.fence import claim
+from tftrainer.fence import Fence, claim
+from tftrainer.input_stream import InputStream
 from tftrainer.job import Job
+from tftrainer.ownership import with_own_directory
 from tftrainer.pacing import Pace
 from tftrainer.peer_errors import lost_peer_error
+from tftrainer.position import Passes, Position, drawn
 from tftrainer.recorder import Recorder
 from tftrainer.resume import Resumed, resume
 from tftrainer.step_losses import returning_loss
@@ -64,7 +68,7 @@ def train(job: Job, run: Run) -> None:
         _train(job, run)
     except Exception as error:
         # The user's functions may have met the loss of a member; every other TrainerError is final.
-        is_final = isinstance(error, TrainerError) and not isinstance(error, BadConfigurationError)
+        is_final = isinstance(error, TrainerError) and not isinstance(error, OF_USERS_CODE)
         loss = None if is_final or len(_members(job)) == 1 else lost_peer_error(error)
         if loss is None:
             raise
@@ -81,13 +85,21 @@ def _train(job: Job, run: Run) -> None:
     is_chief = environment.task.role is Role.CHIEF
     number = 0 if is_chief else environment.task.index + 1
     task = load(arguments.task)
+    # What the chief draws counts for all: members that shuffle differently share no data out.
+    (seed,) = _of_chief(strategy, members, number, [drawn(arguments.seed)])
     context = job.context(
-        replicas=strategy.num_replicas_in_sync, pipelines=len(members), pipeline=number
+        replicas=strategy.num_replicas_in_sync,
+        pipelines=len(members),
+        pipeline=number,
+        seed=seed,
     )
     dataset = task.dataset("train", context)
-    total = model.total_steps(task, dataset, arguments.epochs, arguments.steps_per_epoch)
+    length = model.length(task, context, dataset, arguments.steps_per_epoch)
     if arguments.seed is not None:
         tf.keras.utils.set_random_seed(arguments.seed)
+    # Before the variables, which all members make together: the others then know whose directory
+    # it is.
+    job, fence = claim(job) if is_chief else (job, None)
     with strategy.scope():
         trained = model.build(task, context, dataset)
         make_step = model.step_function(task, trained, dataset)
@@ -98,16 +110,23 @@ def _train(job: Job, run: Run) -> None:
             name="step",
             aggregation=tf.VariableAggregation.ONLY_FIRST_REPLICA,
         )
-    epoch = max(1, total // arguments.epochs)
-    callbacks = Callbacks.of(task, context, trained, epochs=arguments.epochs, steps_per_epoch=epoch)
-    fence = claim(job) if is_chief else None
-    resumed = _resumed(job, trained, step, writes=is_chief)
+    callbacks = Callbacks.of(
+        task, context, trained, epochs=arguments.epochs, steps_per_epoch=length.of_epoch
+    )
+    resumed = _resumed(job, trained, step, fence, writes=is_chief)
+    _refuse_disagreement(resumed.step, _of_chief(strategy, members, number, [resumed.step])[0])
+    start = resumed.position(seed, length)
     logs = tensorboard.Logs(job.checkpoint_dir if is_chief else None)
-    recorder = Recorder(job, run, resumed, logs, fence, is_chief=is_chief, workers=members)
-    total = resumed.total(total)
-    recorder.start(int(step.numpy()), total)
+    recorder = Recorder(
+        job, run, resumed, logs, fence, is_chief=is_chief, workers=members, model=trained
+    )
+    total = resumed.total(arguments.epochs * length.of_epoch, start.number, 1)
+    recorder.start(resumed.step, resumed.step + max(0, total - start.number))
     if arguments.history:
         make_step = returning_loss(trained, make_step)
+    with strategy.scope():
+        make_step = model.compiled(trained, make_step)
+    stream = InputStream(task, replace(context, seed=start.seed), start.seed, dataset.options())
     loop = _Loop(
         job=job,
         run=run,
@@ -118,10 +137,11 @@ def _train(job: Job, run: Run) -> None:
         model=trained,
         make_step=make_step,
         step=step,
+        # Where a pass has no known length, the epochs count for passes.
+        passes=Passes(start, length.of_pass or length.of_epoch),
         total=total,
-        epoch=epoch,
-        epochs=Epochs(callbacks, steps=epoch, total=total),
-        iterator=iter(strategy.experimental_distribute_dataset(_endless(dataset))),
+        epochs=Epochs(callbacks, batches=length.of_epoch, total=total),
+        iterator=iter(strategy.experimental_distribute_dataset(_input(stream, start))),
     )
     loop.run()
 
@@ -153,14 +173,20 @@ def _members(job: Job) -> list[str]:
 
 
 def _resumed(
-    job: Job, trained: tf_types.Model, step: tf_types.Variable, *, writes: bool
+    job: Job,
+    trained: tf_types.Model,
+    step: tf_types.Variable,
+    fence: Fence | None,
+    *,
+    writes: bool,
 ) -> Resumed:
     """Restore, and say where to save.
 
     All members have to take part in saving, because variables are read together; what the others
     write goes to a folder of their own, and is nothing to anyone.
     """
-    resumed = resume(job, trained, step, io_device=None)
+    job = job if writes else with_own_directory(job)
+    resumed = resume(job, trained, step, io_device=None, fence=fence)
     if writes or resumed.checkpoints is None:
         return resumed
     scratch = tempfile.mkdtemp(prefix="tftrainer-")
@@ -168,14 +194,18 @@ def _resumed(
     return replace(resumed, checkpoints=unread)
 
 
-def _endless(dataset: tf_types.Dataset) -> tf_types.Dataset:
+def _input(stream: InputStream, start: Position) -> tf_types.Dataset:
     options = tf.data.Options()
-    if dataset.options().experimental_distribute.auto_shard_policy is _AUTO:
+    if stream.options.experimental_distribute.auto_shard_policy is _AUTO:
         # By elements: sharding by files fails where there are fewer files than members.
         options.experimental_distribute.auto_shard_policy = (
             tf.data.experimental.AutoShardPolicy.DATA
         )
-    return dataset.repeat().prefetch(tf.data.AUTOTUNE).with_options(options)
+    if stream.is_by_file:
+        # TensorFlow would take the passes for the files.
+        return stream.repeated().prefetch(tf.data.AUTOTUNE)
+    batches = stream.batches(start.data_pass, start.index)
+    return batches.prefetch(tf.data.AUTOTUNE).with_options(options)
 
 
 _AUTO = tf.data.experimental.AutoShardPolicy.AUTO
@@ -196,8 +226,8 @@ class _Loop:
         model: tf_types.Model,
         make_step: tf_types.Function,
         step: tf_types.Variable,
+        passes: Passes,
         total: int,
-        epoch: int,
         epochs: Epochs,
         iterator: tf_types.Iterator,
     ) -> None:
@@ -210,8 +240,10 @@ class _Loop:
         self._number = number
         self._model = model
         self._step = step
+        self._passes = passes
+        # Steps that were made before the first batch of these passes, less the batches before it.
+        self._offset = int(step.numpy()) - passes.start.number
         self._total = total
-        self._epoch = epoch
         self._epochs = epochs
         self._iterator = iterator
         self._pace = Pace(seconds=arguments.closure_seconds, fixed=arguments.steps_per_closure)
@@ -222,40 +254,43 @@ class _Loop:
         self._works = [Work()] * members
 
     def run(self) -> None:
-        """Make all steps."""
-        done = int(self._step.numpy())
-        self._refuse_disagreement(done)
+        """Make all steps; a batch of all replicas together is a step."""
+        done, epoch = self._passes.start.number, self._passes.start.epoch_batches
         metrics: dict[str, float] = {}
         goes_on, speed = True, None
         self._epochs.begin(done)
         while done < self._total:
-            left = self._epoch - done % self._epoch
+            left = epoch - done % epoch
             self._pace.follow(speed)
             agreed = self._agree(min(self._pace.steps, left, self._total - done), end=not goes_on)
             if agreed.end:
                 break
+            step = done + self._offset
             if agreed.save or agreed.terminate:
-                self._recorder.save(done)
+                self._recorder.save(step, self._passes.position(done))
             if agreed.terminate:
-                raise TerminatedError(f"terminated by SIGTERM at step {done} of {self._total}.")
-            if done % self._epoch == 0:
+                last = self._total + self._offset
+                raise TerminatedError(f"terminated by SIGTERM at step {step} of {last}.")
+            if done % epoch == 0:
                 self._model.reset_metrics()
             began = time.monotonic()
-            self._make(agreed.steps, done)
+            self._make(agreed.steps, step)
             done += agreed.steps
-            self._recorder.note(done)
+            self._recorder.note(done + self._offset)
             speed = agreed.steps / max(time.monotonic() - began, 1e-6)
             metrics = model.metrics(self._model)
+            # All members, at the same step: their metrics are one sum.
+            self._recorder.judge(done + self._offset, metrics)
             if self._recorder.wants_metrics:
                 self._recorder.note_work(self._works)
-                self._recorder.publish(done, metrics)
+                self._recorder.publish(done + self._offset, metrics)
             goes_on = self._epochs.reached(done, metrics)
-        self._epochs.end(metrics)
         if self._members > 1:
             # For what each has done since.
             self._agree(0, end=True)
         self._recorder.note_work(self._works)
-        self._recorder.finish(done, metrics)
+        step, position = done + self._offset, self._passes.position(done)
+        self._recorder.finish(step, metrics, position, ending=self._epochs)
 
     def _make(self, steps: int, done: int) -> None:
         examples, waiting, busy, losses = self._make_steps(
@@ -282,19 +317,31 @@ class _Loop:
         self._works = _decoded(agreed[len(wish) :])
         return _Next(agreed[0], agreed[1] > 0, agreed[2] > 0, agreed[3] > 0)
 
-    def _refuse_disagreement(self, step: int) -> None:
-        if self._members == 1:
-            return
-        of_chief = self._shared([step * (self._number == 0)])[0]
-        if of_chief != step:
-            raise CheckpointUnavailableError(
-                f"this member restored step {step}, the chief step {of_chief}: they use different "
-                "checkpoint directories. Mount the same volume (ReadWriteMany) in every member."
-            )
-
     def _shared(self, values: list[int]) -> list[int]:
-        per_member = self._strategy.num_replicas_in_sync // self._members
-        return [int(v) // per_member for v in self._sum(tf.constant(values, tf.int64)).numpy()]
+        return _summed(self._sum, values, self._strategy.num_replicas_in_sync // self._members)
+
+
+def _refuse_disagreement(step: int, of_chief: int) -> None:
+    if of_chief != step:
+        raise CheckpointUnavailableError(
+            f"this member restored step {step}, the chief step {of_chief}: they use different "
+            "checkpoint directories. Mount the same volume (ReadWriteMany) in every member."
+        )
+
+
+def _of_chief(
+    strategy: tf_types.Strategy, members: Sequence[str], number: int, values: list[int]
+) -> list[int]:
+    """Return the chief's values; all members make the same calls."""
+    if len(members) == 1:
+        return values
+    own = [value * (number == 0) for value in values]
+    return _summed(_sum(strategy), own, strategy.num_replicas_in_sync // len(members))
+
+
+def _summed(sum_of: tf_types.Function, values: list[int], per_member: int) -> list[int]:
+    """Return the sums over all members, each of which is that of its replicas."""
+    return [int(v) // per_member for v in sum_of(tf.constant(values, tf.int64)).numpy()]
 
 
 def _encoded(work: Work, number: int, members: int) -> list[int]:
@@ -340,7 +387,7 @@ def _make_steps(
         losses = tf.TensorArray(tf.float64, size=0, dynamic_size=True, element_shape=[])
         # What a turn changes is known only when all of the turn is done.
         while made < steps:
-            batch, waited = timed_next(iterator, after=made)
+            batch, waited = timed(iterator.get_next, after=made)
             result = strategy.run(make_step, args=(batch,))
             if history:
                 loss = strategy.reduce(tf.distribute.ReduceOp.SUM, result, axis=None)

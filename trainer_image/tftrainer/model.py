@@ -15,7 +15,10 @@ import tensorflow as tf
 from tftrainer import tf_types
 from tftrainer.context import Context
 from tftrainer.errors import BadConfigurationError, TrainerError
+from tftrainer.exception_text import summary
+from tftrainer.outages import is_outage
 from tftrainer.peer_errors import lost_peer_error
+from tftrainer.position import Length
 from tftrainer.task import UserTask, kind
 
 _LOG = logging.getLogger(__name__)
@@ -27,16 +30,16 @@ def build(task: UserTask, context: Context, dataset: tf_types.Dataset) -> tf_typ
     model = task.model(context)
     _compile(task, model)
     _refuse_single_examples(task, dataset.element_spec)
-    example = _example(task, dataset)
     given = f"batches of ({_describe(dataset.element_spec)})"
-    with _explained(f"the model of {task.name} cannot take what its dataset gives, {given}"):
-        outputs = _create_variables(model, example)
-    if task.train_step is None and not _has_own_step(model):
-        with _explained(
-            f"loss and metrics of the model of {task.name} cannot take its outputs "
-            f"({_describe(outputs)}) and what its dataset gives, {given}"
-        ):
-            _try_loss(model, example, outputs)
+    with _example(task, dataset) as example:
+        with _explained(f"the model of {task.name} cannot take what its dataset gives, {given}"):
+            outputs = _create_variables(task, model, example)
+        if not steps_itself(task, model):
+            with _explained(
+                f"loss and metrics of the model of {task.name} cannot take its outputs "
+                f"({_describe(outputs)}) and what its dataset gives, {given}"
+            ):
+                _try_loss(model, example, outputs)
     _LOG.info(
         "model %s: %d parameters, optimizer %s, %s",
         model.name,
@@ -57,32 +60,76 @@ def step_function(
     scope, once a model.
     """
     own = task.train_step
-    if own is None and not _has_own_step(model):
+    if not steps_itself(task, model):
         return model.train_step
     step = model.train_step if own is None else functools.partial(own, model)
     says = f"train_step({'batch' if own is None else 'model, batch'}) of {task.name}"
-    with _explained(f"{says} fails with batches of ({_describe(dataset.element_spec)})"):
-        names = _try_step(says, step, dataset.element_spec)
+    return with_means(model, step, says, dataset.element_spec)[0]
+
+
+def with_means(
+    model: tf_types.Model, step: tf_types.Function, says: str, spec: tf_types.TensorSpec
+) -> tuple[tf_types.Function, frozenset[str]]:
+    """Trace a step that the user wrote; keep means of what it returns, and say their names.
+
+    What is a metric of the model counts as it is updated.
+    """
+    # Not all who trace it convert what they call: Keras's fit and evaluate do not.
+    step = _converted(step)
+    with _explained(f"{says} fails with batches of ({_describe(spec)})"):
+        names = _try_step(says, step, spec)
     known = {metric.name for metric in model.metrics}
     means = {name: tf.keras.metrics.Mean(name=name) for name in names if name not in known}
     # Keras has no public call that adds a metric after compile(). Here it shows the metric and
     # resets it, and does not save it.
     model._metrics.extend(means.values())  # noqa: SLF001
-    return _averaging(step, means) if means else step
+    return (_averaging(step, means) if means else step), names
 
 
-def total_steps(
-    task: UserTask, dataset: tf_types.Dataset, epochs: int, steps_per_epoch: int | None
-) -> int:
-    """Return the number of batches that all workers together train on."""
-    length = steps_per_epoch or int(dataset.cardinality())
-    if length > 0:
-        return epochs * length
-    if length == 0:
-        raise BadConfigurationError(f'dataset("train", context) of {task.name} is empty.')
-    raise BadConfigurationError(
-        f'dataset("train", context) of {task.name} has no known length; set --steps-per-epoch.'
+def compiled(model: tf_types.Model, step: tf_types.Function) -> tf_types.Function:
+    """Return the step as compile() wants it run: by XLA, if it can be here; say what cannot be.
+
+    XLA compiles what runs on one device: neither variables on a ps nor sums over replicas.
+    """
+    if model.run_eagerly:
+        _LOG.warning("run_eagerly of compile() is ignored: steps always run as a graph")
+        model.run_eagerly = None
+    if not model.jit_compile:
+        return step
+    strategy = tf.distribute.get_strategy()
+    alone = strategy.num_replicas_in_sync == 1
+    if alone and not isinstance(strategy, tf.distribute.ParameterServerStrategy):
+        return tf.function(step, jit_compile=True, reduce_retracing=True)
+    _LOG.warning(
+        "jit_compile of compile() is ignored: XLA cannot compile a step on parameter servers or of "
+        "several replicas"
     )
+    # Nor has fit to try.
+    model.jit_compile = False
+    return step
+
+
+def length(
+    task: UserTask, context: Context, dataset: tf_types.Dataset, steps_per_epoch: int | None
+) -> Length:
+    """Return how many batches an epoch and a pass over the data have."""
+    name = f'dataset("train", context) of {task.name}'
+    batches = int(dataset.cardinality())
+    is_endless = batches == tf.data.INFINITE_CARDINALITY
+    if batches < 0 and steps_per_epoch is None:
+        raise BadConfigurationError(f"{name} has no known length; set --steps-per-epoch.")
+    if batches == 0 or (batches < 0 and not is_endless and not _has_any(dataset)):
+        raise BadConfigurationError(f"{name} is empty.")
+    return Length(
+        batch_size=context.batch_size,
+        of_epoch=steps_per_epoch or batches,
+        of_pass=batches if batches > 0 else None,
+        is_endless=is_endless,
+    )
+
+
+def _has_any(dataset: tf_types.Dataset) -> bool:
+    return any(True for _ in dataset.take(1))
 
 
 def metrics(model: tf_types.Model) -> dict[str, float]:
@@ -107,7 +154,9 @@ def _compile(task: UserTask, model: tf_types.Model) -> None:
         model.compile(optimizer=made or _DEFAULT_OPTIMIZER, loss=loss)
 
 
-def _create_variables(model: tf_types.Model, example: tf_types.Tensor) -> tf_types.Tensor:
+def _create_variables(
+    task: UserTask, model: tf_types.Model, example: tf_types.Tensor
+) -> tf_types.Tensor:
     """Create them all; return what the model makes of the example."""
     features, labels = example[:2]
     outputs = model(features, training=False)
@@ -115,17 +164,43 @@ def _create_variables(model: tf_types.Model, example: tf_types.Tensor) -> tf_typ
     if getattr(model, "loss", None) and not model.compiled_loss.built:
         model.compiled_loss.build(outputs)
     if model.compiled_metrics is not None and not model.compiled_metrics.built:
-        model.compiled_metrics.build(outputs, labels)
-    if hasattr(model.optimizer, "build"):
-        model.optimizer.build(model.trainable_variables)
-    else:
-        model.optimizer._create_all_weights(model.trainable_variables)  # noqa: SLF001 -- no other
+        _build_metrics(task, model, outputs, labels)
+    with tf.init_scope():
+        if hasattr(model.optimizer, "build"):
+            model.optimizer.build(model.trainable_variables)
+        else:
+            model.optimizer._create_all_weights(  # noqa: SLF001 -- no other
+                model.trainable_variables
+            )
     return outputs
 
 
-def _has_own_step(model: tf_types.Model) -> bool:
-    """Whether the user overrode train_step of the model."""
-    return type(model).train_step is not tf.keras.Model.train_step
+def _build_metrics(
+    task: UserTask, model: tf_types.Model, outputs: tf_types.Tensor, labels: tf_types.Tensor
+) -> None:
+    """Build those of compile(), with labels that are a dict arranged as the outputs are."""
+    try:
+        labels = model.compiled_metrics._conform_to_outputs(outputs, labels)  # noqa: SLF001
+    except ValueError as error:
+        if steps_itself(task, model):
+            # It need not give the labels to compile()'s metrics; if it does, they are built then.
+            return
+        names = ", ".join(map(repr, labels)) if isinstance(labels, Mapping) else _describe(labels)
+        raise BadConfigurationError(
+            f"the labels of the dataset of {task.name} ({names}) do not fit the outputs of its "
+            f"model ({_describe(outputs)}): {summary(error)}"
+        ) from error
+    model.compiled_metrics.build(outputs, labels)
+
+
+def steps_itself(task: UserTask, model: tf_types.Model) -> bool:
+    """Whether the user wrote the step, in the task or in the model's class."""
+    return task.train_step is not None or has_own(model, "train_step")
+
+
+def has_own(model: tf_types.Model, method: str) -> bool:
+    """Whether the user overrode a method of the model, such as train_step."""
+    return getattr(type(model), method) is not getattr(tf.keras.Model, method)
 
 
 def _try_loss(model: tf_types.Model, example: tf_types.Tensor, outputs: tf_types.Tensor) -> None:
@@ -145,7 +220,7 @@ def _try_step(says: str, step: tf_types.Function, spec: tf_types.TensorSpec) -> 
     names: set[str] = set()
 
     def once(batch: tf_types.Tensor) -> None:
-        values = _converted(step)(batch)
+        values = step(batch)
         _check_metrics(says, values)
         names.update(values)
 
@@ -205,7 +280,7 @@ def _trace(function: tf_types.Function, *specs: tf_types.TensorSpec) -> None:
 
 
 def _converted(function: tf_types.Function) -> tf_types.Function:
-    """With AutoGraph, as in the training loop."""
+    """With AutoGraph, as in a tf.function."""
     return tf.__internal__.autograph.tf_convert(
         function, tf.__internal__.autograph.control_status_ctx()
     )
@@ -221,15 +296,15 @@ def _placeholder(spec: tf_types.TensorSpec) -> tf_types.Tensor:
 
 @contextmanager
 def _explained(what: str) -> Iterator[None]:
-    """Turn an error of the user's code into one that says what was tried; a lost ps is neither."""
+    """Turn an error of the user's code into one that says what was tried; an outage is none."""
     try:
         yield
     except TrainerError:
         raise
     except Exception as error:
-        if lost_peer_error(error) is not None:
+        if lost_peer_error(error) is not None or is_outage(error):
             raise
-        raise BadConfigurationError(f"{what}: {type(error).__name__}: {error}") from error
+        raise BadConfigurationError(f"{what}: {summary(error)}") from error
 
 
 def _refuse_single_examples(task: UserTask, spec: tf_types.TensorSpec) -> None:
@@ -244,15 +319,28 @@ def _refuse_single_examples(task: UserTask, spec: tf_types.TensorSpec) -> None:
         )
 
 
-def _example(task: UserTask, dataset: tf_types.Dataset) -> tf_types.Tensor:
-    """Make a batch of the right form: of zeros where possible, since data may be far or slow."""
-    flat = tf.nest.flatten(dataset.element_spec)
-    if all(isinstance(s, tf.TensorSpec) and s.shape.rank is not None for s in flat):
-        return tf.nest.map_structure(
-            lambda s: tf.zeros([size or 1 for size in s.shape], s.dtype), dataset.element_spec
+@contextmanager
+def _example(task: UserTask, dataset: tf_types.Dataset) -> Iterator[tf_types.Tensor]:
+    """Make a batch of the right form; without data where possible, which may be far or slow.
+
+    It is of zeros where the batch alone has no known size. A size that were made up might be one
+    that the model cannot take, such as a text shorter than a convolution: where other sizes are
+    unknown, the model is traced without them, as in training. Only where not even the number of
+    axes is known, a batch is read.
+    """
+    spec = dataset.element_spec
+    flat = tf.nest.flatten(spec)
+    if not all(isinstance(s, tf.TensorSpec) and s.shape.rank is not None for s in flat):
+        with _explained(f"the first batch of the dataset of {task.name} cannot be read"):
+            batch = next(iter(dataset))
+        yield batch
+    elif all(s.shape[1:].is_fully_defined() for s in flat):
+        yield tf.nest.map_structure(
+            lambda s: tf.zeros([s.shape[0] or 1, *s.shape[1:]], s.dtype), spec
         )
-    with _explained(f"the first batch of the dataset of {task.name} cannot be read"):
-        return next(iter(dataset))
+    else:
+        with tf.__internal__.FuncGraph("example").as_default():
+            yield tf.nest.map_structure(_placeholder, spec)
 
 
 def _describe(values: tf_types.TensorSpec) -> str:

@@ -1,8 +1,8 @@
 """Recognizes errors of TensorFlow which mean that a peer, or its state for this chief, was lost."""
 
-from collections.abc import Iterator
-
 import tensorflow as tf
+
+from tftrainer.outages import chain
 
 _LOST = (tf.errors.UnavailableError, tf.errors.AbortedError, tf.errors.CancelledError)
 _FROM_PEER = "GRPC error information from remote target"
@@ -13,12 +13,12 @@ _FORGOTTEN = ("Unable to find a context_id", "unknown device", "remote_handle")
 
 def lost_peer_error(error: BaseException) -> BaseException | None:
     """Return the loss that an error is or was raised from; the user's code may be in between."""
-    return next(filter(means_lost_peer, _chain(error)), None)
+    return next(filter(means_lost_peer, chain(error)), None)
 
 
 def is_of_tensorflow(error: BaseException) -> bool:
     """Whether an error is TensorFlow's own, or was raised from one."""
-    return any(isinstance(each, tf.errors.OpError) for each in _chain(error))
+    return any(isinstance(each, tf.errors.OpError) for each in chain(error))
 
 
 def means_lost_peer(error: BaseException) -> bool:
@@ -31,11 +31,3 @@ def means_lost_peer(error: BaseException) -> bool:
         return False
     text = str(error)
     return _FROM_PEER in text and any(words in text for words in _FORGOTTEN)
-
-
-def _chain(error: BaseException) -> Iterator[BaseException]:
-    """Yield an error, and each one that the one before was raised from or while handling."""
-    behind: BaseException | None = error
-    while behind is not None:
-        yield behind
-        behind = behind.__cause__ or behind.__context__

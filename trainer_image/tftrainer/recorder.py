@@ -7,14 +7,17 @@ import logging
 import math
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from tftrainer import marker
+from tftrainer import marker, tf_types
 from tftrainer.checkpoints import found
+from tftrainer.divergence import Divergence
+from tftrainer.epochs import Epochs
 from tftrainer.fence import Fence
 from tftrainer.history import History
 from tftrainer.job import Job
-from tftrainer.progress import Phase, Snapshot, describe
+from tftrainer.position import Position
+from tftrainer.progress import Phase, SavedCheckpoint, Snapshot, describe
 from tftrainer.rates import Rate
 from tftrainer.resume import Resumed
 from tftrainer.supervisor import Run
@@ -45,8 +48,9 @@ class Recorder:
         *,
         is_chief: bool = True,
         workers: Sequence[str] = (),
+        model: tf_types.Model | None = None,
     ) -> None:
-        """`workers` are the names of the tasks whose work is reported."""
+        """`workers` are the names of the tasks whose work is reported; `model` is what is saved."""
         self._job = job
         self._run = run
         self._resumed = resumed
@@ -54,7 +58,7 @@ class Recorder:
         self._logs = logs
         self._fence = fence
         self._is_chief = is_chief
-        self._warned: set[str] = set()
+        self._divergence = Divergence(model, job.arguments.on_nan)
         self._started = time.monotonic()
         self._due = _Due(self._started, self._started, math.inf)
         self._rate = Rate(self._started, 0)
@@ -65,33 +69,48 @@ class Recorder:
 
     def start(self, step: int, total_steps: int) -> None:
         """Training begins, perhaps from a restored checkpoint; the watchdog counts from here."""
-        restored = self._resumed.path
+        restored, own = self._resumed.path, self._resumed.is_own
+        begun_with = found(restored, step) if restored else None
         now = self._started = time.monotonic()
         arguments = self._job.arguments
         self._due = _Due(now, now + arguments.log_seconds, now + arguments.checkpoint_seconds)
         self._rate = Rate(now, step)
         self._step = step
-        self._saved_step = step if restored else None
+        self._saved_step = step if restored and own else None
         if arguments.history and self._is_chief and self._job.checkpoint_dir is not None:
             self._history = History(self._job.checkpoint_dir, step)
         self._run.progress.update(
             phase=Phase.TRAINING,
-            step=min(step, total_steps),
+            step=step,
             stepped_at=now,
             resumed_step=step if restored else None,
-            total_steps=total_steps,
-            last_checkpoint=found(restored, step) if restored else None,
+            total_steps=max(step, total_steps),
+            last_checkpoint=begun_with if own else None,
         )
         self._run.watchdog.start(now, step)
+        self._divergence.begin(begun_with)
         self._run.worth_saving = self._checkpoints is not None
         if restored:
             _LOG.info("resumed from checkpoint %s", restored)
-        _LOG.info("training from step %d to step %d", step, total_steps)
+        if restored and step >= total_steps:
+            _LOG.warning(
+                "already complete at step %d, with all epochs that were asked for: nothing to do. "
+                "Other arguments have no effect. To train longer, raise --epochs; to train from "
+                "the beginning, use another checkpoint directory",
+                step,
+            )
+        else:
+            _LOG.info("training from step %d to step %d", step, total_steps)
 
     @property
     def speed(self) -> float | None:
         """Recent steps per second; None before the first."""
         return self._rate.recent
+
+    def expect(self, total_steps: int) -> None:
+        """Record at which step training will probably end."""
+        if total_steps != self._run.progress.snapshot.total_steps:
+            self._run.progress.update(total_steps=total_steps)
 
     def note(self, step: int) -> None:
         """Record the current step. Cheap: call it often."""
@@ -134,15 +153,14 @@ class Recorder:
         self._due.publish = now + _PUBLISH_SECONDS
         snapshot = self._run.progress.update(metrics=dict(metrics))
         self._write_logs(step, snapshot)
-        for name in sorted(name for name, value in metrics.items() if not math.isfinite(value)):
-            if name not in self._warned:
-                _LOG.warning(
-                    "%s is %s at step %d: training has diverged", name, metrics[name], step
-                )
-                self._warned.add(name)
         if now >= self._due.line:
             self._due.line = now + self._job.arguments.log_seconds
             _LOG.info("%s", describe(snapshot))
+        self.judge(step, metrics)
+
+    def judge(self, step: int, metrics: Mapping[str, float]) -> None:
+        """Raise DivergedError if the loss is no number any more, and nothing else was asked for."""
+        self._divergence.judge_loss(step, metrics, self._last_saved)
 
     def _write_logs(self, step: int, snapshot: Snapshot) -> None:
         rates = {
@@ -165,8 +183,20 @@ class Recorder:
         """Whether it is time to save."""
         return self._checkpoints is not None and time.monotonic() >= self._due.checkpoint
 
-    def save(self, step: int) -> None:
-        """Save a checkpoint, unless this step has one or a newer attempt saves now."""
+    @property
+    def _last_saved(self) -> SavedCheckpoint | None:
+        """The newest checkpoint; of finite weights, as no other is saved."""
+        saved, directory = self._run.progress.snapshot.last_checkpoint, self._job.checkpoint_dir
+        if saved is None or directory is None or self._is_chief:
+            return saved
+        # Other members write to folders of their own, at the same steps as the chief.
+        return replace(saved, path=f"{directory.rstrip('/')}/{saved.path.rpartition('/')[2]}")
+
+    def save(self, step: int, position: Position) -> None:
+        """Save a checkpoint of finite weights, unless this step has one or a newer attempt saves.
+
+        Raises DivergedError if weights are not finite, and nothing else was asked for.
+        """
         if self._checkpoints is None:
             return
         if self._fence is not None:
@@ -176,17 +206,42 @@ class Recorder:
             if self._history is not None:
                 # Before the checkpoint: a start that goes on from it finds all rows up to it.
                 self._history.write()
-            saved = self._checkpoints.save(step)
+            if self._divergence.may_save(step, self._last_saved):
+                saved = self._checkpoints.save(step, position)
+                self._saved_step = step
+                self._run.progress.update(last_checkpoint=saved)
+                _LOG.info("saved checkpoint %s", saved.path)
             self._run.watchdog.expect(time.monotonic())
-            self._saved_step = step
-            self._run.progress.update(last_checkpoint=saved)
-            _LOG.info("saved checkpoint %s", saved.path)
         self._due.checkpoint = time.monotonic() + self._job.arguments.checkpoint_seconds
 
-    def finish(self, step: int, metrics: Mapping[str, float]) -> None:
-        """Training is complete: the last checkpoint, the marker, the last document."""
+    def save_last(self, step: int, position: Position) -> None:
+        """Save what training ends with; no step is expected any more."""
         self._run.watchdog.stop()
-        self.save(step)
+        self.save(step, position)
+
+    def finish(
+        self,
+        step: int,
+        metrics: Mapping[str, float],
+        position: Position,
+        *,
+        ending: Epochs | None = None,
+        save_again: bool = False,
+    ) -> None:
+        """Training is complete: the last checkpoint, callbacks, the marker, the last document.
+
+        `ending` is whose callbacks are called, after the checkpoint: one that fails costs nothing,
+        and one that changes weights has them saved. `save_again` says that weights may have been
+        changed since this step was saved.
+        """
+        self.judge(step, metrics)
+        self.save_last(step, position)
+        if ending is not None:
+            self._end(ending, metrics)
+            save_again = ending.has_callbacks
+        if save_again:
+            self._saved_step = None
+            self.save(step, position)
         saved = self._run.progress.snapshot.last_checkpoint
         directory = self._job.checkpoint_dir
         if self._is_chief and saved is not None and directory is not None:
@@ -204,6 +259,20 @@ class Recorder:
         )
         self._write_logs(step, snapshot)
         _LOG.info("training is complete: %s", describe(snapshot))
+
+    def _end(self, ending: Epochs, metrics: Mapping[str, float]) -> None:
+        try:
+            ending.end(metrics)
+        except Exception:
+            saved = self._run.progress.snapshot.last_checkpoint
+            if saved is not None:
+                _LOG.warning(
+                    "a callback failed at the end of training. All %d steps are made and saved in "
+                    "%s: a restart repeats none of them, and calls the callbacks again",
+                    saved.step,
+                    saved.path,
+                )
+            raise
 
 
 def _without_none(values: Mapping[str, float | None]) -> dict[str, float]:

@@ -16,6 +16,7 @@ WANTED = {
     "dataset": 'def dataset(split, context): ... returns a tf.data.Dataset; split is "train" or '
     '"evaluation"',
     "train_step": "def train_step(model, batch): ... returns a dict of metrics",
+    "test_step": "def test_step(model, batch): ... returns a dict of metrics",
     "callbacks": "def callbacks(context): ... returns a list of tf.keras.callbacks.Callback",
 }
 REQUIRED = ("model", "dataset")

@@ -20,6 +20,7 @@ from tftrainer import termination
 from tftrainer.errors import TerminatedError, TrainerError
 from tftrainer.exception_text import summary
 from tftrainer.exit_codes import ExitCode
+from tftrainer.outages import is_outage
 from tftrainer.progress import Progress
 from tftrainer.watchdog import Watchdog
 
@@ -123,7 +124,9 @@ def _outcome(work: Callable[[], None], run: Run) -> tuple[ExitCode, str | None]:
     except BaseException as error:  # noqa: BLE001 -- whatever it is, the process ends with it
         run.kept_alive.append(error)
         _LOG.exception("training failed")
-        return ExitCode.FAILED, summary(error)
+        # One that the user's code did not cause is worth any number of attempts.
+        outage = is_outage(error)
+        return (ExitCode.PEERS_UNAVAILABLE if outage else ExitCode.FAILED), summary(error)
     return ExitCode.SUCCEEDED, None
 
 

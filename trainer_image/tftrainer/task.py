@@ -15,11 +15,19 @@ from types import ModuleType
 
 from tftrainer import tf_types
 from tftrainer.context import Context
-from tftrainer.errors import BadConfigurationError
+from tftrainer.errors import BadConfigurationError, OutageError, TrainerError
+from tftrainer.exception_text import headline
+from tftrainer.outages import is_outage
 from tftrainer.static_check import REQUIRED, WANTED, is_file
 
 # How many parameters each function may have, at least and at most.
-_PARAMETERS = {"model": (0, 1), "dataset": (2, 2), "train_step": (2, 2), "callbacks": (0, 1)}
+_PARAMETERS = {
+    "model": (0, 1),
+    "dataset": (2, 2),
+    "train_step": (2, 2),
+    "test_step": (2, 2),
+    "callbacks": (0, 1),
+}
 _USE_TF_KERAS = (
     "Instead of `import keras`, write `import tensorflow as tf` and use tf.keras (or `import "
     "tf_keras`)."
@@ -71,6 +79,11 @@ class UserTask:
         """Return the module's function that makes a step, or None."""
         return self.optional("train_step")
 
+    @property
+    def test_step(self) -> tf_types.Function:
+        """Return the module's function that evaluates one batch, or None."""
+        return self.optional("test_step")
+
     def callbacks(self, context: Context) -> list[tf_types.Callback]:
         """Call the module's callbacks, if it has them, and check that they are tf.keras's."""
         if self.optional("callbacks") is None:
@@ -105,9 +118,9 @@ class UserTask:
         except BadConfigurationError:
             raise
         except Exception as error:
-            raise BadConfigurationError(
+            raise _refused(error)(
                 f"{name}({', '.join(_argument(a) for a in arguments)}) of {self.name} raised "
-                f"{type(error).__name__}: {error}{self.where(error)}"
+                f"{headline(error)}{self.where(error)}"
             ) from error
 
 
@@ -116,7 +129,7 @@ def load(name: str) -> UserTask:
     try:
         module = _import_file(Path(name)) if is_file(name) else importlib.import_module(name)
     except Exception as error:
-        raise BadConfigurationError(
+        raise _refused(error)(
             f"--task={name} cannot be imported: {type(error).__name__}: {error}{_where(error)}"
         ) from error
     for function, (least, most) in _PARAMETERS.items():
@@ -131,6 +144,11 @@ def kind(value: object) -> str:
         return "None"
     kind = type(value)
     return kind.__name__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__name__}"
+
+
+def _refused(error: BaseException) -> type[TrainerError]:
+    """Return what an error of the user's code ends with: for good, unless something was away."""
+    return OutageError if is_outage(error) else BadConfigurationError
 
 
 def _check_function(name: str, module: ModuleType, function: str, least: int, most: int) -> None:

@@ -102,3 +102,34 @@ def test_bad_arguments_end_with_64_before_tensorflow(here: Computer) -> None:
 
     assert laptop.ends(patience=5) == 64
     assert "--epochs" in laptop.last_words
+
+
+RAISES = """
+import tensorflow as tf
+from tftrainer.examples.mnist import dataset, model
+
+class Mine(tf.keras.callbacks.Callback):
+    def on_epoch_end(self, epoch, logs=None):
+        raise {error}
+
+def callbacks(context):
+    return [Mine()]
+"""
+
+
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [
+        pytest.param('ValueError("no such metric")', 1, id="a mistake"),
+        pytest.param('ConnectionRefusedError("no tracking server")', 69, id="an outage"),
+    ],
+)
+def test_what_a_callback_raises_is_said_first_with_its_line(
+    here: Computer, error: str, code: int
+) -> None:
+    (here.folder / "mine.py").write_text(RAISES.replace("{error}", error))
+    laptop = here.start("laptop", "--task=mine.py", "--steps-per-epoch=2")
+
+    assert laptop.ends() == code, laptop.log
+    said = error.replace("(", ": ").replace('"', "").replace(")", "")
+    assert laptop.last_words == f"{said} ({here.folder / 'mine.py'}, line 7)"

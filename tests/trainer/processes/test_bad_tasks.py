@@ -1,5 +1,7 @@
 """Every way to get a task wrong that only shows when it runs: one import of TensorFlow for all."""
 
+import functools
+import math
 import os
 import textwrap
 from dataclasses import dataclass
@@ -9,13 +11,14 @@ from typing import Any
 import pytest
 from tftrainer import process
 from tftrainer.context import Context
-from tftrainer.errors import BadConfigurationError
+from tftrainer.errors import BadConfigurationError, OutageError
+from tftrainer.exit_codes import ExitCode
 
 process.prepare(os.environ)
 
 import tensorflow as tf  # noqa: E402 -- after what it reads is set
 from tftrainer import model  # noqa: E402
-from tftrainer.callbacks import Callbacks, wanted_by_fit  # noqa: E402
+from tftrainer.callbacks import Callbacks, wanted, wanted_by_fit  # noqa: E402
 from tftrainer.task import load  # noqa: E402
 
 CPU = tf.config.list_physical_devices("CPU")[0]
@@ -81,6 +84,61 @@ OWN_CLASS = """
         made.compile(loss="mse")
         return made
 """
+TEXTS = """
+    def model():
+        layers = tf.keras.layers
+        made = tf.keras.Sequential([
+            layers.Embedding(10, 4), layers.Conv1D(3, 5), layers.GlobalMaxPooling1D(),
+            layers.Dense(1),
+        ])
+        made.compile(loss="mse", metrics=["mae"])
+        return made
+
+    def dataset(split, context):
+        lengths = tf.data.Dataset.from_tensor_slices([5, 9, 7, 12])
+        texts = lengths.map(lambda length: (tf.range(length) % 10, [1.0]))
+        return texts.padded_batch(2, ([None], [1]))
+"""
+IMAGES = """
+    def model():
+        layers = tf.keras.layers
+        made = tf.keras.Sequential([
+            layers.Conv2D(4, 3), layers.BatchNormalization(), layers.Conv2D(4, 3),
+            layers.GlobalAveragePooling2D(), layers.Dense(3),
+        ])
+        made.compile(loss=tf.keras.losses.SparseCategoricalCrossentropy(from_logits=True),
+                     metrics=["accuracy"])
+        return made
+
+    def dataset(split, context):
+        sizes = tf.data.Dataset.from_tensor_slices([8, 8, 16, 16])
+        images = sizes.map(lambda size: (tf.zeros([size, 2 * size, 3]), 1))
+        return images.batch(2)
+"""
+TWO_OUTPUTS = """
+    def model():
+        features = tf.keras.Input([2])
+        outputs = [tf.keras.layers.Dense(3, name=name)(features) for name in ("kind", "place")]
+        made = tf.keras.Model(features, outputs)
+        made.compile(
+            loss={"kind": "sparse_categorical_crossentropy", "place": "mse"},
+            metrics={"kind": "accuracy", "place": "mae"},
+        )
+        return made
+
+    def dataset(split, context):
+        labels = {"kind": tf.zeros([8, 1], tf.int32), "place": tf.zeros([8, 3])}
+        return tf.data.Dataset.from_tensor_slices((tf.zeros([8, 2]), labels)).batch(4)
+"""
+STEP_OF_TWO = """
+    def train_step(model, batch):
+        features, labels = batch
+        with tf.GradientTape() as tape:
+            kind, place = model(features, training=True)
+            loss = tf.reduce_mean((place - labels["plaice"]) ** 2)
+        model.optimizer.minimize(loss, model.layers[-1].trainable_variables, tape=tape)
+        return {"loss": loss}
+"""
 NOT_READABLE = """
     def broken():
         yield tf.ones([3]), tf.ones([3])
@@ -112,9 +170,16 @@ def prepared(folder: Path, *parts: str) -> Prepared:
     dataset = task.dataset("train", context)
     built = model.build(task, context, dataset)
     step = model.step_function(task, built, dataset)
-    model.total_steps(task, dataset, 1, None)
+    model.length(task, context, dataset, None)
     Callbacks.of(task, context, built, epochs=1, steps_per_epoch=2)
     return Prepared(built, step, dataset)
+
+
+# Sums of two strategies of one process would be taken for each other.
+@functools.cache
+def mirrored(devices: int) -> Any:
+    cpus = [f"/cpu:{index}" for index in range(devices)]
+    return tf.distribute.MirroredStrategy(cpus) if devices > 1 else tf.distribute.get_strategy()
 
 
 def with_step(body: str, parameters: str = "model, batch") -> tuple[str, ...]:
@@ -229,6 +294,19 @@ def with_callbacks(body: str) -> tuple[str, ...]:
             r"float32\[None, 1\].*are incompatible",
             id="labels that do not fit the outputs",
         ),
+        pytest.param(
+            (TWO_OUTPUTS.replace('"place": tf.zeros', '"plaice": tf.zeros'),),
+            r"the labels of the dataset of .*mine.py \('kind', 'plaice'\) do not fit the outputs "
+            r"of its model \(float32\[1, 3\], float32\[1, 3\]\): .*Valid mode output names: "
+            r"\['kind', 'place'\]",
+            id="labels of no output",
+        ),
+        pytest.param(
+            (IMAGES.replace("GlobalAveragePooling2D", "Flatten"),),
+            r"cannot take what its dataset gives, batches of \(float32\[None, None, None, 3\], "
+            r"int32\[None\]\): ValueError: The last dimension of the inputs to a Dense layer ",
+            id="a model that needs to know the size",
+        ),
         pytest.param(with_step("...", "batch"), "takes 1 parameter;", id="train_step(batch)"),
         pytest.param(
             (GOOD_MODEL, GOOD_DATASET, "train_step = 3"),
@@ -255,8 +333,8 @@ def with_callbacks(body: str) -> tuple[str, ...]:
         ),
         pytest.param(
             with_step("return model.no_such_thing"),
-            r"train_step\(model, batch\) of .* fails with batches of \(float32\[None, 2\].*"
-            "mine.py.*no_such_thing",
+            r"train_step\(model, batch\) of .* fails with batches of \(float32\[None, 2\], "
+            r"float32\[None, 1\]\): AttributeError: .*no_such_thing' \(.*mine.py, line \d+\)$",
             id="train_step raises",
         ),
         pytest.param(
@@ -317,6 +395,13 @@ def test_a_bad_task_is_refused_with_what_to_do(
         ),
         pytest.param((NO_LOSS, OWN_STEP, GOOD_DATASET), id="a step that computes its own loss"),
         pytest.param(
+            (TWO_OUTPUTS.replace('"place": tf.zeros', '"plaice": tf.zeros'), STEP_OF_TWO),
+            id="a step that uses labels of its own",
+        ),
+        pytest.param((TEXTS,), id="texts, padded to the longest of each batch"),
+        pytest.param((IMAGES,), id="images of any size"),
+        pytest.param((TWO_OUTPUTS,), id="a list of outputs, and labels by their names"),
+        pytest.param(
             (GOOD_MODEL, GOOD_DATASET, "def callbacks(): return ()"), id="no callbacks at all"
         ),
     ],
@@ -329,9 +414,80 @@ def test_a_good_task_is_built(tmp_path: Path, parts: tuple[str, ...]) -> None:
 
 
 @pytest.mark.parametrize("devices", [1, 2])
+@pytest.mark.parametrize("task", [TEXTS, IMAGES, TWO_OUTPUTS], ids=["texts", "images", "outputs"])
+def test_what_is_built_from_shapes_alone_can_be_trained(
+    tmp_path: Path, task: str, devices: int
+) -> None:
+    strategy = mirrored(devices)
+    with strategy.scope():
+        made = prepared(tmp_path, task)
+    before = [weight.numpy() for weight in made.model.trainable_variables]
+
+    step = tf.function(lambda batch: strategy.run(made.step, args=(batch,)))
+    for batch in strategy.experimental_distribute_dataset(made.dataset):
+        step(batch)
+
+    assert math.isfinite(model.metrics(made.model)["loss"])
+    assert len(before) == len(made.model.trainable_variables) > 0
+    assert made.model.metrics_names[0] == "loss"
+
+
+@pytest.mark.parametrize(
+    "raised",
+    [
+        "tf.errors.UnavailableError(None, None, 'the storage is away')",
+        "ConnectionRefusedError('no answer')",
+    ],
+)
+@pytest.mark.parametrize("function", ["model()", "dataset(split, context)", "callbacks(context)"])
+def test_what_is_unavailable_is_no_mistake_of_the_task(
+    tmp_path: Path, function: str, raised: str
+) -> None:
+    fails = f"def {function}: raise {raised}"
+    with pytest.raises(OutageError, match=r"mine.py raised .*\(.*mine.py, line \d+\)") as error:
+        prepared(tmp_path, GOOD_MODEL, GOOD_DATASET, fails)
+
+    assert error.value.code is ExitCode.PEERS_UNAVAILABLE
+
+
+def test_a_server_lost_while_a_step_is_traced_is_no_mistake_of_the_task(tmp_path: Path) -> None:
+    lost = "raise tf.errors.UnavailableError(None, None, 'a server is gone')"
+    with pytest.raises(tf.errors.UnavailableError):
+        prepared(tmp_path, *with_step(lost))
+
+
+@pytest.mark.parametrize("devices", [1, 2])
+def test_xla_is_used_as_compile_says_where_it_can_be(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, devices: int
+) -> None:
+    strategy = mirrored(devices)
+    with strategy.scope():
+        made = prepared(
+            tmp_path, GOOD_MODEL.replace('"mse"', '"mse", jit_compile=True'), GOOD_DATASET
+        )
+        step = model.compiled(made.model, made.step)
+    run = tf.function(lambda batch: strategy.run(step, args=(batch,)))
+    batch = next(iter(strategy.experimental_distribute_dataset(made.dataset)))
+    run(batch)
+
+    nodes = run.get_concrete_function(batch).graph.as_graph_def().node
+    assert any("_XlaMustCompile" in node.attr for node in nodes) == (devices == 1)
+    assert ("jit_compile of compile() is ignored" in caplog.text) == (devices > 1)
+
+
+def test_that_steps_never_run_eagerly_is_said(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    made = prepared(tmp_path, GOOD_MODEL.replace('"mse"', '"mse", run_eagerly=True'), GOOD_DATASET)
+
+    assert model.compiled(made.model, made.step) is made.step
+    assert "run_eagerly of compile() is ignored" in caplog.text
+    assert not made.model.run_eagerly
+
+
+@pytest.mark.parametrize("devices", [1, 2])
 def test_what_a_train_step_returns_is_shown_as_means(tmp_path: Path, devices: int) -> None:
-    cpus = [f"/cpu:{index}" for index in range(devices)]
-    strategy = tf.distribute.MirroredStrategy(cpus) if devices > 1 else tf.distribute.get_strategy()
+    strategy = mirrored(devices)
     with strategy.scope():
         made = prepared(tmp_path, NO_LOSS, OWN_STEP, GOOD_DATASET.replace("tf.zeros", "tf.ones"))
     batches = iter(strategy.experimental_distribute_dataset(made.dataset))
@@ -363,6 +519,19 @@ def test_what_a_callback_will_miss_is_said(
     assert "callback Mine has per-batch hooks, which are not called" in caplog.text
     assert "EarlyStopping monitors val_loss, which is never reported" in caplog.text
     assert "monitor='loss'" in caplog.text
+
+
+@pytest.mark.parametrize("asked", [wanted, wanted_by_fit])
+def test_the_callback_that_ends_training_on_nan_is_accepted_and_replaced(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, asked: Any
+) -> None:
+    caplog.set_level("INFO")
+    task = load(write(tmp_path, *with_callbacks("return [tf.keras.callbacks.TerminateOnNaN()]")))
+
+    assert asked(task, Context()) == []
+    assert caplog.messages == [
+        "callback TerminateOnNaN is not called: --on-nan sets what follows a loss of NaN"
+    ]
 
 
 def test_keras_fit_is_spared_what_it_cannot_call(tmp_path: Path) -> None:

@@ -72,6 +72,53 @@ def model():
 """
 )
 
+READS_FOR_EVER = """
+import time
+import tensorflow as tf
+from tftrainer.examples import mnist
+from tftrainer.examples.mnist import dataset, model
+
+def read_for_ever():
+    with tf.init_scope(), tf.device("/job:ps/replica:0/task:0/device:CPU:0"):
+        print("building", flush=True)
+        while True:
+            tf.identity(tf.constant(1.0)).numpy()
+            time.sleep(0.05)
+"""
+"""A part of a task, to be called from a function, which uses a ps for as long as it answers."""
+
+READS_IN_DATASET = (
+    READS_FOR_EVER
+    + """
+def dataset(split, context):
+    read_for_ever()
+"""
+)
+READS_IN_CALLBACKS = (
+    READS_FOR_EVER
+    + """
+def callbacks(context):
+    read_for_ever()
+"""
+)
+READS_IN_A_HOOK = (
+    READS_FOR_EVER
+    + """
+class Reading(tf.keras.callbacks.Callback):
+    def on_train_begin(self, logs=None):
+        read_for_ever()
+
+def callbacks(context):
+    return [Reading()]
+"""
+)
+READS_IN_A_STEP = (
+    READS_FOR_EVER
+    + """
+def train_step(model, batch):
+    read_for_ever()
+"""
+)
 FAILS_LATER = """
 import tensorflow as tf
 
@@ -236,14 +283,19 @@ def test_a_worker_that_loses_its_way_to_the_ps_now_and_then_ends_nothing(
 
 
 @pytest.mark.parametrize(
-    "task",
+    ("task", "restarts"),
     [
-        pytest.param(BUILDS_FOR_EVER, id="which lets the error pass"),
-        pytest.param(BUILDS_AND_WRAPS, id="which raises another error from it"),
+        pytest.param(BUILDS_FOR_EVER, False, id="in model, and stays away"),
+        pytest.param(BUILDS_FOR_EVER, True, id="in model, and is restarted"),
+        pytest.param(BUILDS_AND_WRAPS, False, id="in model, which raises another error from it"),
+        pytest.param(BUILDS_AND_WRAPS, True, id="the same, and is restarted"),
+        pytest.param(READS_IN_DATASET, True, id="in dataset"),
+        pytest.param(READS_IN_CALLBACKS, True, id="in callbacks"),
+        pytest.param(READS_IN_A_HOOK, True, id="in a callback's hook"),
+        pytest.param(READS_IN_A_STEP, True, id="in train_step, while it is traced"),
     ],
 )
-@pytest.mark.parametrize("restarts", [False, True], ids=["and stays away", "and is restarted"])
-def test_a_ps_lost_while_the_model_is_built_is_not_the_users_mistake(
+def test_a_ps_lost_while_the_users_code_runs_is_not_the_users_mistake(
     here: Computer, servers: Servers, task: str, *, restarts: bool
 ) -> None:
     (here.folder / "builds.py").write_text(task)
@@ -281,7 +333,8 @@ def test_the_same_failure_of_the_users_code_gives_the_same_text(
         texts.append(chief.last_words)
 
     assert texts[0].startswith("InvalidArgumentError: assertion failed: [")
-    assert texts[0].endswith("[300] (in the function passed to MapDataset)")
+    assert "[300] (in the function passed to MapDataset) (" in texts[0]
+    assert texts[0].endswith("fails.py, line 10)")
     assert texts[1] == texts[0]
 
 

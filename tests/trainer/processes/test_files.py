@@ -8,26 +8,31 @@ import pytest
 from tftrainer import arguments, environment, process
 from tftrainer.errors import CheckpointUnavailableError, TerminatedError
 from tftrainer.job import Job
+from tftrainer.position import Position
 from tftrainer.progress import SavedCheckpoint
 
 process.prepare(os.environ)
 
 import tensorflow as tf  # noqa: E402 -- after what it reads is set
-from tftrainer import checkpoints, marker  # noqa: E402
-from tftrainer.fence import claim  # noqa: E402
+from tftrainer import checkpoints, marker, ownership  # noqa: E402
+from tftrainer.fence import Fence, claim  # noqa: E402
 from tftrainer.resume import resume  # noqa: E402
+
+POSITION = Position(seed=1, batch_size=8, epoch_batches=10)
 
 
 def test_a_marker_counts_only_for_its_own_job(tmp_path: Path) -> None:
     last = SavedCheckpoint(7, f"{tmp_path}/ckpt-7", datetime.now(UTC))
     marker.write(str(tmp_path), job="mine", job_uid="uid-1", last=last)
 
-    assert marker.read(str(tmp_path), "uid-1") == marker.Marker("uid-1", 7, last.path)
-    assert marker.read(str(tmp_path), "uid-2") is None
-    assert marker.read(str(tmp_path / "elsewhere"), "uid-1") is None
+    assert marker.read(str(tmp_path)) == marker.Marker("mine", "uid-1", 7, last.path)
+    assert marker.is_complete(str(tmp_path), "uid-1")
+    assert not marker.is_complete(str(tmp_path), "uid-2")
+    assert marker.read(str(tmp_path / "elsewhere")) is None
 
     (tmp_path / "complete.json").write_text("half a mark")
-    assert marker.read(str(tmp_path), "uid-1") is None
+    assert marker.read(str(tmp_path)) is None
+    assert not marker.is_complete(str(tmp_path), "uid-1")
 
 
 def job(folder: Path | None, **variables: str) -> Job:
@@ -35,6 +40,14 @@ def job(folder: Path | None, **variables: str) -> Job:
     if folder is not None:
         told["TFTRAINING_CHECKPOINT_DIR"] = str(folder)
     return Job(arguments.parse(["--task=mine"]), environment.read(told))
+
+
+def claimed(of: Job, *, context: int | None = None) -> Fence:
+    """The fence of a job whose directory is the one that it was told."""
+    _, fence = claim(of, context=context)
+    assert fence is not None
+    assert fence.directory == of.checkpoint_dir
+    return fence
 
 
 def resumed_step(of: Job) -> int:
@@ -51,7 +64,7 @@ def save(folder: Path, *steps: int) -> None:
     )
     for each in steps:
         step.assign(each)
-        kept.save(each)
+        kept.save(each, POSITION)
 
 
 def test_a_promised_checkpoint_that_is_not_there_ends_it(tmp_path: Path) -> None:
@@ -78,11 +91,9 @@ def test_an_older_checkpoint_than_promised_is_used_and_said(
 
 
 def test_an_older_attempt_is_fenced_off(tmp_path: Path) -> None:
-    first = claim(job(tmp_path, job="mine", job_uid="uid-1", attempt="1"), context=42)
-    assert first is not None
+    first = claimed(job(tmp_path, job="mine", job_uid="uid-1", attempt="1"), context=42)
     first.check()
-    second = claim(job(tmp_path, job="mine", job_uid="uid-1", attempt="2"))
-    assert second is not None
+    second = claimed(job(tmp_path, job="mine", job_uid="uid-1", attempt="2"))
     assert second.context_before == 42
 
     with pytest.raises(TerminatedError, match="attempt 2 of mine has taken over"):
@@ -93,16 +104,74 @@ def test_an_older_attempt_is_fenced_off(tmp_path: Path) -> None:
 
 
 def test_a_job_of_another_uid_is_no_newer_attempt(tmp_path: Path) -> None:
-    claim(job(tmp_path, job="mine", job_uid="uid-1", attempt="5"), context=42)
-    other = claim(job(tmp_path, job="mine", job_uid="uid-2", attempt="0"))
+    before = claimed(job(tmp_path, job="mine", job_uid="uid-1", attempt="5"), context=42)
+    other = claimed(job(tmp_path, job="mine", job_uid="uid-2", attempt="0"))
 
-    assert other is not None
     other.check()
     assert other.context_before is None
+    assert other.predecessor == "job mine (uid uid-1)"
+    with pytest.raises(CheckpointUnavailableError, match=r"job mine \(uid uid-2\) has taken over"):
+        before.check()
 
 
 def test_where_nothing_is_saved_nothing_is_claimed() -> None:
-    assert claim(job(None)) is None
+    nowhere = job(None)
+    assert claim(nowhere) == (nowhere, None)
+
+
+def test_a_claim_that_cannot_be_read_is_no_missing_claim(tmp_path: Path) -> None:
+    mine = job(tmp_path, job="mine", job_uid="uid-1")
+    fence = claimed(mine)
+    (tmp_path / "attempt.json").unlink()
+    (tmp_path / "attempt.json").mkdir()
+
+    with pytest.raises(CheckpointUnavailableError, match="cannot be read"):
+        fence.check()
+    with pytest.raises(CheckpointUnavailableError, match="cannot be read"):
+        claim(mine)
+
+
+def test_a_garbled_claim_stops_a_running_chief_and_is_written_again_by_the_next(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    mine = job(tmp_path, job="mine", job_uid="uid-1")
+    fence = claimed(mine)
+    (tmp_path / "attempt.json").write_text("")
+    with pytest.raises(CheckpointUnavailableError, match=r"attempt\.json is garbled"):
+        fence.check()
+
+    claimed(mine).check()
+    assert "is garbled" in caplog.text
+
+
+def test_a_garbled_claim_beside_checkpoints_is_another_jobs_unless_this_one_has_saved(
+    tmp_path: Path,
+) -> None:
+    save(tmp_path, 7)
+    (tmp_path / "attempt.json").write_text("{}")
+    with pytest.raises(CheckpointUnavailableError, match="If no other job does, delete it"):
+        claim(job(tmp_path, job="mine", job_uid="uid-1"))
+
+    claimed(job(tmp_path, job="mine", job_uid="uid-1", checkpoint_step="7")).check()
+    (tmp_path / "attempt.json").write_text("{}")
+    claimed(job(tmp_path)).check()
+
+
+def test_the_evaluator_waits_for_its_own_job_to_use_the_directory(tmp_path: Path) -> None:
+    mine = job(tmp_path, job="mine", job_uid="uid-2")
+    assert not ownership.is_in_use(mine)
+    claim(job(tmp_path, job="mine", job_uid="uid-1"))
+    assert not ownership.is_in_use(mine)
+    claim(mine)
+    assert ownership.is_in_use(mine)
+
+    other = ownership.with_own_directory(job(tmp_path, job="other", job_uid="uid-3"))
+    assert other.checkpoint_dir == f"{tmp_path}/other"
+    assert not ownership.is_in_use(other)
+
+    (tmp_path / "unclaimed").mkdir()
+    save(tmp_path / "unclaimed", 7)
+    assert ownership.is_in_use(job(tmp_path / "unclaimed", job="mine", job_uid="uid-1"))
 
 
 def test_the_state_file_is_as_tensorflow_reads_it(tmp_path: Path) -> None:
@@ -135,7 +204,7 @@ def test_checkpoints_of_the_manager_are_still_read(tmp_path: Path) -> None:
 def test_checkpoints_are_found_without_the_state_file(tmp_path: Path) -> None:
     kept = checkpoints.Checkpoints(str(tmp_path), keep=2, io_device=None, step=tf.Variable(5))
     for step in (1, 2, 10):
-        kept.save(step)
+        kept.save(step, POSITION)
     (tmp_path / "checkpoint").unlink()
 
     again = checkpoints.Checkpoints(str(tmp_path), keep=2, io_device=None, step=tf.Variable(0))

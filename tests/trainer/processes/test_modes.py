@@ -280,17 +280,20 @@ def test_a_partitioned_variable_is_saved_whole_and_read_with_any_number_of_ps(
     (here.folder / "words.py").write_text(WORDS)
     task = ("--task=words.py", "--batch-size=32")
     parted = (*task, "--partition-bytes=1000")
-    # Three jobs with one directory: a job that is complete has nothing left to do.
+    # Three jobs with one directory; each continues from what the one before has completed.
+    further = (*task, f"--resume-from={here.folder / 'ckpt'}")
     first = completed(start_chief(here, two_ps, *parted, "--mode=synchronous", "--epochs=20"))
     shared = {"TFTRAINING_CHECKPOINT_DIR": str(here.folder / "ckpt"), "TFTRAINING_JOB_UID": "uid-1"}
     evaluator = here.start("evaluator", *task, env=two_ps.env("evaluator", **shared))
     assert evaluator.ends() == 0
-    second = completed(start_chief(here, servers.cluster, *task, "--epochs=15", uid="uid-2"))
+    second = completed(start_chief(here, servers.cluster, *further, "--epochs=25", uid="uid-2"))
+    parted = (*further, "--partition-bytes=1000")
     third = completed(
-        start_chief(here, two_ps, *parted, "--mode=local", "--epochs=20", uid="uid-3")
+        start_chief(here, two_ps, *parted, "--mode=local", "--epochs=30", uid="uid-3")
     )
 
-    steps = [20 * 16, 15 * 32, 20 * 32]
+    # An epoch is 32 batches, of which a synchronous step takes two.
+    steps = [20 * 16, 20 * 16 + 5 * 32, 20 * 16 + 10 * 32]
     assert [done["step"] for done in (first, second, third)] == steps
     assert [done["resumedStep"] for done in (first, second, third)] == [None, *steps[:2]]
     # Of a table that was not read it would be about 1.

@@ -5,10 +5,36 @@ import re
 import textwrap
 from pathlib import Path
 
-from harness import ROOT, Computer, Process, Servers
+from harness import ROOT, Computer, LoopbackCluster, Process, Servers
 
 PAGE = (ROOT / "docs/guide/user-code.md").read_text()
-EXAMPLE, TRAIN_STEP = re.findall(r"^```python\n(.*?)^```$", PAGE, re.DOTALL | re.MULTILINE)
+EXAMPLE, TRAIN_STEP, TEST_STEP = re.findall(
+    r"^```python\n(.*?)^```$", PAGE, re.DOTALL | re.MULTILINE
+)
+
+
+OF_VARYING_SIZE = """
+import tensorflow as tf
+
+
+def model():
+    layers = tf.keras.layers
+    network = tf.keras.Sequential([
+        layers.Embedding(10, 4), layers.Conv1D(8, 5), layers.BatchNormalization(),
+        layers.GlobalMaxPooling1D(), layers.Dense(1),
+    ])
+    network.compile("adam", "mse", ["mae"])
+    return network
+
+
+def text(number):
+    length = 5 + number % 7
+    return tf.range(length) % 10, tf.reshape(tf.cast(number % 2, tf.float32), [1])
+
+
+def dataset(split, context):
+    return tf.data.Dataset.range(640).map(text).padded_batch(context.batch_size, ([None], [1]))
+"""
 
 
 def learned(process: Process) -> dict[str, float]:
@@ -57,18 +83,38 @@ def test_it_runs_from_a_configmap_under_parameter_servers(here: Computer, server
     learned(chief)
 
 
-def test_it_runs_mirrored_with_a_step_of_its_own(here: Computer) -> None:
-    (here.folder / "example.py").write_text(f"{EXAMPLE}\n\n{TRAIN_STEP}")
+def test_it_runs_mirrored_with_steps_of_its_own(here: Computer) -> None:
+    (here.folder / "example.py").write_text(f"{EXAMPLE}\n\n{TRAIN_STEP}\n\n{TEST_STEP}")
+    shared = {
+        "TFTRAINING_STRATEGY": "Mirrored",
+        "TFTRAINING_CHECKPOINT_DIR": str(here.folder / "ckpt"),
+        "TFTRAINING_JOB_UID": "u",
+    }
+    task = ("--task=example.py", "--epochs=5", "--batch-size=32", "--logical-cpus=2")
 
-    metrics = learned(
-        here.start(
-            "mirrored",
-            "--task=example.py",
-            "--epochs=5",
-            "--batch-size=32",
-            "--logical-cpus=2",
-            env={"TFTRAINING_STRATEGY": "Mirrored"},
-        )
+    metrics = learned(here.start("mirrored", *task, env=shared))
+    evaluator = here.start(
+        "evaluator", *task, env=LoopbackCluster.of("Mirrored").env("evaluator", **shared)
     )
+    assert evaluator.ends() == 0, evaluator.log
+    evaluated = json.loads(evaluator.last_words)["metrics"]
+    assert sorted(evaluated) == ["loss", "size"]
+    assert 0 < evaluated["loss"] < 0.1
 
     assert metrics["size"] > 0
+
+
+def test_texts_of_varying_length_are_trained_by_servers_and_evaluated(
+    here: Computer, servers: Servers
+) -> None:
+    (here.folder / "texts.py").write_text(OF_VARYING_SIZE)
+    shared = {"TFTRAINING_CHECKPOINT_DIR": str(here.folder / "ckpt"), "TFTRAINING_JOB_UID": "u"}
+    task = ("--task=texts.py", "--epochs=3", "--batch-size=16")
+
+    chief = here.start("chief", *task, env=servers.cluster.env("chief", **shared))
+    evaluator = here.start("evaluator", *task, env=servers.cluster.env("evaluator", **shared))
+
+    assert (chief.ends(), evaluator.ends()) == (0, 0), chief.log + evaluator.log
+    trained, evaluated = (json.loads(each.last_words) for each in (chief, evaluator))
+    assert evaluated["step"] == trained["step"] >= 120
+    assert sorted(evaluated["metrics"]) == ["loss", "mae"]

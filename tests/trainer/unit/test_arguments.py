@@ -1,7 +1,10 @@
+import re
+
 import pytest
 from tftrainer import arguments, environment
 from tftrainer.arguments import FitInput, Mode
 from tftrainer.errors import BadConfigurationError
+from tftrainer.exit_codes import ExitCode
 from tftrainer.job import Job
 
 SERVERS = (
@@ -92,3 +95,14 @@ def test_help_names_every_argument_and_the_contract(capsys: pytest.CaptureFixtur
     assert "--checkpoint-seconds" in text
     assert "exit codes" in text
     assert "different algorithm" in text
+
+
+def test_the_help_names_every_exit_code_of_the_trainer() -> None:
+    named = {int(code) for code in re.findall(r"\b\d+\b", arguments.EPILOG)}
+    assert named == set(ExitCode) - {ExitCode.NOT_EXECUTABLE, ExitCode.NOT_FOUND}
+
+
+@pytest.mark.parametrize("text", ["stop", "continue"])
+def test_what_follows_nan_is_chosen(text: str) -> None:
+    assert arguments.parse(["--task=mine", f"--on-nan={text}"]).on_nan == text
+    assert arguments.parse(["--task=mine"]).on_nan == "stop"

@@ -126,6 +126,7 @@ def test_every_variable_of_the_contract_is_read() -> None:
             "TFTRAINING_WORKERS": "3",
             "TFTRAINING_CHECKPOINT_DIR": "/checkpoints",
             "TFTRAINING_CHECKPOINT_STEP": "1000",
+            "TFTRAINING_RESUME_FROM": "/checkpoints/mnist-0",
             "TFTRAINING_PROGRESS_PORT": "8080",
         }
     )
@@ -141,10 +142,12 @@ def test_every_variable_of_the_contract_is_read() -> None:
         "TFTRAINING_WORKERS",
         "TFTRAINING_CHECKPOINT_DIR",
         "TFTRAINING_CHECKPOINT_STEP",
+        "TFTRAINING_RESUME_FROM",
         "TFTRAINING_PROGRESS_PORT",
     }
     assert (told.job, told.job_uid, told.attempt, told.workers) == ("mnist", "uid", 2, 3)
     assert (told.checkpoint_dir, told.checkpoint_step) == ("/checkpoints", 1000)
+    assert told.resume_from == "/checkpoints/mnist-0"
     assert told.progress_port == 8080
     assert told.strategy is Strategy.MIRRORED
 

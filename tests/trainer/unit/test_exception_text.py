@@ -56,6 +56,38 @@ WHILE_TRACED = """in user code:
 
     ValueError: traced badly
 """
+IN_A_LAYER = """Exception encountered when calling layer 'conv' (type Conv1D).
+
+One of the dimensions in the output is <= 0 due to downsampling in conv1d.
+
+Call arguments received by layer 'conv' (type Conv1D):
+  • inputs=tf.Tensor(shape=(1, 1, 8), dtype=float32)"""
+IN_A_LAYER_WHILE_TRACED = """in user code:
+
+    File "/opt/venv/lib/python3.11/site-packages/tf_keras/training.py", line 1, in step  *
+        y_pred = self(x, training=True)
+    File "/tmp/__autograph_generated_file1.py", line 9, in tf__call
+
+    ValueError: Exception encountered when calling layer 'mine' (type Mine).
+
+    in user code:
+
+        File "/task/task.py", line 7, in call  *
+            raise ValueError("no such kind:\\nred")
+
+        ValueError: no such kind:
+        red
+
+
+    Call arguments received by layer 'mine' (type Mine):
+      • inputs=tf.Tensor(shape=(None, 2), dtype=float32)
+"""
+MATRICES_IN_A_LAYER = (
+    "Exception encountered when calling layer 'dense' (type Dense).\n\n"
+    "{{function_node __wrapped__MatMul_device_/job:localhost}} Matrix size-incompatible: "
+    "In[0]: [1,2], In[1]: [3,4] [Op:MatMul] name: \n\n"
+    "Call arguments received by layer 'dense' (type Dense):\n  • inputs=tf.Tensor()"
+)
 IN_A_MAP_OF_A_GRAPH = """2 root error(s) found.
   (0) INVALID_ARGUMENT:  Error in user-defined function passed to MapDataset:5 transformation with \
 iterator: Iterator::Root::Prefetch::ForeverRepeat[0]::ParallelMapV2: assertion failed: [x] [300]
@@ -95,6 +127,23 @@ OfTensorFlow.__name__ = "InvalidArgumentError"
             ValueError(WHILE_TRACED),
             "ValueError: traced badly (/task/task.py, line 12)",
             id="raised while a step is traced",
+        ),
+        pytest.param(
+            ValueError(IN_A_LAYER),
+            "ValueError: One of the dimensions in the output is <= 0 due to downsampling in "
+            "conv1d. (in layer 'conv' (type Conv1D))",
+            id="raised by a layer of Keras's",
+        ),
+        pytest.param(
+            ValueError(IN_A_LAYER_WHILE_TRACED),
+            "ValueError: no such kind:\nred (in layer 'mine' (type Mine)) (/task/task.py, line 7)",
+            id="raised by the user's layer while a step is traced",
+        ),
+        pytest.param(
+            OfTensorFlow(MATRICES_IN_A_LAYER),
+            "InvalidArgumentError: Matrix size-incompatible: In[0]: [1,2], In[1]: [3,4] "
+            "(in layer 'dense' (type Dense))",
+            id="an operation of a layer",
         ),
         pytest.param(
             OfTensorFlow(IN_A_MAP_OF_A_GRAPH),

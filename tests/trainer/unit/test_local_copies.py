@@ -31,7 +31,7 @@ def test_what_can_be_shared_is_shared_and_what_counts_is_pushed_whole() -> None:
         with copies.substituted():
             local = weight.read_value()
         untouched = weight.read_value()
-        copies.push(pulled, share=0.5, whole=[seen])
+        copies.push(pulled, share=0.5, whole=[seen], learned=[weight])
         return tf.stack([local, untouched])
 
     local, untouched = learn().numpy().tolist()
@@ -64,7 +64,7 @@ def test_a_keras_step_trains_the_copy_alone() -> None:
         for _ in tf.range(5):
             with copies.substituted():
                 trained.train_step(batch)
-        copies.push(pulled, share=share, whole=metrics)
+        copies.push(pulled, share=share, whole=metrics, learned=trained.trainable_variables)
 
     graph = learn.get_concrete_function(tf.TensorSpec([])).graph
     (loop,) = (op for op in graph.get_operations() if op.type == "While")
@@ -86,6 +86,98 @@ def test_a_keras_step_trains_the_copy_alone() -> None:
         assert variable.numpy() == pytest.approx(wanted.numpy(), abs=1e-6)
 
 
+OPTIMIZERS = {
+    name: made
+    for name, made in vars(tf.keras.optimizers).items()
+    if isinstance(made, type)
+    and issubclass(made, tf.keras.optimizers.Optimizer)
+    and name != "Optimizer"
+}
+
+
+@pytest.mark.parametrize("name", OPTIMIZERS)
+def test_a_worker_that_is_late_harms_no_optimizer(name: str) -> None:
+    """One pushes what it pulled when gradients were large, after the other has made many rounds."""
+    made = tf.keras.Sequential(
+        [
+            tf.keras.layers.Input((2,)),
+            tf.keras.layers.BatchNormalization(),
+            tf.keras.layers.Dense(1, kernel_initializer="zeros"),
+        ]
+    )
+    made.compile(OPTIMIZERS[name](), "mse")
+    made.optimizer.build(made.trainable_variables)
+    made.compiled_loss.build(tf.zeros([4, 1]))
+    metrics, variables = metrics_of(made), variables_of(made)
+    learned = made.trainable_variables
+    # As after the first steps of a training, which have large gradients.
+    features = tf.random.stateless_normal([16, 2], [1, 2])
+    labels = tf.reduce_sum(features, axis=1, keepdims=True)
+    for _ in range(20):
+        made.train_step((features, 10 * labels))
+    statistics = [
+        each for each in variables if not any(each is other for other in [*learned, *metrics])
+    ]
+    never_negative = [
+        each
+        for each in statistics
+        if each.dtype.is_floating and (each.numpy() >= 0).all() and (each.numpy() > 0).any()
+    ]
+
+    @tf.function
+    def train() -> None:
+        late, quick = (LocalCopies(variables, device=CPU) for _ in range(2))
+        pulled_late = late.pull()
+        with late.substituted():
+            for _ in tf.range(200):
+                made.train_step((features, 0.001 * labels))
+        for _ in tf.range(4):
+            pulled = quick.pull()
+            with quick.substituted():
+                for _ in tf.range(200):
+                    made.train_step((features, 0.001 * labels))
+            quick.push(pulled, share=0.5, whole=metrics, learned=learned)
+        late.push(pulled_late, share=0.5, whole=metrics, learned=learned)
+
+    train()
+
+    assert never_negative or name in {"Lion", "SGD"}
+    for variable in never_negative:
+        assert (variable.numpy() >= 0).all(), variable.name
+    made.train_step((features, labels))
+    assert all(tf.reduce_all(tf.math.is_finite(each)) for each in learned)
+
+
+@pytest.mark.parametrize(
+    ("now", "wanted"),
+    [
+        pytest.param(1.0, [0.6, 1.1, -0.6, 1.05], id="nobody else has pushed"),
+        pytest.param(0.4, [0.3, 0.5, -1.2, 0.45], id="others have gone part of the way"),
+        pytest.param(0.1, [0.1, 0.2, -1.5, 0.15], id="others are past it"),
+        pytest.param(3.0, [2.6, 3.1, 1.4, 3.05], id="others have gone the other way"),
+    ],
+)
+def test_a_statistic_moves_towards_what_it_shrinks_to_and_never_past_it(
+    now: float, wanted: list[float]
+) -> None:
+    """It shrinks from 1 to 0.2, grows to 1.2, changes its sign to -2.2, and grows from nothing."""
+    statistic = tf.Variable(tf.fill([4], 0.0))
+    before = tf.constant([1.0, 1.0, 1.0, 0.0])
+
+    @tf.function
+    def push() -> None:
+        statistic.assign(before)
+        copies = LocalCopies([statistic], device=CPU)
+        pulled = copies.pull()
+        with copies.substituted():
+            statistic.assign([0.2, 1.2, -2.2, 0.1])
+        statistic.assign(tf.fill([4], now))
+        copies.push(pulled, share=0.5, whole=[], learned=[])
+
+    push()
+    assert statistic.numpy().tolist() == pytest.approx(wanted)
+
+
 @pytest.mark.parametrize(
     "fails", [pytest.param(False, id="to its end"), pytest.param(True, id="into an error")]
 )
@@ -100,7 +192,7 @@ def test_the_memory_of_copies_is_freed_when_a_function_has_run(*, fails: bool) -
             large.assign_add(tf.ones([10_000_000]))
         if fails:
             tf.debugging.Assert(large.read_value()[0] > 1e6, [0])
-        copies.push(pulled, share=1.0, whole=[])
+        copies.push(pulled, share=1.0, whole=[], learned=[large])
 
     used = []
     for _ in range(6):

@@ -12,7 +12,7 @@ from typing import Protocol
 
 from tftrainer.arguments import Mode
 from tftrainer.cluster import Cluster
-from tftrainer.errors import BadConfigurationError, TrainerError
+from tftrainer.errors import OF_USERS_CODE, TrainerError
 from tftrainer.job import Job
 from tftrainer.parameter_server import (
     asynchronous,
@@ -50,7 +50,7 @@ def train(job: Job, run: Run, cluster: Cluster) -> None:
         training.run()
     except Exception as error:
         # The user's functions may have met the loss of a server; every other TrainerError is final.
-        if isinstance(error, TrainerError) and not isinstance(error, BadConfigurationError):
+        if isinstance(error, TrainerError) and not isinstance(error, OF_USERS_CODE):
             raise
         # What is cut off in the middle may fail with anything, such as the end of a dataset that
         # has none.

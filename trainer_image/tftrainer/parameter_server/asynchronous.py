@@ -7,17 +7,22 @@ since it was computed. Runs on scheduled_loop.
 import tensorflow as tf
 
 from tftrainer import tf_types
-from tftrainer.batches import examples_in, time_after, timed_next
+from tftrainer.batches import examples_in, time_after
 from tftrainer.parameter_server.scheduled_loop import LONGEST_CALL, ScheduledLoop
 from tftrainer.parameter_server.session import Session
+from tftrainer.parameter_server.shared_input import SharedInput
 
 
 def training(session: Session) -> ScheduledLoop:
     """Make the training; `run` it."""
-    return ScheduledLoop(session, _call(session))
+    return ScheduledLoop(session, call(session, session.input))
 
 
-def _call(session: Session) -> tf_types.Function:
+def call(session: Session, shared: SharedInput) -> tf_types.Function:
+    """Return the tf.function (iterator, first, end) that trains on a range of batches.
+
+    It returns how many it made and the place of the last (int64, [3]); see ScheduledLoop.
+    """
     strategy, make_step, step, work = (
         session.strategy,
         session.make_step,
@@ -26,18 +31,24 @@ def _call(session: Session) -> tf_types.Function:
     )
 
     @tf.function
-    def call(iterator: tf_types.Iterator, steps: tf_types.Tensor) -> None:
+    def train(
+        iterator: tf_types.Iterator, first: tf_types.Tensor, end: tf_types.Tensor
+    ) -> tf_types.Tensor:
         began = tf.timestamp()
-        made = examples = tf.constant(0, tf.int64)
+        number = first
+        examples = tf.constant(0, tf.int64)
         waiting = tf.constant(0.0, tf.float64)
+        place = tf.zeros([2], tf.int64)
         # What a turn changes is known only when all of the turn is done.
-        while made < steps and time_after(made) < began + LONGEST_CALL:
-            batch, waited = timed_next(iterator, after=made)
-            strategy.run(make_step, args=(batch,))
+        while number < end and time_after(number) < began + LONGEST_CALL:
+            read = shared.read(iterator, number, after=number)
+            strategy.run(make_step, args=(read.batch,))
             step.assign_add(1)
-            made += 1
-            examples += examples_in(batch)
-            waiting += waited
-        work.add(examples=examples, waiting=waiting, busy=time_after(made) - began)
+            number += 1
+            examples += examples_in(read.batch)
+            waiting += read.waited
+            place = read.place
+        work.add(examples=examples, waiting=waiting, busy=time_after(number) - began)
+        return tf.concat([[number - first], place], axis=0)
 
-    return call
+    return train

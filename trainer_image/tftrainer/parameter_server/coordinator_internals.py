@@ -1,8 +1,49 @@
 """The parts of TensorFlow's ClusterCoordinator that have no public interface, all in one place."""
 
 import queue
+from collections.abc import Callable
+from typing import Any
+
+import tensorflow as tf
 
 from tftrainer import tf_types
+from tftrainer.parameter_server.pinned_calls import fetched
+
+
+def traced(
+    strategy: tf_types.Strategy, function: tf_types.Function, *specs: tf_types.TensorSpec
+) -> tf_types.Function:
+    """Trace a tf.function as `schedule` of the coordinator would; return the concrete function."""
+    with strategy.scope():
+        strategy.extended._being_scheduled = True  # noqa: SLF001 -- it would warn, too
+        try:
+            return function.get_concrete_function(*specs)
+        finally:
+            strategy.extended._being_scheduled = False  # noqa: SLF001
+
+
+def schedule(
+    coordinator: tf_types.Coordinator,
+    function: tf_types.Function,
+    arguments: tuple[Any, ...],
+    *,
+    done: Callable[[tf_types.Tensor], None],
+) -> None:
+    """Schedule a concrete function on any worker, and call `done` with what it returned.
+
+    Numbers are handed over as int64. `done` runs in the worker's thread in this process, so a
+    worker that hangs holds nobody else up; it is not called for a call that has failed. With the
+    coordinator's own `schedule`, the chief would have to fetch each result in turn.
+    """
+    cluster = coordinator._cluster  # noqa: SLF001 -- no other way
+    # As TensorFlow makes it for a tf.function: dropped where the coordinator gives up.
+    cancelable = cluster.closure_queue._cancellation_mgr.get_cancelable_function(function)  # noqa: SLF001
+
+    def on_worker(*given: Any) -> None:  # noqa: ANN401
+        done(fetched(cancelable(*given)))
+
+    tensors = [tf.constant(each, tf.int64) if isinstance(each, int) else each for each in arguments]
+    cluster.schedule(on_worker, args=tuple(tensors), kwargs=None)
 
 
 def queue_depth(coordinator: tf_types.Coordinator) -> int:

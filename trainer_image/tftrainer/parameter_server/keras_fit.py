@@ -1,22 +1,22 @@
 """Mode fit: asynchronous steps with Keras model.fit, for models and callbacks that rely on it.
 
-fit schedules, counts epochs and calls the callbacks. An additional callback limits how much fit
-schedules ahead, sets the number of steps per scheduled function, reports progress and saves.
+fit counts epochs and steps and calls the callbacks. What it calls for some steps is a function that
+schedules them as mode asynchronous does, so its input is that of all modes. An additional callback
+limits how much is scheduled ahead, sets the number of steps per function, reports progress and
+saves.
 """
 
 import logging
 import math
 import time
-from collections.abc import Mapping
+from collections.abc import Callable
 from threading import Thread
 
 import tensorflow as tf
 
 from tftrainer import callbacks, model, tf_types
-from tftrainer.arguments import FitInput
-from tftrainer.batches import examples_in
-from tftrainer.errors import TerminatedError
 from tftrainer.pacing import Pace
+from tftrainer.parameter_server import asynchronous
 from tftrainer.parameter_server.coordinator_internals import drop_queued, queue_depth
 from tftrainer.parameter_server.scheduled_loop import LONGEST_STOP
 from tftrainer.parameter_server.session import Session
@@ -25,7 +25,7 @@ _LOG = logging.getLogger(__name__)
 _POLL_SECONDS = 0.01
 # The step is read this often: each look costs a ps 2 ms.
 _LOOK_SECONDS = 0.2
-# With 1, Keras would make a function of one step, which no later number changes.
+# With 1, Keras would count by ones for ever.
 _SEVERAL = 2
 
 
@@ -39,9 +39,12 @@ class FitTraining:
 
     def __init__(self, session: Session) -> None:
         self._session = session
-        self._reporter = _Reporter(session)
+        self._reporter = _Reporter(session, before_end=self._make_the_rest)
+        wanted = callbacks.wanted_by_fit(session.task, session.context)
+        self._has_callbacks = bool(wanted)
         self._callbacks = tf.keras.callbacks.CallbackList(
-            [self._reporter, *callbacks.wanted_by_fit(session.task, session.context)],
+            # The reporter first: what it saves does not depend on what the others do.
+            [self._reporter, *wanted],
             add_history=True,
             model=session.model,
             verbose=0,
@@ -50,27 +53,43 @@ class FitTraining:
         )
         # It would warn that waiting before a batch, which is what the reporter is for, is slow.
         self._callbacks._check_timing = False  # noqa: SLF001 -- no other way
-        # Not by setattr, which Keras takes for the adding of a part.
-        object.__setattr__(session.model, "train_step", _counted(session))
+        train = asynchronous.call(session, session.input)
+        self._call = session.traced(train)
+        self._iterators = session.input.iterators()
+        self._metrics = list(session.model.get_metrics_result())
+        # What fit asks for the function that it calls for some steps; not by setattr, which Keras
+        # takes for the adding of a part.
+        object.__setattr__(session.model, "make_train_function", lambda: self._schedule)
         Thread(target=self._drop_when_stopped, name="stop", daemon=True).start()
 
     def run(self) -> None:
         """Make all steps."""
-        session, total = self._session, self._session.total
-        done = int(session.step.numpy())
-        if done < total:
+        session, dealer = self._session, self._session.dealer
+        if not dealer.is_complete:
             try:
-                self._fit(done)
+                self._fit(dealer.given)
             except (_Stopped, tf.errors.CancelledError):
                 if not session.run.stop.is_set():
                     raise
-            done = self._reporter.wait_until_idle()
-        recorder, metrics = session.recorder, self._reporter.metrics
-        if session.run.stop.is_set() and done < total:
-            recorder.save(done)
-            raise TerminatedError(f"terminated by SIGTERM at step {done} of {total}.")
-        recorder.note_work(session.work.read())
-        recorder.finish(min(done, total), metrics)
+            self._reporter.wait_until_idle()
+        else:
+            # A restart after the last step: they may have failed at the end.
+            self._callbacks.on_train_begin()
+            self._callbacks.on_train_end()
+        step = int(session.step.numpy())
+        if session.run.stop.is_set() and not dealer.is_complete:
+            session.save(step)
+            raise session.terminated(step)
+        session.recorder.note_work(session.work.read())
+        session.finish(step, self._reporter.metrics, save_again=self._has_callbacks)
+
+    def _make_the_rest(self) -> None:
+        """Make what came back after fit had made its last call."""
+        dealer, model, stop = self._session.dealer, self._session.model, self._session.run.stop
+        while not (dealer.is_complete or stop.is_set() or model.stop_training):
+            if not self._schedule_up_to(self._session.total):
+                dealer.take_back()
+            self._reporter.wait_until_idle()
 
     def _drop_when_stopped(self) -> None:
         # fit waits for all that is scheduled wherever it likes, for workers that have ended too.
@@ -87,22 +106,33 @@ class FitTraining:
         begin = _Begin(*divmod(done, session.epoch))
         object.__setattr__(session.model, "_training_state", begin)
         session.model.steps_per_execution = _SEVERAL
+        # Of this, nothing is read: fit has to be given a dataset, to hand on to _schedule.
+        unread = tf.keras.utils.experimental.DatasetCreator(
+            lambda _: tf.data.Dataset.from_tensors(0).repeat()
+        )
         session.model.fit(
-            self._input(),
+            unread,
             epochs=epochs,
             steps_per_epoch=session.epoch,
             callbacks=self._callbacks,
             verbose=0,
         )
 
-    def _input(self) -> tf_types.Dataset:
-        session = self._session
-        if session.job.arguments.fit_input is FitInput.DATASET:
-            # With the seed of the model's weights, all workers would shuffle alike.
-            tf.random.set_seed(None)
-            return session.dataset()
-        function = session.dataset_function()
-        return tf.keras.utils.experimental.DatasetCreator(lambda _: function())
+    def _schedule(self, _: tf_types.Iterator) -> dict[str, float]:
+        """Schedule as many steps as fit counts, in a training that it is told to make."""
+        model = self._session.model
+        steps = int(model._steps_per_execution.numpy())  # noqa: SLF001 -- no other way
+        self._schedule_up_to(self._session.dealer.given + steps)
+        # At the end of the epoch, fit reads those of these names.
+        return dict.fromkeys(self._metrics, 0.0)
+
+    def _schedule_up_to(self, number: int) -> bool:
+        """Schedule what came back, and all batches before this one; False if there are none."""
+        session, scheduled = self._session, False
+        while (given := session.dealer.take(self._reporter.steps_a_call, number)) is not None:
+            session.schedule(self._call, self._iterators, given)
+            scheduled = True
+        return scheduled
 
 
 class _Stopped(Exception):  # noqa: N818 -- no error
@@ -122,8 +152,9 @@ class _Begin:
 class _Reporter(tf.keras.callbacks.Callback):  # type: ignore[misc]
     """Looks after the steps while fit makes them."""
 
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: Session, *, before_end: Callable[[], None]) -> None:
         super().__init__()
+        self._before_end = before_end
         # Keras takes batch hooks under ParameterServer only of callbacks that say this, which is
         # that they do without the values of the batch.
         self._supports_tf_logs = True
@@ -147,7 +178,7 @@ class _Reporter(tf.keras.callbacks.Callback):  # type: ignore[misc]
         if self._stopped:
             raise _Stopped
         if self._recorder.checkpoint_due:
-            self._recorder.save(self.wait_until_idle())
+            self._session.save(self.wait_until_idle())
 
     def on_train_batch_end(self, *_: object) -> None:
         speed = self._recorder.speed
@@ -157,9 +188,14 @@ class _Reporter(tf.keras.callbacks.Callback):  # type: ignore[misc]
     def on_epoch_end(self, *_: object) -> None:
         step = self._look()
         self.metrics = model.metrics(self._session.model)
-        self._recorder.publish(step, self.metrics)
+        self._session.publish(step, self.metrics)
         if self._recorder.checkpoint_due:
-            self._recorder.save(step)
+            self._session.save(step)
+
+    def on_train_end(self, *_: object) -> None:
+        """Save before the user's callbacks, which may fail."""
+        self._before_end()
+        self._recorder.save_last(self.wait_until_idle(), self._session.dealer.position)
 
     def wait_until_idle(self) -> int:
         """Wait until all that is scheduled is done, or one worker hangs; return the step."""
@@ -184,12 +220,17 @@ class _Reporter(tf.keras.callbacks.Callback):  # type: ignore[misc]
         self._look_due = time.monotonic() + _LOOK_SECONDS
         session.note_progress(step)
         if self._recorder.wants_metrics and step:
-            self._recorder.publish(step, model.metrics(session.model))
+            session.publish(step, model.metrics(session.model))
         return step
+
+    @property
+    def steps_a_call(self) -> int:
+        """How many steps a scheduled function should make."""
+        return max(_SEVERAL, self._pace.steps)
 
     def _set_steps(self) -> None:
         # Here, and not before a batch: Keras has then counted the steps that it schedules.
-        self._session.model.steps_per_execution = self._pace.steps
+        self._session.model.steps_per_execution = self.steps_a_call
 
     @property
     def _stopped(self) -> bool:
@@ -203,18 +244,3 @@ class _Reporter(tf.keras.callbacks.Callback):  # type: ignore[misc]
             return math.inf
         functions = 2 * len(self._session.workers) + 1
         return 5.0 + 2 * functions * self._pace.steps / speed
-
-
-def _counted(session: Session) -> tf_types.Function:
-    """Return the step that counts itself, for fit's own counter is none that is saved."""
-    make_step, step, work = session.make_step, session.step, session.work
-
-    def counted(batch: tf_types.Tensor) -> Mapping[str, tf_types.Tensor]:
-        metrics = make_step(batch)
-        step.assign_add(1)
-        # fit takes the batch itself, so that nobody sees how long it waits for it.
-        nothing = tf.constant(0.0, tf.float64)
-        work.add(examples=examples_in(batch), waiting=nothing, busy=nothing)
-        return metrics  # type: ignore[no-any-return]
-
-    return counted

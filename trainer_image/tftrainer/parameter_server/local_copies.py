@@ -52,25 +52,54 @@ class LocalCopies:
         *,
         share: float,
         whole: Iterable[tf_types.Variable],
+        learned: Iterable[tf_types.Variable],
     ) -> None:
-        """Add to each variable how much its copy has changed since it was pulled.
+        """Bring to each variable how much its copy has changed since it was pulled.
 
         Of a real number that is a share; of those in `whole`, and of integers, which count, it is
         all. What cannot be added is replaced.
+
+        Weights, which are `learned`, are moved by steps, so changes of them are added. All other
+        real numbers are statistics, such as an optimizer's means of gradients and of their squares:
+        what shrinks in them was forgotten, which others may have forgotten as well since it was
+        pulled. Added up, the changes would take a mean of squares below zero, whose root is NaN.
+        See _moved.
         """
         whole_ids = {id(each) for each in _single(whole)}
+        learned_ids = {id(each) for each in _single(learned)}
         for variable, handle, before in zip(self._variables, self._handles, pulled, strict=True):
             after = tf.raw_ops.ReadVariableOp(resource=handle, dtype=variable.dtype)
             if not (variable.dtype.is_floating or variable.dtype.is_integer):
                 variable.assign(after)
             elif variable.dtype.is_integer or id(variable) in whole_ids:
                 variable.assign_add(after - before)
-            else:
+            elif id(variable) in learned_ids:
                 variable.assign_add((after - before) * tf.cast(share, variable.dtype))
+            else:
+                # On the ps, where nothing comes between reading and writing for long. Of two that
+                # do it at once one may be lost, which a statistic bears.
+                with tf.device(variable.device):
+                    now = variable.read_value()
+                    variable.assign(_moved(now, before, after, tf.cast(share, variable.dtype)))
 
     def _set_handles(self, handles: Sequence[tf_types.Tensor]) -> None:
         for variable, handle in zip(self._variables, handles, strict=True):
             variable._handle = handle  # noqa: SLF001 -- see above
+
+
+def _moved(
+    now: tf_types.Tensor, before: tf_types.Tensor, after: tf_types.Tensor, share: tf_types.Tensor
+) -> tf_types.Tensor:
+    """Return a statistic, moved by its share of how a copy went from `before` to `after`.
+
+    What has grown is added. What has shrunk moves the statistic towards `after` and never past it:
+    so what is not negative in the copies stays so, and stays as large as the smallest of them. That
+    is the mean of both where the statistic lies between, and nothing where it is past it.
+    """
+    shrinks = (before * after >= 0) & (tf.abs(after) < tf.abs(before))
+    least, most = tf.minimum(before, after), tf.maximum(before, after)
+    start = tf.where(shrinks, tf.clip_by_value(now, least, most), before)
+    return now + (after - start) * share
 
 
 def metrics_of(model: tf_types.Model) -> list[tf_types.Variable]:

@@ -9,7 +9,7 @@ on shared variables: the more steps a round has, the older the values. Runs on s
 import tensorflow as tf
 
 from tftrainer import tf_types
-from tftrainer.batches import examples_in, time_after, timed_next
+from tftrainer.batches import examples_in, time_after
 from tftrainer.errors import BadConfigurationError
 from tftrainer.parameter_server.local_copies import LocalCopies, metrics_of, variables_of
 from tftrainer.parameter_server.scheduled_loop import LONGEST_CALL, ScheduledLoop
@@ -39,26 +39,35 @@ def _call(session: Session) -> tf_types.Function:
     round_steps = session.job.arguments.local_steps
     share = 1 / len(session.workers)
     metrics, variables = metrics_of(session.model), variables_of(session.model)
+    learned = session.model.trainable_variables
+
+    shared = session.input
 
     @tf.function
-    def call(iterator: tf_types.Iterator, steps: tf_types.Tensor) -> None:
+    def train(
+        iterator: tf_types.Iterator, first: tf_types.Tensor, end: tf_types.Tensor
+    ) -> tf_types.Tensor:
         began = tf.timestamp()
         copies = LocalCopies(variables, device=strategy.extended.worker_devices[0])
-        made = examples = tf.constant(0, tf.int64)
+        number = first
+        examples = tf.constant(0, tf.int64)
         waiting = tf.constant(0.0, tf.float64)
-        while made < steps and time_after(made) < began + LONGEST_CALL:
+        place = tf.zeros([2], tf.int64)
+        while number < end and time_after(number) < began + LONGEST_CALL:
             pulled = copies.pull()
-            first, until = made, time_after(made) + _LONGEST_ROUND
-            end = tf.minimum(made + round_steps, steps)
-            while made < end and time_after(made) < until:
-                batch, waited = timed_next(iterator, after=made)
+            begin, until = number, time_after(number) + _LONGEST_ROUND
+            end_of_round = tf.minimum(number + round_steps, end)
+            while number < end_of_round and time_after(number) < until:
+                read = shared.read(iterator, number, after=number)
                 with copies.substituted():
-                    strategy.run(make_step, args=(batch,))
-                made += 1
-                examples += examples_in(batch)
-                waiting += waited
-            copies.push(pulled, share=share, whole=metrics)
-            step.assign_add(made - first)
-        work.add(examples=examples, waiting=waiting, busy=time_after(made) - began)
+                    strategy.run(make_step, args=(read.batch,))
+                number += 1
+                examples += examples_in(read.batch)
+                waiting += read.waited
+                place = read.place
+            copies.push(pulled, share=share, whole=metrics, learned=learned)
+            step.assign_add(number - begin)
+        work.add(examples=examples, waiting=waiting, busy=time_after(number) - began)
+        return tf.concat([[number - first], place], axis=0)
 
-    return call
+    return train

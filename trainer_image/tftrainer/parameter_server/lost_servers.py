@@ -13,7 +13,8 @@ import tensorflow as tf
 
 from tftrainer.cluster import Cluster, Member, Role
 from tftrainer.errors import (
-    BadConfigurationError,
+    OF_USERS_CODE,
+    OutageError,
     ParameterServerLostError,
     PeersUnavailableError,
     TrainerError,
@@ -31,7 +32,7 @@ def explain(error: BaseException, cluster: Cluster, *, building: bool) -> Traine
 
     `building` is true until training begins: from then on TensorFlow replaces workers by itself.
     """
-    refused = isinstance(error, BadConfigurationError)
+    refused = isinstance(error, OF_USERS_CODE)
     if refused and not is_of_tensorflow(error):
         return None
     loss = lost_peer_error(error)
@@ -45,7 +46,7 @@ def explain(error: BaseException, cluster: Cluster, *, building: bool) -> Traine
         if loss is not None and building:
             return _worker_lost(f"{member.name}: {why}")
     # Something is unavailable, but no server of this cluster: it may be there at the next attempt.
-    return None if loss is None else TrainerError(str(error))
+    return None if loss is None else OutageError(str(error))
 
 
 def _ps_lost(why: BaseException | str) -> TrainerError:

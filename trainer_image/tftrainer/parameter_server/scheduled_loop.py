@@ -3,12 +3,12 @@
 Periodically nothing is scheduled until all workers are idle: only then are metrics reset,
 checkpoints saved and callbacks called, so that the values that are read belong together.
 
-TensorFlow handles the loss of a worker: another worker repeats its function, so a few more steps
-than scheduled may be made. The remaining number is read from the step variable whenever the workers
-are idle, so the total is exceeded by at most those few.
+Each function is given a range of batches, which nobody else gets. TensorFlow handles the loss of a
+worker: another worker repeats its function, so a few steps are made twice, and none is left out.
 
 A worker that hangs is never idle. It is not waited for: the others continue with the next epoch,
-and checkpoints are saved without it.
+and checkpoints are saved without it. Its batches are noted there as missing, and given to others
+before training ends.
 """
 
 import logging
@@ -18,7 +18,6 @@ import time
 import tensorflow as tf
 
 from tftrainer import model, tf_types
-from tftrainer.errors import TerminatedError
 from tftrainer.pacing import Pace
 from tftrainer.parameter_server.coordinator_internals import drop_queued, queue_depth
 from tftrainer.parameter_server.session import Session
@@ -38,10 +37,11 @@ _BETWEEN_IDLE_SECONDS = 5.0
 
 
 class ScheduledLoop:
-    """The state of one training: how much is scheduled, and how fast it is done.
+    """The state of one training: what is scheduled, and how fast it is done.
 
-    `call(iterator, steps)` is what is scheduled: a tf.function that makes at most so many steps on
-    the worker it runs on, and no more once LONGEST_CALL is over. It makes `granularity` steps at a
+    `call(iterator, first, end)` is what is scheduled: a tf.function that trains on the batches of
+    these numbers on the worker it runs on, and on no more once LONGEST_CALL is over. It returns how
+    many it made, and pass and index of the last (int64, [3]). It makes `granularity` steps at a
     time.
     """
 
@@ -53,66 +53,62 @@ class ScheduledLoop:
         self._coordinator = session.coordinator
         self._model = session.model
         self._step = session.step
-        self._total = session.total
-        self._epoch = session.epoch
+        self._dealer = session.dealer
         self._epochs = session.epochs()
-        self._call = call
+        self._call = session.traced(call)
         self._granularity = granularity
-        self._iterator = self._begin_input()
+        self._iterators = session.input.iterators()
         self._input_began_at = -1
         self._pace = Pace(seconds=arguments.closure_seconds, fixed=arguments.steps_per_closure)
-        # The step that is reached when all that was scheduled is done.
-        self._scheduled = 0
 
     def run(self) -> None:
         """Make all steps; each iteration starts and ends with idle workers, unless one hangs."""
-        done = self._scheduled = int(self._step.numpy())
+        step, dealer = int(self._step.numpy()), self._dealer
         metrics: dict[str, float] = {}
-        epoch_end = self._total
-        self._epochs.begin(done)
-        while done < self._total and not self._run.stop.is_set():
-            if done >= epoch_end:
+        epoch_end = self._session.total
+        self._epochs.begin(dealer.reached)
+        while not dealer.is_complete and not self._run.stop.is_set():
+            if dealer.reached >= epoch_end:
                 self._model.reset_metrics()
-            epoch_end = self._target(max(done, self._scheduled))
+            if dealer.reached >= self._session.total:
+                _LOG.info("%d batches of a worker that hangs are given to others", dealer.left)
+                dealer.take_back()
+            epoch_end = self._target(dealer.reached)
             try:
-                done = self._advance(done, epoch_end)
+                step = self._advance(step, epoch_end)
             except tf.errors.OutOfRangeError:
                 # The datasets are endless, but one that is cut off while it waits for data says
                 # that it ended. The coordinator has dropped what was scheduled, and goes on.
-                done = self._scheduled = int(self._step.numpy())
-                if done == self._input_began_at:
+                step = int(self._step.numpy())
+                if step == self._input_began_at:
                     raise
+                dealer.take_back()
                 _LOG.warning(
                     "the input of a worker was interrupted at step %d; all workers restart "
                     "their input",
-                    done,
+                    step,
                 )
-                self._iterator, self._input_began_at = self._begin_input(), done
+                self._iterators, self._input_began_at = self._session.input.iterators(), step
                 continue
             metrics = model.metrics(self._model)
-            self._recorder.publish(done, metrics)
-            if not self._epochs.reached(done, metrics):
+            self._session.publish(step, metrics)
+            if not self._epochs.reached(dealer.reached, metrics):
                 break
             if self._recorder.checkpoint_due:
-                self._recorder.save(done)
-        if self._run.stop.is_set() and done < self._total:
-            self._recorder.save(done)
-            raise TerminatedError(f"terminated by SIGTERM at step {done} of {self._total}.")
-        self._epochs.end(metrics)
+                self._session.save(step)
+        if self._run.stop.is_set() and not dealer.is_complete:
+            self._session.save(step)
+            raise self._session.terminated(step)
         self._recorder.note_work(self._session.work.read())
-        self._recorder.finish(min(done, self._total), metrics)
-
-    def _begin_input(self) -> tf_types.Iterator:
-        session = self._session
-        return iter(session.coordinator.create_per_worker_dataset(session.dataset_function()))
+        self._session.finish(step, metrics, ending=self._epochs)
 
     def _target(self, done: int) -> int:
         """Return the end of an epoch, far enough that waiting for idle workers costs little."""
         # Callbacks are promised every end of an epoch, with the metrics of that epoch alone.
         speed = 0.0 if self._epochs.has_callbacks else self._recorder.speed or 0.0
-        enough = done + int(speed * _BETWEEN_IDLE_SECONDS)
-        epochs = max(done // self._epoch + 1, enough // self._epoch)
-        return min(self._total, epochs * self._epoch)
+        epoch, enough = self._session.epoch, done + int(speed * _BETWEEN_IDLE_SECONDS)
+        epochs = max(done // epoch + 1, enough // epoch)
+        return min(self._session.total, epochs * epoch)
 
     def _advance(self, start: int, target: int) -> int:
         """Schedule until the target, a due checkpoint or SIGTERM; return when workers are idle."""
@@ -124,12 +120,9 @@ class ScheduledLoop:
                 # In each turn: a worker that ends puts back what it was at.
                 drop_queued(self._coordinator)
             closed = stopped or self._recorder.checkpoint_due
-            while (
-                not closed
-                and self._scheduled < target
-                and queue_depth(self._coordinator) < self._ready
-            ):
-                self._schedule(min(self._steps_a_call, target - self._scheduled))
+            all_given = False
+            while not (closed or all_given) and queue_depth(self._coordinator) < self._ready:
+                all_given = not self._schedule(target)
             idle, now = self._coordinator.done(), time.monotonic()
             if idle or now >= look_due:
                 look_due = now + _LOOK_SECONDS
@@ -137,22 +130,23 @@ class ScheduledLoop:
                 self._session.note_progress(now_at)
                 self._pace.follow(self._speed)
                 if self._recorder.wants_metrics and now_at > start:
-                    self._recorder.publish(now_at, model.metrics(self._model))
-            if idle:
-                self._scheduled = now_at
+                    self._session.publish(now_at, model.metrics(self._model))
+            waits = closed or all_given
+            if idle and waits:
                 return now_at
-            if closed or self._scheduled >= target:
-                idle_awaited_since = min(idle_awaited_since, now)
+            idle_awaited_since = min(idle_awaited_since, now) if waits else math.inf
             if now - idle_awaited_since > (LONGEST_STOP if stopped else self._patience):
                 _LOG.info("a worker is still busy or hangs; continuing without it")
                 return now_at
             self._run.stop.wait(_POLL_SECONDS) if not closed else time.sleep(_POLL_SECONDS)
 
-    def _schedule(self, steps: int) -> None:
-        # A tensor, lest every number be traced anew.
-        arguments = (self._iterator, tf.constant(steps, tf.int64))
-        self._coordinator.schedule(self._call, args=arguments)
-        self._scheduled += steps
+    def _schedule(self, target: int) -> bool:
+        """Schedule one more function; False if there is nothing left to give."""
+        given = self._dealer.take(self._steps_a_call, target)
+        if given is None:
+            return False
+        self._session.schedule(self._call, self._iterators, given)
+        return True
 
     @property
     def _ready(self) -> int:

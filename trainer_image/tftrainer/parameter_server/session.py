@@ -2,22 +2,33 @@
 
 import functools
 import logging
-import random
+import math
 import time
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 
 import tensorflow as tf
 
 from tftrainer import model, remote_context, tensorboard, tf_types
-from tftrainer.arguments import Mode
+from tftrainer.arguments import FitInput, Mode
 from tftrainer.callbacks import Callbacks
 from tftrainer.cluster import Cluster, Role
 from tftrainer.context import Context
 from tftrainer.epochs import Epochs
+from tftrainer.errors import TerminatedError
 from tftrainer.fence import claim
+from tftrainer.input_stream import InputStream
 from tftrainer.job import Job
-from tftrainer.parameter_server.coordinator_internals import queue_depth, reset_transient_failures
+from tftrainer.parameter_server.coordinator_internals import (
+    queue_depth,
+    reset_transient_failures,
+    schedule,
+    traced,
+)
+from tftrainer.parameter_server.dealer import Dealer
+from tftrainer.parameter_server.shared_input import SharedInput
 from tftrainer.parameter_server.work import WorkTable
+from tftrainer.position import Passes, drawn
 from tftrainer.recorder import Recorder
 from tftrainer.resume import resume
 from tftrainer.supervisor import Run
@@ -25,7 +36,6 @@ from tftrainer.task import UserTask, load
 
 _LOG = logging.getLogger(__name__)
 _IO_DEVICE = "/job:chief/task:0/device:CPU:0"
-_LARGEST_SEED = 2**31 - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,18 +50,22 @@ class Session:
     """Names of the workers, in TensorFlow's order."""
     task: UserTask
     context: Context
-    seed: int | None
-    """What the workers shuffle with; None if each has to do it in its own way."""
     model: tf_types.Model
     make_step: tf_types.Function
     """(batch) -> dict of metrics: one step on one replica."""
     step: tf_types.Variable
     """Steps made: int64, no axes, on a ps."""
+    first_step: int
+    """The step at which this process began."""
     work: WorkTable
+    input: SharedInput
+    dealer: Dealer
+    batches_a_step: int
+    """How many batches one step takes, if all workers are there."""
     total: int
-    """Steps that make the training complete."""
+    """Batches that make the training complete, counted from its beginning."""
     epoch: int
-    """Steps of an epoch."""
+    """Batches of an epoch."""
     recorder: Recorder
 
     def epochs(self) -> Epochs:
@@ -61,36 +75,58 @@ class Session:
             self.context,
             self.model,
             epochs=self.job.arguments.epochs,
-            steps_per_epoch=self.epoch,
+            steps_per_epoch=math.ceil(self.epoch / self.batches_a_step),
         )
-        return Epochs(callbacks, steps=self.epoch, total=self.total)
+        return Epochs(callbacks, batches=self.epoch, total=self.total)
 
-    def dataset(self) -> tf_types.Dataset:
-        """Make the endless dataset of a worker; every mode but synchronous has one a worker."""
-        return self.task.dataset("train", self.context).repeat().prefetch(tf.data.AUTOTUNE)
+    def traced(self, call: tf_types.Function) -> tf_types.Function:
+        """Return the concrete function of a tf.function (iterator, first, end), to schedule."""
+        number = tf.TensorSpec([], tf.int64)
+        return traced(self.strategy, call, self.input.spec, number, number)
 
-    def dataset_function(self) -> tf_types.Function:
-        """Return the tf.function that makes the endless dataset of the worker it runs on."""
+    def schedule(self, call: tf_types.Function, iterators: tf_types.Iterator, given: range) -> None:
+        """Have any worker train on these batches of the dealer's.
 
-        # Without AutoGraph, which would convert all that the user's function calls to load data;
-        # what the user hands to Dataset.map is converted as always.
-        @functools.partial(tf.function, autograph=False)
-        def for_one_worker() -> tf_types.Dataset:
-            # This graph runs on every worker. With the seed of the model's weights in it, all of
-            # them would shuffle alike, which only a mode that shares batches out wants.
-            tf.random.set_seed(self.seed)
-            if not self.shares_batches:
-                return self.dataset()
-            endless = self.task.dataset("train", self.context).repeat()
-            number = tf.distribute.coordinator.experimental_get_current_worker_index()
-            return endless.shard(len(self.workers), number).prefetch(tf.data.AUTOTUNE)
+        `call` is a concrete function (iterator, first, end), which returns how many it made and
+        pass and index of the last (int64, [3]).
+        """
 
-        return for_one_worker
+        def done(result: tf_types.Tensor) -> None:
+            made, of_pass, index = result.numpy().tolist()
+            self.dealer.note(given, made, (of_pass, index))
 
-    @property
-    def shares_batches(self) -> bool:
-        """Whether the workers read one dataset together, each a part of its batches."""
-        return self.job.arguments.mode is Mode.SYNCHRONOUS
+        schedule(self.coordinator, call, (iterators, given.start, given.stop), done=done)
+
+    def publish(self, step: int, metrics: Mapping[str, float]) -> None:
+        """Publish step and metrics, and at which step training will probably end."""
+        self.recorder.expect(self._last_step(step))
+        self.recorder.publish(step, metrics)
+
+    def save(self, step: int) -> None:
+        """Save a checkpoint with the position in the data."""
+        self.recorder.save(step, self.dealer.position)
+
+    def finish(
+        self,
+        step: int,
+        metrics: Mapping[str, float],
+        *,
+        ending: Epochs | None = None,
+        save_again: bool = False,
+    ) -> None:
+        """Training is complete; see Recorder.finish."""
+        repeated = step - self.first_step - self.dealer.trained
+        if repeated > 0 and self.batches_a_step == 1:
+            _LOG.info("%d batches were trained on again, after a worker was lost", repeated)
+        position = self.dealer.position
+        self.recorder.finish(step, metrics, position, ending=ending, save_again=save_again)
+
+    def terminated(self, step: int) -> TerminatedError:
+        """Return the error to end with after SIGTERM."""
+        return TerminatedError(f"terminated by SIGTERM at step {step} of {self._last_step(step)}.")
+
+    def _last_step(self, step: int) -> int:
+        return step + math.ceil(self.dealer.left / self.batches_a_step)
 
     def note_progress(self, step: int) -> None:
         """Tell the recorder the step that a ps has just told, and the rest when it publishes."""
@@ -107,7 +143,7 @@ def begin(job: Job, run: Run, cluster: Cluster) -> Session:
     strategy = _connect(cluster, arguments.partition_bytes)
     context_id = remote_context.own()
     run.before_exit = functools.partial(remote_context.close, cluster.peers, context_id)
-    fence = claim(job, context=context_id)
+    job, fence = claim(job, context=context_id)
     if fence is not None:
         # Before this chief's variables need the room.
         remote_context.close(cluster.peers, fence.context_before)
@@ -115,24 +151,28 @@ def begin(job: Job, run: Run, cluster: Cluster) -> Session:
     # Only now: what a user's module makes at import would not survive the connecting.
     task = load(arguments.task)
     workers = tuple(member.name for member in cluster.of(Role.WORKER))
-    synchronous = arguments.mode is Mode.SYNCHRONOUS
-    seed = _drawn(arguments.seed) if synchronous else None
+    seed = drawn(arguments.seed)
     context = job.context(seed=seed)
     dataset = task.dataset("train", context)
-    batches = model.total_steps(task, dataset, 1, arguments.steps_per_epoch)
-    epoch = max(1, batches // len(workers)) if synchronous else batches
+    length = model.length(task, context, dataset, arguments.steps_per_epoch)
     if arguments.seed is not None:
         tf.keras.utils.set_random_seed(arguments.seed)
     with strategy.scope():
         trained = model.build(task, context, dataset)
-        make_step = model.step_function(task, trained, dataset)
+        make_step = model.compiled(trained, model.step_function(task, trained, dataset))
         step = tf.Variable(0, dtype=tf.int64, trainable=False, name="step")
         work = WorkTable(len(workers))
-    resumed = resume(job, trained, step, io_device=_IO_DEVICE)
-    total = resumed.total(arguments.epochs * epoch)
+    resumed = resume(job, trained, step, io_device=_IO_DEVICE, fence=fence)
+    batches_a_step = len(workers) if arguments.mode is Mode.SYNCHRONOUS else 1
+    start = resumed.position(seed, length, batches_a_step)
+    context = replace(context, seed=start.seed)
+    passes = Passes(start, length.of_pass)
+    stream = InputStream(task, context, start.seed, dataset.options())
+    total = resumed.total(arguments.epochs * length.of_epoch, start.number, batches_a_step)
+    dealer = Dealer(passes, total=total)
     logs = tensorboard.Logs(job.checkpoint_dir)
-    recorder = Recorder(job, run, resumed, logs, fence, workers=workers)
-    recorder.start(int(step.numpy()), total)
+    recorder = Recorder(job, run, resumed, logs, fence, workers=workers, model=trained)
+    recorder.start(resumed.step, resumed.step + math.ceil(dealer.left / batches_a_step))
     return Session(
         job=job,
         run=run,
@@ -141,13 +181,21 @@ def begin(job: Job, run: Run, cluster: Cluster) -> Session:
         workers=workers,
         task=task,
         context=context,
-        seed=seed,
         model=trained,
         make_step=make_step,
         step=step,
+        first_step=resumed.step,
         work=work,
+        input=SharedInput(
+            coordinator,
+            stream,
+            passes,
+            is_copied=arguments.mode is Mode.FIT and arguments.fit_input is FitInput.DATASET,
+        ),
+        dealer=dealer,
+        batches_a_step=batches_a_step,
         total=total,
-        epoch=epoch,
+        epoch=length.of_epoch,
         recorder=recorder,
     )
 
@@ -177,7 +225,3 @@ def _partitioner(cluster: Cluster, partition_bytes: int) -> tf_types.Function | 
     return tf.distribute.experimental.partitioners.MinSizePartitioner(
         min_shard_bytes=partition_bytes, max_shards=len(cluster.of(Role.PS))
     )
-
-
-def _drawn(seed: int | None) -> int:
-    return random.randint(0, _LARGEST_SEED) if seed is None else seed  # noqa: S311 -- no secret

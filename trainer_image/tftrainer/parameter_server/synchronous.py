@@ -1,11 +1,12 @@
 """Synchronous training: each step averages the gradients of all workers, and applies them once.
 
-The workers divide the batches of one dataset, which all of them shuffle in the same order. In each
-step every worker computes the gradients of its next batch; the chief adds them up, weighted by the
+In each step every worker computes the gradients of one batch, the next of those that all of them
+share; the chief adds them up, weighted by the
 examples of each batch, always in the same order, and applies the sum. The result is bit-identical
 to that of one process which does the same with the same batches.
 
-A worker that is lost or does not answer is skipped until it is available again.
+A worker that is lost or does not answer is skipped until it is available again. Its batch goes to
+another in the next step; what it computes late is dropped. So each batch counts once.
 """
 
 import logging
@@ -19,8 +20,8 @@ import tensorflow as tf
 from numpy.typing import NDArray
 
 from tftrainer import model, tf_types
-from tftrainer.batches import examples_in, timed_next
-from tftrainer.errors import BadConfigurationError, TerminatedError
+from tftrainer.batches import examples_in
+from tftrainer.errors import BadConfigurationError
 from tftrainer.parameter_server import gradients
 from tftrainer.parameter_server.pinned_calls import PinnedCall, PinnedWorker, State, fetched
 from tftrainer.parameter_server.session import Session
@@ -44,6 +45,8 @@ class _Part:
     busy: float
     loss: NDArray[Any]
     """Of its batch alone; no axes."""
+    place: tuple[int, int]
+    """Pass and index of its batch."""
 
 
 def training(session: Session) -> "SynchronousTraining":
@@ -66,72 +69,88 @@ class SynchronousTraining:
         self._epochs = session.epochs()
         self._metrics: dict[str, float] = {}
         self._published = 0
-        dataset = session.coordinator.create_per_worker_dataset(session.dataset_function())
-        self._iterator = iter(dataset)
+        self._dealer = session.dealer
+        self._iterators = session.input.iterators()
         self._workers = [
             _Worker(name, PinnedWorker(session.coordinator, number))
             for number, name in enumerate(session.workers)
         ]
         # Both now, and never again: a new graph is sent to every server, and waits for one that
         # hangs.
-        self._part, packing = _part(session, tf.data.IteratorSpec(dataset.element_spec))
+        self._part, packing = _part(session)
         self._apply = _apply(session, packing)
 
     def run(self) -> None:
         """Make all steps."""
-        session, total = self._session, self._session.total
-        done = self._published = int(session.step.numpy())
+        session, dealer = self._session, self._dealer
+        step = self._published = int(session.step.numpy())
         # Since an end of an epoch that was told of: with very short epochs that is not every one.
         metrics_are_old = False
-        self._epochs.begin(done)
-        while done < total and not self._run.stop.is_set():
+        self._epochs.begin(dealer.reached)
+        while not dealer.is_complete and not self._run.stop.is_set():
             if metrics_are_old:
                 session.model.reset_metrics()
                 metrics_are_old = False
-            parts = self._parts(done)
+            parts = self._parts(step)
             if not parts:
                 continue
             loss = self._learn(parts)
-            done += 1
-            self._recorder.note(done)
-            self._recorder.note_loss(done, loss)
-            ends = done % session.epoch == 0
+            step += 1
+            self._recorder.note(step)
+            self._recorder.note_loss(step, loss)
+            ends = dealer.reached % session.epoch == 0
             if self._recorder.wants_metrics or (ends and self._epochs.has_callbacks):
-                self._publish(done)
+                self._publish(step)
                 metrics_are_old = ends
-            if not self._epochs.reached(done, self._metrics):
+            if not self._epochs.reached(dealer.reached, self._metrics):
                 break
             if self._recorder.checkpoint_due:
-                self._recorder.save(done)
-        if self._run.stop.is_set() and done < total:
-            self._recorder.save(done)
-            raise TerminatedError(f"terminated by SIGTERM at step {done} of {total}.")
-        if self._published != done:
-            self._publish(done)
-        self._epochs.end(self._metrics)
-        self._recorder.finish(done, self._metrics)
+                session.save(step)
+        if self._run.stop.is_set() and not dealer.is_complete:
+            session.save(step)
+            raise session.terminated(step)
+        if self._published != step:
+            self._publish(step)
+        session.finish(step, self._metrics, ending=self._epochs)
 
-    def _publish(self, done: int) -> None:
+    def _publish(self, step: int) -> None:
         self._recorder.note_work([worker.work for worker in self._workers])
         self._metrics = model.metrics(self._session.model)
-        self._recorder.publish(done, self._metrics)
-        self._published = done
+        self._session.publish(step, self._metrics)
+        self._published = step
 
-    def _parts(self, done: int) -> list[_Part]:
+    def _parts(self, step: int) -> list[_Part]:
         """Have each worker that is there compute; return what they have, in their order.
 
         Empty if nobody is there, or SIGTERM came.
         """
-        asked = [worker for worker in self._workers if worker.ask(self._part, self._iterator)]
+        asked = self._asked()
         if not asked:
             self._run.stop.wait(_POLL_SECONDS)
         while waited_for := [w for w in asked if w.is_computing and not self._is_silent(w)]:
             waited_for[0].wait(_POLL_SECONDS)
-            self._recorder.note(done)
+            self._recorder.note(step)
             if self._run.stop.is_set():
                 return []
-        parts = [worker.take() for worker in asked]
-        return [part for part in parts if part is not None]
+        parts = []
+        for worker, given in asked.items():
+            part = worker.take()
+            if part is None:
+                self._dealer.note(given, 0)
+            else:
+                self._dealer.note(given, 1, part.place)
+                parts.append(part)
+        return parts
+
+    def _asked(self) -> dict["_Worker", range]:
+        """Give each worker that is there the next batch of this epoch, as long as there are any."""
+        asked: dict[_Worker, range] = {}
+        epoch_end = (self._dealer.reached // self._session.epoch + 1) * self._session.epoch
+        for worker in self._workers:
+            if worker.is_free and (given := self._dealer.take(1, epoch_end)) is not None:
+                worker.ask(self._part, self._iterators, given.start)
+                asked[worker] = given
+        return asked
 
     def _learn(self, parts: list[_Part]) -> float:
         """Apply the mean of the gradients; return the mean of the losses."""
@@ -159,18 +178,23 @@ class _Worker:
         self._call: PinnedCall | None = None
         self._missed = False
 
-    def ask(self, part: Callable[..., _Part], iterator: tf_types.Iterator) -> bool:
-        """Have it compute its next part; False if it is lost, or still at an older one."""
+    @property
+    def is_free(self) -> bool:
+        """Whether it can be asked; not if it is lost, or still at an older part."""
         if self._call is not None:
             if self._call.state is not State.DONE:
                 return False
             # Begun for a step that went on without it.
             self._call.value()
+            self._call = None
+        return True
+
+    def ask(self, part: Callable[..., _Part], iterators: tf_types.Iterator, number: int) -> None:
+        """Have it compute its part of a step, from the batch of this number."""
         if self._missed:
             _LOG.info("%s rejoined", self.name)
             self._missed = False
-        self._call = self._pinned.call(part, iterator)
-        return True
+        self._call = self._pinned.call(part, iterators, number)
 
     @property
     def is_computing(self) -> bool:
@@ -196,41 +220,46 @@ class _Worker:
         return part
 
 
-def _part(session: Session, spec: Any) -> tuple[Callable[..., _Part], gradients.Packing]:  # noqa: ANN401
+def _part(session: Session) -> tuple[Callable[..., _Part], gradients.Packing]:
     """Make the function that a worker's part of a step is, and say how it packs gradients."""
     step_and_loss = returning_loss(session.model, session.make_step)
     packings: list[gradients.Packing] = []
     loss_types: list[tf.DType] = []
+    shared = session.input
 
     @tf.function
-    def compute(iterator: tf_types.Iterator) -> tuple[gradients.Packed, tf_types.Tensor]:
+    def compute(
+        iterator: tf_types.Iterator, number: tf_types.Tensor
+    ) -> tuple[gradients.Packed, tf_types.Tensor]:
         began = tf.timestamp()
-        batch, waited = timed_next(iterator, after=began)
+        read = shared.read(iterator, number, after=began)
         # Not strategy.run, which would warn that this is no worker.
         replica = tf.distribute.ReplicaContext(session.strategy, replica_id_in_sync_group=0)
         with gradients.taken(session.model) as taken, replica:
-            loss = step_and_loss(batch)
+            loss = step_and_loss(read.batch)
         packing = gradients.Packing(taken.gradients)
         packed = packing.pack([gradient for gradient, _ in taken.gradients])
         packings.append(packing)
         loss_types.append(loss.dtype)
         with tf.control_dependencies([*packed.values(), loss]):
             busy = tf.timestamp() - began
-        examples = tf.cast(examples_in(batch), tf.float64)
-        # Every loss is exact in float64.
-        return packed, tf.stack([examples, waited, busy, tf.cast(loss, tf.float64)])
+        examples = tf.cast(examples_in(read.batch), tf.float64)
+        # Every loss is exact in float64, and so are the numbers of batches.
+        numbers = [examples, read.waited, busy, tf.cast(loss, tf.float64)]
+        return packed, tf.concat([tf.stack(numbers), tf.cast(read.place, tf.float64)], axis=0)
 
-    concrete = compute.get_concrete_function(spec)
+    concrete = compute.get_concrete_function(shared.spec, tf.TensorSpec([], tf.int64))
 
-    def part(iterator: tf_types.Iterator) -> _Part:
-        packed, numbers = fetched(concrete(iterator))
-        examples, waiting, busy, loss = numbers.numpy().tolist()
+    def part(iterator: tf_types.Iterator, number: int) -> _Part:
+        packed, numbers = fetched(concrete(iterator, tf.constant(number, tf.int64)))
+        examples, waiting, busy, loss, *place = numbers.numpy().tolist()
         return _Part(
             gradients={name: value.numpy() for name, value in packed.items()},
             examples=int(examples),
             waiting=waiting,
             busy=busy,
             loss=np.asarray(loss, loss_types[-1].as_numpy_dtype),
+            place=(int(place[0]), int(place[1])),
         )
 
     return part, packings[-1]

@@ -1,0 +1,162 @@
+"""An epoch is every example once, by all workers together; across losses, restarts and scaling."""
+
+import json
+import signal
+from pathlib import Path
+
+import coverage
+import numpy as np
+import pytest
+from harness import Computer, LoopbackCluster, Process, Servers, free_port
+
+BATCH = 16
+"""62 whole batches and one of 8: neither two nor three workers divide them."""
+BATCHES = 63
+MODES = ["asynchronous", "synchronous", "local", "fit"]
+
+
+def start_chief(
+    here: Computer, servers: Servers, *arguments: str, workers: int = 2, **variables: str
+) -> Process:
+    addresses = {**servers.cluster.addresses, "chief": [f"localhost:{free_port()}"]}
+    addresses["worker"] = addresses["worker"][:workers]
+    env = LoopbackCluster(addresses).env(
+        "chief",
+        TFTRAINING_CHECKPOINT_DIR=str(here.folder / "ckpt"),
+        TFTRAINING_JOB_UID="uid-1",
+        **variables,
+    )
+    return here.start("chief", coverage.TASK, f"--batch-size={BATCH}", *arguments, env=env)
+
+
+def completed(process: Process) -> tuple[dict, np.ndarray]:
+    """Its last document, and how often each example was seen."""
+    assert process.ends() == 0, process.log
+    done: dict = json.loads(process.last_words)
+    assert done["step"] == done["totalSteps"]
+    return done, coverage.seen(done["lastCheckpoint"]["path"])
+
+
+def newest(folder: Path) -> str:
+    name = (folder / "ckpt" / "checkpoint").read_text().split('"')[1]
+    return str(folder / "ckpt" / name)
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_an_epoch_of_unshuffled_data_is_every_example_once(
+    here: Computer, servers: Servers, mode: str
+) -> None:
+    arguments = ("--epochs=2", f"--mode={mode}", "--local-steps=5")
+    done, seen = completed(start_chief(here, servers, *arguments))
+
+    assert done["step"] == 2 * (32 if mode == "synchronous" else BATCHES)
+    assert np.all(seen == 2), np.bincount(seen)
+
+
+@pytest.mark.parametrize(
+    ("mode", "options"),
+    [
+        ("asynchronous", ["--option=shuffle=100"]),
+        ("local", ["--option=shuffle=1000"]),
+        ("asynchronous", ["--option=unknown=1", f"--steps-per-epoch={BATCHES}"]),
+    ],
+)
+def test_a_training_that_is_resumed_goes_on_in_its_data(
+    here: Computer, servers: Servers, mode: str, options: list[str]
+) -> None:
+    arguments = (f"--mode={mode}", *options, "--option=sleep=20000", "--closure-seconds=0.2")
+    first = start_chief(here, servers, *arguments, "--epochs=3")
+    first.step_beyond(80)
+    first.signal(signal.SIGTERM)
+    assert first.ends() == 143, first.log
+    seen = coverage.seen(newest(here.folder))
+    # Asynchronous workers may be a pass apart at its end, and no further.
+    assert seen.sum() > 80 * BATCH
+    assert seen.max() - seen.min() <= 1, np.bincount(seen)
+
+    done, seen = completed(start_chief(here, servers, *arguments, "--epochs=3"))
+    assert done["resumedStep"] > 80
+    assert np.all(seen == 3), np.bincount(seen)
+
+
+def test_a_synchronous_training_makes_all_its_epochs_with_any_number_of_workers(
+    here: Computer, servers: Servers
+) -> None:
+    """Three times: one worker, two, and asynchronously."""
+    slow = ("--option=sleep=20000", "--epochs=3", "--option=shuffle=100")
+    first = start_chief(here, servers, *slow, "--mode=synchronous", workers=1)
+    first.step_beyond(20)
+    first.signal(signal.SIGTERM)
+    assert first.ends() == 143, first.log
+    second = start_chief(here, servers, *slow, "--mode=synchronous")
+    second.step_beyond(70)
+    second.signal(signal.SIGTERM)
+    assert second.ends() == 143, second.log
+    assert coverage.seen(newest(here.folder)).min() >= 1
+
+    done, seen = completed(start_chief(here, servers, *slow, workers=1))
+    assert done["step"] > BATCHES
+    # What a worker was computing at SIGTERM is counted there, although it was not applied.
+    assert seen.min() >= 3
+    assert np.mean(seen == 3) > 0.9
+
+
+@pytest.mark.parametrize("mode", ["asynchronous", "synchronous"])
+def test_what_a_lost_worker_had_in_hand_is_trained_on_by_others(
+    here: Computer, servers: Servers, mode: str
+) -> None:
+    arguments = ("--epochs=2", f"--mode={mode}", "--option=sleep=20000", "--closure-seconds=0.3")
+    chief = start_chief(here, servers, *arguments)
+    chief.step_beyond(15)
+    servers.running["worker-1"].kill()
+    try:
+        _, seen = completed(chief)
+    finally:
+        servers.start("worker", 1).says("worker-1 serves")
+
+    assert seen.min() >= 2, "every example is seen in every epoch"
+    repeated = int(np.sum(seen - 2))
+    assert repeated <= 40 * BATCH, f"{repeated} examples were repeated"
+    if mode == "asynchronous" and repeated:
+        assert "batches were trained on again" in chief.log
+
+
+def test_another_batch_size_goes_on_at_the_same_example(here: Computer, servers: Servers) -> None:
+    slow = ("--option=sleep=20000", "--epochs=2", "--closure-seconds=0.2", "--option=shuffle=500")
+    first = start_chief(here, servers, *slow)
+    first.step_beyond(25)
+    first.signal(signal.SIGTERM)
+    assert first.ends() == 143, first.log
+
+    _, seen = completed(start_chief(here, servers, *slow, "--batch-size=100"))
+    assert seen.min() >= 2
+    # Less than a batch where it went on, and at each end of a range that was missing.
+    assert int(np.sum(seen - 2)) < 300
+
+
+def test_a_dataset_whose_sharding_is_off_is_read_by_each_worker_as_it_is(
+    here: Computer, servers: Servers
+) -> None:
+    arguments = ("--option=own_order=1", "--option=sleep=20000", "--steps-per-closure=3")
+    done, seen = completed(start_chief(here, servers, *arguments))
+
+    assert done["step"] == BATCHES
+    assert (seen.min(), seen.max()) == (0, 2), "both workers begin at the first example"
+
+
+def test_one_process_and_a_gang_see_each_example_once(here: Computer) -> None:
+    cluster = LoopbackCluster.of("MultiWorkerMirrored", worker=1)
+    shared = {"TFTRAINING_CHECKPOINT_DIR": str(here.folder / "ckpt"), "TFTRAINING_JOB_UID": "u"}
+    arguments = (coverage.TASK, "--batch-size=20", "--epochs=2", "--option=shuffle=100")
+    slow = (*arguments, "--option=sleep=50000", "--closure-seconds=0.2")
+    chief, worker = (
+        here.start(role, *slow, env=cluster.env(role, **shared)) for role in ("chief", "worker")
+    )
+    chief.step_beyond(5)
+    chief.signal(signal.SIGTERM)
+    assert (chief.ends(), worker.ends()) == (143, 143)
+
+    # The rest of it by one process, in batches of half the size.
+    alone = here.start("chief", *arguments, env={**shared, "TFTRAINING_JOB": "scenario"})
+    _, seen = completed(alone)
+    assert np.all(seen == 2), np.bincount(seen)

@@ -1,0 +1,113 @@
+"""A training that diverges ends with 77, in every mode, and leaves finite checkpoints only."""
+
+import json
+import re
+
+import numpy as np
+import pytest
+from harness import Computer, LoopbackCluster, Servers
+
+DIVERGES = """
+import tensorflow as tf
+from tensorflow.python.data.experimental.ops import testing
+
+def model():
+    made = tf.keras.Sequential([tf.keras.layers.Dense(1)])
+    made.compile("sgd", "mse")
+    return made
+
+def batch(number):
+    return tf.fill([4, 2], tf.where(number < 400, 1.0, float("nan"))), tf.ones([4, 1])
+
+def dataset(split, context):
+    return tf.data.Dataset.range(3000).map(batch).apply(testing.sleep(3000))
+"""
+"""Its data are broken after 400 batches, which take more than a second."""
+
+
+RMSPROP = """
+import tensorflow as tf
+from tftrainer.examples import mnist
+
+dataset = mnist.dataset
+
+def model():
+    made = mnist.model()
+    made.compile("rmsprop", made.loss, ["accuracy"])
+    return made
+"""
+
+
+def arguments(mode: str) -> list[str]:
+    fast = ["--checkpoint-seconds=0.2", "--closure-seconds=0.1", "--local-steps=10"]
+    return ["--task=diverges.py", *fast, *([] if mode == "alone" else [f"--mode={mode}"])]
+
+
+@pytest.mark.parametrize("mode", ["alone", "asynchronous", "synchronous", "local", "fit"])
+def test_it_ends_with_77_and_the_last_finite_checkpoint(
+    here: Computer, servers: Servers, mode: str
+) -> None:
+    (here.folder / "diverges.py").write_text(DIVERGES)
+    env = {"TFTRAINING_CHECKPOINT_DIR": str(here.folder / "ckpt")}
+    if mode != "alone":
+        env = servers.cluster.env("chief", **env)
+    chief = here.start("chief", *arguments(mode), env=env)
+
+    assert chief.ends(patience=60) == 77, chief.log
+    said = re.match(
+        r"training has diverged: (?:loss is nan|weight dense/\w+ is not finite) at step \d+\. "
+        r"The last finite checkpoint, (\S+) \(step (\d+)\), is kept\.",
+        chief.last_words,
+    )
+    assert said, chief.last_words
+    assert said[1] == str(here.folder / "ckpt" / f"ckpt-{said[2]}")
+    assert_all_finite(here, said[1])
+
+
+def test_all_members_end_at_the_same_step_and_name_the_same_checkpoint(here: Computer) -> None:
+    (here.folder / "diverges.py").write_text(DIVERGES)
+    cluster = LoopbackCluster.of("MultiWorkerMirrored", worker=1)
+    shared = {"TFTRAINING_CHECKPOINT_DIR": str(here.folder / "ckpt"), "TFTRAINING_JOB_UID": "u"}
+    chief, worker = (
+        here.start(role, *arguments("alone"), env=cluster.env(role, **shared))
+        for role in ("chief", "worker")
+    )
+
+    assert (chief.ends(patience=90), worker.ends(patience=30)) == (77, 77), chief.log
+    assert "is kept" in chief.last_words
+    assert worker.last_words == chief.last_words
+
+
+def test_local_steps_do_not_diverge_with_means_of_squares(here: Computer, servers: Servers) -> None:
+    (here.folder / "digits.py").write_text(RMSPROP)
+    chief = here.start(
+        "chief",
+        *("--task=digits.py", "--mode=local", "--epochs=20", "--seed=1"),
+        env=servers.cluster.env("chief"),
+    )
+
+    assert chief.ends(patience=120) == 0, chief.log
+    assert json.loads(chief.last_words)["metrics"]["accuracy"] > 0.95
+
+
+def test_it_goes_on_if_asked_to_and_saves_nothing_broken(here: Computer) -> None:
+    (here.folder / "diverges.py").write_text(DIVERGES.replace("range(3000)", "range(800)"))
+    folder = f"--checkpoint-dir={here.folder / 'ckpt'}"
+    chief = here.start("chief", *arguments("alone"), folder, "--on-nan=continue")
+
+    assert chief.ends(patience=60) == 0, chief.log
+    assert "loss is nan at step" in chief.log
+    assert "is not finite at step" in chief.log
+    newest = re.findall(r"saved checkpoint (\S+)", chief.log)[-1]
+    assert_all_finite(here, newest)
+
+
+def assert_all_finite(here: Computer, newest: str) -> None:
+    import tensorflow as tf  # noqa: PLC0415 -- not needed by who only starts processes
+
+    state = tf.train.get_checkpoint_state(str(here.folder / "ckpt"))
+    assert state.model_checkpoint_path == newest
+    for path in state.all_model_checkpoint_paths:
+        reader = tf.train.load_checkpoint(path)
+        for name, kind in reader.get_variable_to_dtype_map().items():
+            assert not kind.is_floating or np.isfinite(reader.get_tensor(name)).all(), name

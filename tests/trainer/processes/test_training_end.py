@@ -1,0 +1,128 @@
+"""The end of training: the last checkpoint, then callbacks, and how the checkpoint is named."""
+
+import json
+import re
+import textwrap
+from pathlib import Path
+
+import pytest
+import tensorflow as tf
+from harness import DIGITS, Computer, Servers
+
+FAILING = """
+    from pathlib import Path
+
+    import tensorflow as tf
+    from tftrainer.examples.mnist import dataset, model
+
+    class Export(tf.keras.callbacks.Callback):
+        def on_train_end(self, logs=None):
+            if not Path("export").is_dir():
+                raise OSError("export: no such directory")
+            print("told: exported", flush=True)
+
+    def callbacks(context):
+        return [Export()]
+"""
+CHANGING = """
+    import tensorflow as tf
+    from tftrainer.examples.mnist import dataset, model
+
+    class Restore(tf.keras.callbacks.Callback):
+        def HOOK(self, *_, **__):
+            self.model.layers[-1].bias.assign([42.0] * 10)
+            self.model.stop_training = True
+
+    def callbacks(context):
+        return [Restore()]
+"""
+SHORT = ("--task=mine.py", "--epochs=2", "--steps-per-epoch=10", "--local-steps=5")
+
+
+def arguments(mode: str, *more: str) -> list[str]:
+    return [*SHORT, *([] if mode == "alone" else [f"--mode={mode}"]), *more]
+
+
+def environment(here: Computer, servers: Servers, mode: str) -> dict[str, str]:
+    told = {
+        "TFTRAINING_CHECKPOINT_DIR": str(here.folder / "ckpt"),
+        "TFTRAINING_JOB": "mine",
+        "TFTRAINING_JOB_UID": "u",
+    }
+    return told if mode == "alone" else servers.cluster.env("chief", **told)
+
+
+@pytest.mark.parametrize("mode", ["alone", "asynchronous", "synchronous", "local", "fit"])
+def test_a_callback_that_fails_at_the_end_costs_no_step(
+    here: Computer, servers: Servers, mode: str
+) -> None:
+    (here.folder / "mine.py").write_text(textwrap.dedent(FAILING))
+    env = environment(here, servers, mode)
+
+    first = here.start("first", *arguments(mode), env=env)
+    assert first.ends() == 1, first.log
+    assert "OSError: export: no such directory" in first.last_words
+    saved = re.search(r"saved checkpoint (\S+/ckpt-(\d+))", first.log)
+    assert saved is not None, first.log
+
+    (here.folder / "export").mkdir()
+    again = here.start("again", *arguments(mode), env=env)
+    assert again.ends() == 0, again.log
+    assert f"resumed from checkpoint {saved[1]}\n" in again.log
+    assert "told: exported" in again.log
+    assert json.loads(again.last_words)["step"] == int(saved[2])
+
+
+@pytest.mark.parametrize(
+    ("mode", "hook"),
+    [
+        ("alone", "on_train_end"),
+        ("asynchronous", "on_train_end"),
+        ("fit", "on_train_end"),
+        ("fit", "on_epoch_end"),
+    ],
+)
+def test_weights_that_a_callback_changes_are_in_the_last_checkpoint(
+    here: Computer, servers: Servers, mode: str, hook: str
+) -> None:
+    (here.folder / "mine.py").write_text(textwrap.dedent(CHANGING.replace("HOOK", hook)))
+    env = environment(here, servers, mode)
+    chief = here.start("chief", *arguments(mode, "--checkpoint-seconds=0.001"), env=env)
+
+    assert chief.ends() == 0, chief.log
+    reader = tf.train.load_checkpoint(json.loads(chief.last_words)["lastCheckpoint"]["path"])
+    biases = [
+        reader.get_tensor(name)
+        for name, shape in reader.get_variable_to_shape_map().items()
+        if shape == [10] and "bias/.ATTRIBUTES" in name and "optimizer" not in name
+    ]
+    assert [list(bias) for bias in biases] == [[42.0] * 10]
+
+
+@pytest.mark.parametrize("mode", ["alone", "asynchronous", "fit"])
+def test_a_checkpoint_beyond_the_training_keeps_the_name_of_its_step(
+    here: Computer, servers: Servers, mode: str
+) -> None:
+    env = environment(here, servers, mode)
+
+    def trained(epochs: int) -> tuple[str, dict]:
+        chosen = [] if mode == "alone" else [f"--mode={mode}"]
+        chief = here.start(
+            "chief", DIGITS, "--steps-per-epoch=10", f"--epochs={epochs}", *chosen, env=env
+        )
+        assert chief.ends() == 0, chief.log
+        return chief.log, json.loads(chief.last_words)
+
+    _, before = trained(3)
+    # Of the same job: another one would be refused. It is as if it was stopped before the end.
+    (here.folder / "ckpt/complete.json").unlink()
+    log, done = trained(2)
+
+    step = before["lastCheckpoint"]["step"]
+    assert (done["step"], done["totalSteps"], done["lastCheckpoint"]["step"]) == (step, step, step)
+    assert names(here.folder / "ckpt") == [f"ckpt-{step}"]
+    assert f"already complete at step {step}, with all epochs that were asked for" in log
+
+
+def names(folder: Path) -> list[str]:
+    return sorted(path.stem for path in folder.glob("ckpt-*.index"))

@@ -1,0 +1,81 @@
+"""The place in the data survives being saved, other batch sizes and another number of workers."""
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tftrainer.position import Passes, Position
+
+START = Position(seed=7, batch_size=64, epoch_batches=10)
+NUMBERS = st.integers(0, 1000)
+
+
+@st.composite
+def positions(draw: st.DrawFn) -> Position:
+    number = draw(st.integers(0, 40))
+    first = draw(st.integers(0, number))
+    end = draw(st.integers(first, number))
+    missing = ((first, end),) if first < end else ()
+    return replace(START, number=number, data_pass=draw(NUMBERS), missing=missing)
+
+
+@given(positions())
+def test_what_is_saved_is_what_is_read(position: Position) -> None:
+    assert Position.parse(position.text()) == position
+
+
+@pytest.mark.parametrize("text", ["", '{"version": 2}'])
+def test_a_text_of_no_or_another_version_is_no_position(text: str) -> None:
+    assert Position.parse(text) is None
+
+
+@given(positions(), st.sampled_from([1, 16, 48, 64, 100, 640]))
+def test_with_another_batch_size_no_example_is_left_out(position: Position, size: int) -> None:
+    epoch_batches = -(-640 // size)
+    fitted = position.fitted(batch_size=size, epoch_batches=epoch_batches)
+
+    def examples(number: int, size: int, epoch_batches: int) -> int:
+        epoch, done = divmod(number, epoch_batches)
+        return epoch * 640 + min(done * size, 640)
+
+    reached = examples(fitted.number, size, epoch_batches)
+    assert 0 <= examples(position.number, 64, 10) - reached < size
+    assert 0 <= position.index * 64 - fitted.index * size < size
+    again = {
+        example
+        for first, end in fitted.missing
+        for example in range(
+            examples(first, size, epoch_batches), examples(end, size, epoch_batches)
+        )
+    }
+    for first, end in position.missing:
+        left_out = set(range(examples(first, 64, 10), examples(end, 64, 10)))
+        assert {example for example in left_out - again if example < reached} == set()
+
+
+def test_the_same_batches_are_the_same_position() -> None:
+    position = replace(START, number=23, data_pass=2, index=3, missing=((4, 6),))
+
+    assert position.fitted(batch_size=64, epoch_batches=10) == position
+
+
+@given(st.integers(0, 50), st.integers(0, 9), NUMBERS, st.integers(0, 300))
+def test_the_place_of_a_batch_is_that_of_counting(
+    data_pass: int, index: int, number: int, further: int
+) -> None:
+    start = replace(START, number=number, data_pass=data_pass, index=index)
+    expected = data_pass, index
+    for _ in range(further):
+        expected = (expected[0], expected[1] + 1) if expected[1] < 9 else (expected[0] + 1, 0)
+
+    assert Passes(start, 10).place(number + further) == expected
+
+
+def test_a_pass_of_unknown_length_goes_on_behind_the_last_batch_that_was_seen() -> None:
+    passes = Passes(replace(START, data_pass=1, index=4), None)
+
+    assert passes.place(3) is None
+    assert passes.position(0) == passes.start
+    after = passes.position(9, [range(2, 4)], last=(3, 1))
+    assert (after.number, after.data_pass, after.index, after.missing) == (9, 3, 2, ())

@@ -1,0 +1,134 @@
+"""Makes the endless stream of batches that every process of a training reads alike.
+
+The stream is pass after pass over the user's dataset. The order of a pass depends on the seed and
+the number of the pass alone, not on who reads it or what was read before: that makes "the batches
+after this one" the same for every worker and after every restart.
+"""
+
+import itertools
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import tensorflow as tf
+
+# No public way to have unseeded data sets draw from a seed of ours; see _drawn_from.
+from tensorflow.python.data.util import random_seed
+
+from tftrainer import tf_types
+from tftrainer.context import Context
+from tftrainer.task import UserTask
+
+_MIX = 1_000_003
+_LAST = tf.int64.max
+
+
+@dataclass(frozen=True, slots=True)
+class InputStream:
+    """The stream of one task's training data."""
+
+    task: UserTask
+    context: Context
+    seed: int
+    options: Any
+    """tf.data.Options of the user's dataset, which count for the whole stream."""
+
+    def batches(self, data_pass: int, index: int) -> tf_types.Dataset:
+        """Return the batches from this place on."""
+        return self._passes(data_pass, index, lambda _, data, skipped: data.skip(skipped))
+
+    @property
+    def is_shared(self) -> bool:
+        """Whether the trainer deals the batches out; not if the dataset's sharding is off."""
+        return self._policy is not tf.data.experimental.AutoShardPolicy.OFF
+
+    @property
+    def is_by_file(self) -> bool:
+        """Whether TensorFlow shall deal out the dataset's files."""
+        policies = tf.data.experimental.AutoShardPolicy
+        return self._policy in (policies.FILE, policies.HINT)
+
+    @property
+    def _policy(self) -> Any:  # noqa: ANN401
+        return self.options.experimental_distribute.auto_shard_policy
+
+    def repeated(self) -> tf_types.Dataset:
+        """Return the dataset as it is, for ever: in an order that nobody knows beforehand."""
+        return self.task.dataset("train", self.context).repeat()
+
+    def numbered(
+        self, data_pass: tf_types.Tensor, index: tf_types.Tensor, number: tf_types.Tensor
+    ) -> tf_types.Dataset:
+        """Return (number, (index, pass, batch)) from this place on, where the number is this one.
+
+        All three are int64 without axes.
+        """
+
+        def placed(
+            of_pass: tf_types.Tensor, data: tf_types.Dataset, skipped: tf_types.Tensor
+        ) -> tf_types.Dataset:
+            indices = tf.data.Dataset.range(skipped, _LAST)
+            same = tf.data.Dataset.from_tensors(of_pass).repeat()
+            return tf.data.Dataset.zip((indices, same, data.skip(skipped)))
+
+        return self._passes(data_pass, index, placed).enumerate(start=number)
+
+    def _passes(
+        self,
+        first: int | tf_types.Tensor,
+        index: int | tf_types.Tensor,
+        finish: Callable[..., tf_types.Dataset],
+    ) -> tf_types.Dataset:
+        first, index = (tf.convert_to_tensor(each, tf.int64) for each in (first, index))
+
+        def one(of_pass: tf_types.Tensor) -> tf_types.Dataset:
+            with _drawn_from(self.seed, of_pass):
+                data = self.task.dataset("train", self.context)
+            skipped = tf.where(of_pass == first, index, tf.zeros_like(index))
+            return finish(of_pass, data, skipped)
+
+        # Without AutoGraph, which would convert all that the user's function calls to load data;
+        # what the user hands to Dataset.map is converted as always.
+        unconverted = tf.__internal__.autograph.tf_convert(
+            one, tf.__internal__.autograph.control_status_ctx(), convert_by_default=False
+        )
+        # repeat() never repeats; it tells TensorFlow that the stream is endless.
+        passes = tf.data.Dataset.range(first, _LAST).flat_map(unconverted).repeat()
+        return passes.with_options(self.options)
+
+
+@contextmanager
+def _drawn_from(base: int, of_pass: tf_types.Tensor) -> Iterator[None]:
+    """Have the data sets that are made in this block draw from a seed and the pass.
+
+    Those without a seed of their own would differ from process to process, and those with one would
+    be the same in every pass, since each pass is made anew.
+    """
+    get_seed, shuffle = random_seed.get_seed, tf.data.Dataset.shuffle
+    unseeded = itertools.count()
+
+    def drawn(own: int | tf_types.Tensor | None) -> tuple[tf_types.Tensor, tf_types.Tensor]:
+        if own is not None:
+            return get_seed(own)  # type: ignore[no-any-return]
+        return tf.constant(base * _MIX + next(unseeded), tf.int64), of_pass + 1
+
+    def shuffled(
+        data: tf_types.Dataset,
+        buffer_size: int,
+        seed: int | tf_types.Tensor | None = None,
+        reshuffle_each_iteration: bool | None = None,  # noqa: FBT001 -- TensorFlow's signature
+        name: str | None = None,
+    ) -> tf_types.Dataset:
+        if reshuffle_each_iteration is False:
+            # One order for ever, such as that of a set which is split by take and skip.
+            seed = base if seed is None else seed
+        elif seed is not None:
+            seed = tf.cast(seed, tf.int64) * _MIX + of_pass
+        return shuffle(data, buffer_size, seed, reshuffle_each_iteration, name)
+
+    random_seed.get_seed, tf.data.Dataset.shuffle = drawn, shuffled
+    try:
+        yield
+    finally:
+        random_seed.get_seed, tf.data.Dataset.shuffle = get_seed, shuffle

@@ -1,0 +1,140 @@
+"""Where training is in its data: how many batches are done, and where the next one lies. Pure.
+
+All workers together read one stream of batches, the same in every process: pass after pass over the
+data, each pass in an order that depends on the seed and its number alone. So a few numbers say what
+has been trained on, whatever the strategy, the mode or the number of workers. They are saved in the
+checkpoint, with the weights that have seen those batches.
+"""
+
+import json
+import random
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import Self
+
+VERSION = 1
+_LARGEST_SEED = 2**31 - 1
+
+
+def drawn(seed: int | None) -> int:
+    """Return the seed, or a random one."""
+    return random.randint(0, _LARGEST_SEED) if seed is None else seed  # noqa: S311 -- no secret
+
+
+@dataclass(frozen=True, slots=True)
+class Length:
+    """How long epochs and passes are, in batches of `batch_size` examples."""
+
+    batch_size: int
+    of_epoch: int
+    of_pass: int | None
+    """None if it is not known how long a pass is, or if it never ends."""
+    is_endless: bool = False
+    """Whether the dataset repeats for ever, so that there is no second pass."""
+
+
+@dataclass(frozen=True, slots=True)
+class Position:
+    """The next batch of a training, and those before it that are still missing."""
+
+    seed: int
+    """What the order of the data is drawn with."""
+    batch_size: int
+    """Examples of a batch: the unit of everything below."""
+    epoch_batches: int
+    """Batches of an epoch."""
+    number: int = 0
+    """Batches that were handed out since training began, each counted once."""
+    data_pass: int = 0
+    """The pass over the data in which the next batch lies, counted from 0."""
+    index: int = 0
+    """Batches of that pass that come before it."""
+    missing: tuple[tuple[int, int], ...] = ()
+    """First and end of each range of numbers, all below `number`, that nobody has trained on."""
+
+    @classmethod
+    def parse(cls, text: str) -> Self | None:
+        """Read what `text` wrote; None for an empty text, or one of another version."""
+        values = json.loads(text) if text else {}
+        if values.pop("version", None) != VERSION:
+            return None
+        missing = tuple((first, end) for first, end in values.pop("missing"))
+        return cls(**values, missing=missing)
+
+    def text(self) -> str:
+        """Write it as JSON."""
+        return json.dumps({"version": VERSION, **asdict(self)})
+
+    @property
+    def epoch(self) -> int:
+        """The epoch of the next batch, counted from 0."""
+        return self.number // self.epoch_batches
+
+    def fitted(self, *, batch_size: int, epoch_batches: int) -> Self:
+        """Return the same place in batches of another size, or in epochs of another length.
+
+        Where the sizes do not divide, it is rounded down: less than a batch is read again.
+        """
+        if (batch_size, epoch_batches) == (self.batch_size, self.epoch_batches):
+            return self
+
+        def fitted(number: int, *, up: bool = False) -> int:
+            epoch, done = divmod(number, self.epoch_batches)
+            examples = done * self.batch_size
+            batches = -(-examples // batch_size) if up else examples // batch_size
+            return epoch * epoch_batches + min(batches, epoch_batches)
+
+        number = fitted(self.number)
+        missing = [
+            (fitted(first), min(fitted(end, up=True), number)) for first, end in self.missing
+        ]
+        return replace(
+            self,
+            batch_size=batch_size,
+            epoch_batches=epoch_batches,
+            number=number,
+            index=self.index * self.batch_size // batch_size,
+            missing=tuple((first, end) for first, end in missing if first < end),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Passes:
+    """Where the numbered batches of one process lie in the data."""
+
+    start: Position
+    batches: int | None
+    """Batches of a pass; None if that is not known."""
+
+    @property
+    def are_known(self) -> bool:
+        """Whether a batch can be found by its number."""
+        return self.batches is not None
+
+    def place(self, number: int) -> tuple[int, int] | None:
+        """Return pass and index of a batch; None if it cannot be known without reading."""
+        if self.batches is None:
+            return None
+        start = self.start
+        first = start.data_pass * self.batches + start.index
+        return divmod(first + number - start.number, self.batches)
+
+    def position(
+        self, number: int, missing: Sequence[range] = (), last: tuple[int, int] | None = None
+    ) -> Position:
+        """Return the position before a batch; `last` is the place of the one before it, if known.
+
+        Where no place can be computed, what is missing could not be found again, and is dropped.
+        """
+        place = self.place(number)
+        if place is None:
+            data_pass, index = (last[0], last[1] + 1) if last else self._begin
+            return replace(self.start, number=number, data_pass=data_pass, index=index, missing=())
+        ranges = tuple((each.start, each.stop) for each in missing)
+        return replace(
+            self.start, number=number, data_pass=place[0], index=place[1], missing=ranges
+        )
+
+    @property
+    def _begin(self) -> tuple[int, int]:
+        return self.start.data_pass, self.start.index
