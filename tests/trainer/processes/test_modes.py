@@ -73,6 +73,23 @@ def dataset(split, context):
 """A table of 32 kB whose gradients are sparse."""
 
 
+COUNTING = """
+import tensorflow as tf
+from tftrainer.examples import mnist
+from tftrainer.examples.mnist import dataset
+
+class Seen(tf.keras.metrics.Sum):
+    def update_state(self, labels, outputs, sample_weight=None):
+        return super().update_state(tf.ones_like(labels))
+
+def model():
+    made = mnist.model()
+    made.compile("sgd", made.loss, metrics=[Seen(name="seen")])
+    return made
+"""
+"""Its metric is the number of examples that its values are of."""
+
+
 @pytest.fixture(scope="module")
 def two_ps(servers: Servers) -> Iterator[LoopbackCluster]:
     """The servers of all tests, and one more ps."""
@@ -146,6 +163,14 @@ def test_every_mode_learns_with_a_step_of_the_users_own_and_counts_exactly(
     assert done["step"] == counted_by_keras(done) == steps
     assert done["metrics"]["accuracy"] >= 0.9
     assert done["examplesPerSecond"] > 0
+
+
+def test_synchronous_metrics_are_of_the_last_epoch_alone(here: Computer, servers: Servers) -> None:
+    (here.folder / "counting.py").write_text(COUNTING)
+    arguments = ("--task=counting.py", "--epochs=20", "--batch-size=960")
+    done = completed(start_chief(here, servers.cluster, "--mode=synchronous", *arguments))
+
+    assert done["metrics"]["seen"] == 1437 * 12
 
 
 def losses(file: Path) -> list[float]:

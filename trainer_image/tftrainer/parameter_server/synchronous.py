@@ -84,7 +84,6 @@ class SynchronousTraining:
         """Make all steps."""
         session, dealer = self._session, self._dealer
         step = self._published = int(session.step.numpy())
-        # Since an end of an epoch that was told of: with very short epochs that is not every one.
         metrics_are_old = False
         self._epochs.begin(dealer.reached)
         while not dealer.is_complete and not self._run.stop.is_set():
@@ -98,10 +97,9 @@ class SynchronousTraining:
             step += 1
             self._recorder.note(step)
             self._recorder.note_loss(step, loss)
-            ends = dealer.reached % session.epoch == 0
-            if self._recorder.wants_metrics or (ends and self._epochs.has_callbacks):
+            metrics_are_old = dealer.reached % session.epoch == 0
+            if self._recorder.wants_metrics or (metrics_are_old and self._epochs.has_callbacks):
                 self._publish(step)
-                metrics_are_old = ends
             if not self._epochs.reached(dealer.reached, self._metrics):
                 break
             if self._recorder.checkpoint_due:
