@@ -535,6 +535,12 @@ def test_a_stall_ends_with_the_next_step() -> None:
     assert again.status == "False"
 
 
+def test_a_chief_that_runs_callbacks_is_said_to() -> None:
+    facts = Facts(reports={Role.CHIEF: report(activity="callbacks", received=at(20))})
+    status = status_of(running(a_job()), *everything(a_job()), now=21, facts=facts)
+    assert status.message == "the chief is running callbacks; training continues after them"
+
+
 def test_a_step_is_dated_by_when_it_was_made() -> None:
     job = running(a_job())
     facts = Facts(reports={Role.CHIEF: report(seconds_since_step=3.5, received=at(20))})

@@ -9,6 +9,7 @@ learning rate, has to change everywhere, and all members see the same logs.
 
 import logging
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from typing import Self
 
 import tensorflow as tf
@@ -16,6 +17,8 @@ import tensorflow as tf
 from tftrainer import tf_types
 from tftrainer.context import Context
 from tftrainer.errors import BadConfigurationError
+from tftrainer.progress import Activity
+from tftrainer.supervisor import Run
 from tftrainer.task import UserTask
 
 _LOG = logging.getLogger(__name__)
@@ -30,9 +33,11 @@ class Callbacks:
         callbacks: Sequence[tf_types.Callback],
         model: tf_types.Model,
         *,
+        run: Run,
         epochs: int,
         steps_per_epoch: int,
     ) -> None:
+        self._run = run
         self.any = bool(callbacks)
         """Whether there are callbacks at all."""
         self._model = model
@@ -49,6 +54,7 @@ class Callbacks:
         context: Context,
         model: tf_types.Model,
         *,
+        run: Run,
         epochs: int,
         steps_per_epoch: int,
     ) -> Self:
@@ -63,23 +69,30 @@ class Callbacks:
                 "epochs and training are",
                 _name(each),
             )
-        return cls(made, model, epochs=epochs, steps_per_epoch=steps_per_epoch)
+        return cls(made, model, run=run, epochs=epochs, steps_per_epoch=steps_per_epoch)
 
     def begin_training(self) -> None:
         """Before the first step of this process, which need not be the first of the job."""
-        self._list.on_train_begin()
+        with self._running():
+            self._list.on_train_begin()
 
     def begin_epoch(self, epoch: int) -> None:
         """Before the first step of an epoch; epochs count from 0, as with fit."""
-        self._list.on_epoch_begin(epoch)
+        with self._running():
+            self._list.on_epoch_begin(epoch)
 
     def end_epoch(self, epoch: int, logs: Mapping[str, float]) -> None:
         """After the last step of an epoch; the logs are the metrics of that epoch."""
-        self._list.on_epoch_end(epoch, dict(logs))
+        with self._running():
+            self._list.on_epoch_end(epoch, dict(logs))
 
     def end_training(self, logs: Mapping[str, float]) -> None:
         """After the last step, or where a callback ended training."""
-        self._list.on_train_end(dict(logs))
+        with self._running():
+            self._list.on_train_end(dict(logs))
+
+    def _running(self) -> AbstractContextManager[None]:
+        return self._run.busy(Activity.CALLBACKS) if self.any else nullcontext()
 
     @property
     def stop_asked(self) -> bool:

@@ -111,7 +111,12 @@ def _train(job: Job, run: Run) -> None:
             aggregation=tf.VariableAggregation.ONLY_FIRST_REPLICA,
         )
     callbacks = Callbacks.of(
-        task, context, trained, epochs=arguments.epochs, steps_per_epoch=length.of_epoch
+        task,
+        context,
+        trained,
+        run=run,
+        epochs=arguments.epochs,
+        steps_per_epoch=length.of_epoch,
     )
     resumed = _resumed(job, trained, step, fence, writes=is_chief)
     _refuse_disagreement(resumed.step, _of_chief(strategy, members, number, [resumed.step])[0])

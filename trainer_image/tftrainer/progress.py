@@ -21,6 +21,8 @@ from tftrainer.throughput import WorkerRate
 VERSION = 1
 _MOST_UNREACHABLE = 32
 _MOST_WORKERS = 256
+# Shorter ones would only make the status flicker.
+_ACTIVITY_SECONDS = 10.0
 
 
 class Phase(StrEnum):
@@ -30,6 +32,13 @@ class Phase(StrEnum):
     TRAINING = "training"
     EVALUATING = "evaluating"
     DONE = "done"
+
+
+class Activity(StrEnum):
+    """What the task does instead of steps, for as long as it takes."""
+
+    CALLBACKS = "callbacks"
+    CHECKPOINT = "checkpoint"
 
 
 class Cause(StrEnum):
@@ -87,7 +96,11 @@ class Snapshot:
     unreachable: tuple[Unreachable, ...] = ()
     step: int = 0
     stepped_at: float | None = None
-    """When the step last changed (monotonic seconds); None before training."""
+    """When the step last changed (monotonic seconds), later by what activities took since; None
+    before training."""
+    activity: Activity | None = None
+    active_since: float = 0.0
+    """When the activity began (monotonic seconds)."""
     resumed_step: int | None = None
     """Step of the checkpoint that training went on from; None if it began at the beginning."""
     total_steps: int | None = None
@@ -127,6 +140,7 @@ class Snapshot:
             "workers": self._rates(),
             "queueDepth": self.queue_depth,
             "secondsSinceStep": self._step_age(now),
+            "activity": self._long_activity(now),
             "resumedStep": self.resumed_step,
             "metrics": {
                 name: _rounded(value)
@@ -169,7 +183,14 @@ class Snapshot:
     def _step_age(self, now: float) -> float | None:
         if self.stepped_at is None or self.phase is not Phase.TRAINING:
             return None
-        return round(now - self.stepped_at, 1)
+        # A time in which no step is expected is none without steps.
+        until = now if self.activity is None else self.active_since
+        return round(until - self.stepped_at, 1)
+
+    def _long_activity(self, now: float) -> str | None:
+        if self.activity is None or now - self.active_since < _ACTIVITY_SECONDS:
+            return None
+        return str(self.activity)
 
 
 class Progress:

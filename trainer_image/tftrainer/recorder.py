@@ -10,14 +10,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from tftrainer import marker, tf_types
-from tftrainer.checkpoints import found
+from tftrainer.checkpoints import Checkpoints, found
 from tftrainer.divergence import Divergence
 from tftrainer.epochs import Epochs
 from tftrainer.fence import Fence
 from tftrainer.history import History
 from tftrainer.job import Job
 from tftrainer.position import Position
-from tftrainer.progress import Phase, SavedCheckpoint, Snapshot, describe
+from tftrainer.progress import Activity, Phase, SavedCheckpoint, Snapshot, describe
 from tftrainer.rates import Rate
 from tftrainer.resume import Resumed
 from tftrainer.supervisor import Run
@@ -202,17 +202,19 @@ class Recorder:
         if self._fence is not None:
             self._fence.check()
         if step != self._saved_step:
-            self._run.watchdog.allow_more(time.monotonic())
-            if self._history is not None:
-                # Before the checkpoint: a start that goes on from it finds all rows up to it.
-                self._history.write()
-            if self._divergence.may_save(step, self._last_saved):
-                saved = self._checkpoints.save(step, position)
-                self._saved_step = step
-                self._run.progress.update(last_checkpoint=saved)
-                _LOG.info("saved checkpoint %s", saved.path)
-            self._run.watchdog.expect(time.monotonic())
+            with self._run.busy(Activity.CHECKPOINT):
+                self._save(self._checkpoints, step, position)
         self._due.checkpoint = time.monotonic() + self._job.arguments.checkpoint_seconds
+
+    def _save(self, checkpoints: Checkpoints, step: int, position: Position) -> None:
+        if self._history is not None:
+            # Before the checkpoint: a start that goes on from it finds all rows up to it.
+            self._history.write()
+        if self._divergence.may_save(step, self._last_saved):
+            saved = checkpoints.save(step, position)
+            self._saved_step = step
+            self._run.progress.update(last_checkpoint=saved)
+            _LOG.info("saved checkpoint %s", saved.path)
 
     def save_last(self, step: int, position: Position) -> None:
         """Save what training ends with; no step is expected any more."""

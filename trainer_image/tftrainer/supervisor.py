@@ -12,7 +12,8 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import NoReturn
 
@@ -21,7 +22,7 @@ from tftrainer.errors import TerminatedError, TrainerError
 from tftrainer.exception_text import summary
 from tftrainer.exit_codes import ExitCode
 from tftrainer.outages import is_outage
-from tftrainer.progress import Progress
+from tftrainer.progress import Activity, Progress
 from tftrainer.watchdog import Watchdog
 
 _LOG = logging.getLogger(__name__)
@@ -53,6 +54,24 @@ class Run:
     def is_alive(self) -> bool:
         """Whether the main thread ran recently; this is what /healthz reports."""
         return time.monotonic() - self._beat < _ALIVE_SECONDS
+
+    @contextmanager
+    def busy(self, activity: Activity) -> Iterator[None]:
+        """Expect no steps in this block: it is no stall, however long a callback takes."""
+        began = time.monotonic()
+        if activity is Activity.CALLBACKS:
+            self.watchdog.pause(began)
+        else:
+            self.watchdog.allow_more(began)
+        self.progress.update(activity=activity, active_since=began)
+        try:
+            yield
+        finally:
+            now, stepped_at = time.monotonic(), self.progress.snapshot.stepped_at
+            if stepped_at is not None:
+                stepped_at += now - began
+            self.progress.update(activity=None, stepped_at=stepped_at)
+            self.watchdog.expect(now)
 
     def raise_if_stopped(self) -> None:
         """End the work if SIGTERM came."""

@@ -3,8 +3,9 @@
 TensorFlow waits a long time for a hung worker or ps, and logs nothing.
 """
 
+import math
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from tftrainer.cluster import Role
 from tftrainer.exit_codes import ExitCode
@@ -27,6 +28,8 @@ class _Seen:
     step: int
     since: float
     limit: float
+    for_a_step: float
+    """The limit where a step is expected: more for the first."""
 
 
 class Watchdog:
@@ -39,22 +42,27 @@ class Watchdog:
 
     def start(self, now: float, step: int) -> None:
         """Start at this step; the first step may take longer, because it is traced."""
-        self._seen = _Seen(step, now, self._first_step_seconds)
+        self._seen = _Seen(step, now, self._first_step_seconds, self._first_step_seconds)
 
     def note(self, now: float, step: int) -> None:
         """Record the current step."""
         if self._seen is not None and step != self._seen.step:
-            self._seen = _Seen(step, now, self._stall_seconds)
+            self._seen = _Seen(step, now, self._stall_seconds, self._stall_seconds)
 
     def allow_more(self, now: float) -> None:
         """Allow time for something slow that is not a step, such as saving a large model."""
         if self._seen is not None:
-            self._seen = _Seen(self._seen.step, now, self._first_step_seconds)
+            self._seen = replace(self._seen, since=now, limit=self._first_step_seconds)
+
+    def pause(self, now: float) -> None:
+        """Expect no step, for as long as it takes: code of the user's runs."""
+        if self._seen is not None:
+            self._seen = replace(self._seen, since=now, limit=math.inf)
 
     def expect(self, now: float) -> None:
         """Expect steps again."""
         if self._seen is not None:
-            self._seen = _Seen(self._seen.step, now, self._stall_seconds)
+            self._seen = replace(self._seen, since=now, limit=self._seen.for_a_step)
 
     def stop(self) -> None:
         """Expect no more steps."""

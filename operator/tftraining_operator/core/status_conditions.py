@@ -4,6 +4,7 @@ A condition that was never true and need not be waited for is left out: Restarti
 Suspended, Succeeded and Failed appear when they first say something.
 """
 
+from collections.abc import Mapping
 from datetime import datetime
 
 from tftraining_operator.api.keys import ConditionType, Role
@@ -23,6 +24,12 @@ from tftraining_operator.core.times import rfc3339
 
 _ROUTINE = frozenset({Reason.STARTING, Reason.POD_REPLACED, Reason.ALL_READY})
 """Reasons of PodsReady that name no problem."""
+
+_ACTIVITIES: Mapping[str | None, str] = {
+    "callbacks": "the chief is running callbacks; training continues after them",
+    "checkpoint": "the chief is saving a checkpoint; training continues after it",
+}
+"""What is said of a chief that does something else than steps."""
 
 
 def conditions(
@@ -152,7 +159,7 @@ def _set_running(
     elif running and decision.suspicion:
         reason, message = Reason.TRAINING, decision.suspicion
     elif running and report is not None:
-        reason, message = Reason.TRAINING, "the chief trains"
+        reason, message = Reason.TRAINING, _ACTIVITIES.get(report.activity, "the chief trains")
     elif running and was_running and before is not None and before.reason == Reason.TRAINING:
         # An operator that has just started has no report yet: that is no news of the job.
         reason, message = Reason.TRAINING, before.message

@@ -10,9 +10,13 @@ from typing import Any
 
 import pytest
 from tftrainer import process
+from tftrainer.cluster import Role
 from tftrainer.context import Context
 from tftrainer.errors import BadConfigurationError, OutageError
 from tftrainer.exit_codes import ExitCode
+from tftrainer.progress import Progress, Snapshot
+from tftrainer.supervisor import Run
+from tftrainer.watchdog import Watchdog
 
 process.prepare(os.environ)
 
@@ -171,7 +175,8 @@ def prepared(folder: Path, *parts: str) -> Prepared:
     built = model.build(task, context, dataset)
     step = model.step_function(task, built, dataset)
     model.length(task, context, dataset, None)
-    Callbacks.of(task, context, built, epochs=1, steps_per_epoch=2)
+    run = Run(Progress(Snapshot(Role.CHIEF)), Watchdog(stall_seconds=1, first_step_seconds=1))
+    Callbacks.of(task, context, built, run=run, epochs=1, steps_per_epoch=2)
     return Prepared(built, step, dataset)
 
 

@@ -2,6 +2,7 @@
 
 import csv
 import json
+import re
 import signal
 from collections.abc import Iterator
 from pathlib import Path
@@ -161,6 +162,7 @@ def test_every_mode_learns_with_a_step_of_the_users_own_and_counts_exactly(
     done = completed(chief)
 
     assert done["step"] == counted_by_keras(done) == steps
+    assert set(re.findall(r" step \d+/(\d+) ", chief.log)) == {str(steps)}
     assert done["metrics"]["accuracy"] >= 0.9
     assert done["examplesPerSecond"] > 0
 

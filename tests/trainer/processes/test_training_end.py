@@ -36,6 +36,19 @@ CHANGING = """
     def callbacks(context):
         return [Restore()]
 """
+SLOW = """
+    import time
+
+    import tensorflow as tf
+    from tftrainer.examples.mnist import dataset, model
+
+    class Slow(tf.keras.callbacks.Callback):
+        def on_epoch_end(self, epoch, logs=None):
+            time.sleep(5)
+
+    def callbacks(context):
+        return [Slow()]
+"""
 SHORT = ("--task=mine.py", "--epochs=2", "--steps-per-epoch=10", "--local-steps=5")
 
 
@@ -97,6 +110,17 @@ def test_weights_that_a_callback_changes_are_in_the_last_checkpoint(
         if shape == [10] and "bias/.ATTRIBUTES" in name and "optimizer" not in name
     ]
     assert [list(bias) for bias in biases] == [[42.0] * 10]
+
+
+@pytest.mark.parametrize("mode", ["alone", "asynchronous", "fit"])
+def test_a_callback_may_take_longer_than_a_stall(
+    here: Computer, servers: Servers, mode: str
+) -> None:
+    (here.folder / "mine.py").write_text(textwrap.dedent(SLOW))
+    more = ("--epochs=1", "--stall-seconds=3", "--first-step-seconds=60")
+
+    chief = here.start("chief", *arguments(mode, *more), env=environment(here, servers, mode))
+    assert chief.ends() == 0, chief.log
 
 
 @pytest.mark.parametrize("mode", ["alone", "asynchronous", "fit"])

@@ -10,7 +10,7 @@ from tftrainer.cluster import Role, Task
 from tftrainer.environment import Strategy
 from tftrainer.errors import BadConfigurationError
 from tftrainer.exit_codes import ExitCode
-from tftrainer.progress import Cause, Phase, SavedCheckpoint, Snapshot, Unreachable
+from tftrainer.progress import Activity, Cause, Phase, SavedCheckpoint, Snapshot, Unreachable
 from tftrainer.throughput import WorkerRate
 
 NOW = 5000.0
@@ -182,7 +182,9 @@ def _snapshot(document: dict) -> Snapshot:
             for each in document["workers"]
         ),
         queue_depth=document["queueDepth"],
-        stepped_at=None if age is None else NOW - age,
+        stepped_at=None if age is None else (NOW - 15 if document["activity"] else NOW) - age,
+        activity=document["activity"] and Activity(document["activity"]),
+        active_since=NOW - 15 if document["activity"] else 0.0,
         resumed_step=document["resumedStep"],
         metrics=document["metrics"],
         last_checkpoint=saved

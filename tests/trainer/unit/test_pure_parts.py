@@ -1,13 +1,15 @@
 """Rates, pacing, watchdog: given times and steps, what follows."""
 
 import math
+import time
 
 import pytest
 from tftrainer.cluster import Role
 from tftrainer.exit_codes import ExitCode
 from tftrainer.pacing import Pace, steps_per_call
-from tftrainer.progress import Cause, Phase, Progress, Snapshot, Unreachable, describe
+from tftrainer.progress import Activity, Cause, Phase, Progress, Snapshot, Unreachable, describe
 from tftrainer.rates import Rate
+from tftrainer.supervisor import Run
 from tftrainer.watchdog import Verdict, Watchdog
 
 
@@ -101,6 +103,33 @@ def test_the_watchdog_gives_the_first_step_more_time() -> None:
 
     watchdog.stop()
     assert watchdog.verdict(9999.0) is None
+
+
+def test_the_watchdog_waits_for_callbacks_and_then_for_the_first_step() -> None:
+    watchdog = Watchdog(stall_seconds=10, first_step_seconds=60)
+    watchdog.start(0.0, step=0)
+    watchdog.pause(1.0)
+    assert watchdog.verdict(100_000.0) is None
+
+    watchdog.expect(100_000.0)
+    assert watchdog.verdict(100_059.0) is None
+    assert watchdog.verdict(100_060.0) is not None
+
+
+def test_time_in_callbacks_is_no_time_without_steps() -> None:
+    run = Run(Progress(Snapshot(role=Role.CHIEF)), Watchdog(stall_seconds=1, first_step_seconds=1))
+    began = time.monotonic()
+    run.progress.update(phase=Phase.TRAINING, stepped_at=began - 30)
+    with run.busy(Activity.CALLBACKS):
+        during = run.progress.snapshot
+        time.sleep(0.3)
+    after, now = run.progress.snapshot, time.monotonic()
+
+    short, long = (during.document(began + seconds) for seconds in (9.9, 600))
+    assert (short["activity"], long["activity"]) == (None, "callbacks")
+    assert short["secondsSinceStep"] == long["secondsSinceStep"] == pytest.approx(30, abs=0.1)
+    assert after.document(now)["activity"] is None
+    assert after.document(now)["secondsSinceStep"] == pytest.approx(30, abs=0.2)
 
 
 @pytest.mark.parametrize(

@@ -10,6 +10,7 @@ import logging
 import math
 import time
 from collections.abc import Callable
+from contextlib import ExitStack
 from threading import Thread
 
 import tensorflow as tf
@@ -20,6 +21,7 @@ from tftrainer.parameter_server import asynchronous
 from tftrainer.parameter_server.coordinator_internals import drop_queued, queue_depth
 from tftrainer.parameter_server.scheduled_loop import LONGEST_STOP
 from tftrainer.parameter_server.session import Session
+from tftrainer.progress import Activity
 
 _LOG = logging.getLogger(__name__)
 _POLL_SECONDS = 0.01
@@ -42,9 +44,11 @@ class FitTraining:
         self._reporter = _Reporter(session, before_end=self._make_the_rest)
         wanted = callbacks.wanted_by_fit(session.task, session.context)
         self._has_callbacks = bool(wanted)
+        stack = ExitStack()
+        begin = _Bracket(lambda: stack.enter_context(session.run.busy(Activity.CALLBACKS)))
         self._callbacks = tf.keras.callbacks.CallbackList(
             # The reporter first: what it saves does not depend on what the others do.
-            [self._reporter, *wanted],
+            [self._reporter, begin, *wanted, _Bracket(stack.close)],
             add_history=True,
             model=session.model,
             verbose=0,
@@ -133,6 +137,26 @@ class FitTraining:
             session.schedule(self._call, self._iterators, given)
             scheduled = True
         return scheduled
+
+
+class _Bracket(tf.keras.callbacks.Callback):  # type: ignore[misc]
+    """Stands before and after the user's callbacks, whose hooks may take long."""
+
+    def __init__(self, call: Callable[[], object]) -> None:
+        super().__init__()
+        self._call = call
+
+    def on_train_begin(self, *_: object) -> None:
+        self._call()
+
+    def on_epoch_begin(self, *_: object) -> None:
+        self._call()
+
+    def on_epoch_end(self, *_: object) -> None:
+        self._call()
+
+    def on_train_end(self, *_: object) -> None:
+        self._call()
 
 
 class _Stopped(Exception):  # noqa: N818 -- no error

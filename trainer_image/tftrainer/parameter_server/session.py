@@ -74,6 +74,7 @@ class Session:
             self.task,
             self.context,
             self.model,
+            run=self.run,
             epochs=self.job.arguments.epochs,
             steps_per_epoch=math.ceil(self.epoch / self.batches_a_step),
         )
@@ -99,7 +100,9 @@ class Session:
 
     def publish(self, step: int, metrics: Mapping[str, float]) -> None:
         """Publish step and metrics, and at which step training will probably end."""
-        self.recorder.expect(self._last_step(step))
+        # While functions run, what they have made is in the step, but not yet off what is left.
+        if self.coordinator.done():
+            self.recorder.expect(self._last_step(int(self.step.numpy())))
         self.recorder.publish(step, metrics)
 
     def save(self, step: int) -> None:
