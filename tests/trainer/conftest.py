@@ -3,11 +3,17 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from harness import Computer, computer
+from harness import TEMPLATE, Computer, computer
 from tftrainer import process
 
 # Before any test imports TensorFlow, which looks at this once.
 process.prepare(os.environ)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _template() -> Iterator[None]:
+    yield
+    TEMPLATE.stop()
 
 
 @pytest.fixture

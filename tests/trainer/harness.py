@@ -15,6 +15,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
+from preloaded import Forked, Template
+
 T = TypeVar("T")
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -43,7 +45,7 @@ class Process:
     """One trainer process."""
 
     name: str
-    popen: subprocess.Popen[bytes]
+    popen: subprocess.Popen[bytes] | Forked
     log_file: Path
     termination_log: Path
     progress_port: int
@@ -130,27 +132,34 @@ class Computer:
         env: Mapping[str, str] | None = None,
         serve: bool = True,
         module: str = "tftrainer",
+        fresh: bool = False,
     ) -> Process:
+        """Start a task; `fresh` has it import TensorFlow itself, as servers always do."""
         number = len(self.processes)
         log_file = self.folder / f"{number}-{name}.log"
         termination_log = self.folder / f"{number}-{name}.termination"
         termination_log.touch()
         port = free_port() if serve else 0
-        with log_file.open("wb") as log:
-            popen = subprocess.Popen(
-                [sys.executable, "-m", module, *arguments],
-                stdout=log,
-                stderr=subprocess.STDOUT,
-                stdin=subprocess.DEVNULL,
-                cwd=self.folder,
-                env={
-                    **inherited(),
-                    "TMPDIR": str(self.folder),
-                    "TFTRAINING_TERMINATION_LOG": str(termination_log),
-                    "TFTRAINING_PROGRESS_PORT": str(port),
-                    **(env or {}),
-                },
-            )
+        env = {
+            **inherited(),
+            "TMPDIR": str(self.folder),
+            "TFTRAINING_TERMINATION_LOG": str(termination_log),
+            "TFTRAINING_PROGRESS_PORT": str(port),
+            **(env or {}),
+        }
+        popen: subprocess.Popen[bytes] | Forked
+        if serve and module == "tftrainer" and not fresh:
+            popen = TEMPLATE.start(list(arguments), env, self.folder, log_file)
+        else:
+            with log_file.open("wb") as log:
+                popen = subprocess.Popen(
+                    [sys.executable, "-m", module, *arguments],
+                    stdout=log,
+                    stderr=subprocess.STDOUT,
+                    stdin=subprocess.DEVNULL,
+                    cwd=self.folder,
+                    env=env,
+                )
         process = Process(name, popen, log_file, termination_log, port)
         self.processes.append(process)
         return process
@@ -161,6 +170,9 @@ def inherited() -> dict[str, str]:
     # TRAINER_PATH: where another copy of the package lies, such as a pruned image's.
     package = os.environ.get("TRAINER_PATH", str(ROOT / "trainer_image"))
     return {**kept, "PYTHONPATH": package, "CUDA_VISIBLE_DEVICES": "-1", "PYTHONUNBUFFERED": "1"}
+
+
+TEMPLATE = Template(inherited())
 
 
 @contextmanager

@@ -15,8 +15,10 @@ def train_and_evaluate(here: Computer, servers: Servers, **more: str) -> tuple[d
         "TFTRAINING_CHECKPOINT_DIR": str(here.folder / "checkpoints"),
         **more,
     }
-    evaluator = here.start("evaluator", DIGITS, env=servers.cluster.env("evaluator", **shared))
-    chief = here.start("chief", DIGITS, "--epochs=3", env=servers.cluster.env("chief", **shared))
+    of_evaluator, of_chief = (servers.cluster.env(r, **shared) for r in ("evaluator", "chief"))
+    # As a pod starts them.
+    evaluator = here.start("evaluator", DIGITS, env=of_evaluator, fresh=True)
+    chief = here.start("chief", DIGITS, "--epochs=3", env=of_chief, fresh=True)
     assert (chief.ends(), evaluator.ends()) == (0, 0), chief.log + evaluator.log
     return json.loads(chief.last_words), json.loads(evaluator.last_words)
 

@@ -19,7 +19,7 @@ def test_four_workers_on_one_core_train_to_the_end(here: Computer, mode: str) ->
         for index in range(4):
             here.start(f"worker-{index}", *task, env=cluster.env("worker", index), serve=False)
         here.start("ps-0", *task, env=cluster.env("ps", 0), serve=False)
-        chief = here.start("chief", *task, env=cluster.env("chief"))
+        chief = here.start("chief", *task, env=cluster.env("chief"), fresh=True)
     finally:
         os.sched_setaffinity(0, before)
 
