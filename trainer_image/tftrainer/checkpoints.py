@@ -26,6 +26,11 @@ from tftrainer.progress import SavedCheckpoint
 
 _LOG = logging.getLogger(__name__)
 _POSITION = "position/.ATTRIBUTES/VARIABLE_VALUE"
+_OBJECT_GRAPH = "_CHECKPOINTABLE_OBJECT_GRAPH"
+
+
+class UnreadableError(Exception):
+    """A checkpoint is damaged, or not all there."""
 
 
 class Checkpoints:
@@ -50,13 +55,13 @@ class Checkpoints:
         """Restore the newest checkpoint that can be read; None if there is none at all."""
         failures = []
         for path in reversed(self._kept):
-            # First, and apart: a restore that fails half way leaves a model that is partly this
-            # checkpoint and partly the next older one.
-            if wrong := defect(path):
-                _LOG.warning("checkpoint %s cannot be read, trying an older one: %s", path, wrong)
-                failures.append(f"{path}: {wrong}")
+            try:
+                self._restore(path)
+            except UnreadableError as error:
+                # What it has restored until then, the next older one replaces.
+                _LOG.warning("checkpoint %s cannot be read, trying an older one: %s", path, error)
+                failures.append(f"{path}: {error}")
                 continue
-            self._restore(path)
             return path
         if failures:
             raise CheckpointUnavailableError(
@@ -82,9 +87,11 @@ class Checkpoints:
                 f"--resume-from: there is no checkpoint in {location}. Set it to the directory of "
                 "an earlier training, or to one of its checkpoints, as this container sees it."
             )
-        if wrong := defect(paths[-1]):
-            raise CheckpointUnavailableError(f"checkpoint {paths[-1]} cannot be read: {wrong}")
-        self._restore(paths[-1])
+        try:
+            self._restore(paths[-1])
+        except UnreadableError as error:
+            message = f"checkpoint {paths[-1]} cannot be read: {error}"
+            raise CheckpointUnavailableError(message) from error
         return paths[-1]
 
     def save(self, step: int, position: Position) -> SavedCheckpoint:
@@ -112,13 +119,11 @@ class Checkpoints:
                     tf.io.gfile.remove(file)
 
     def _restore(self, path: str) -> None:
-        checkpoint = self._checkpoint
-        if not tf.train.load_checkpoint(path).has_tensor(_POSITION):
-            # Of an older trainer.
-            checkpoint = tf.train.Checkpoint(**self._parts)
         try:
-            status = checkpoint.read(path, options=self._options)
-            status.assert_existing_objects_matched()
+            # One of an older trainer has none.
+            is_whole = _reader(path).has_tensor(_POSITION)
+            checkpoint = self._checkpoint if is_whole else tf.train.Checkpoint(**self._parts)
+            read(checkpoint, path, self._options).assert_existing_objects_matched()
         except (AssertionError, ValueError, tf.errors.InvalidArgumentError) as error:
             raise BadConfigurationError(
                 f"checkpoint {path} does not fit this model: {str(error)[:1000]} If the model was "
@@ -148,15 +153,31 @@ def found_or_none(path: str, step: int) -> SavedCheckpoint | None:
         return None
 
 
-def defect(path: str) -> str | None:
-    """Read every byte and compare its checksum; what is wrong, or None."""
+def read(checkpoint: tf_types.Checkpoint, path: str, options: Any = None) -> Any:  # noqa: ANN401
+    """Restore the variables and return TensorFlow's status of it; compares all checksums.
+
+    Raises UnreadableError, when some of the variables may be restored, and what TensorFlow raises
+    for variables that do not fit.
+    """
+    _reader(path)
+    try:
+        return checkpoint.read(path, options=options)
+    except tf.errors.InvalidArgumentError:
+        raise
+    except tf.errors.OpError as error:
+        if means_lost_peer(error):
+            raise
+        raise UnreadableError(f"{type(error).__name__}: {error.message}") from error
+
+
+def _reader(path: str) -> Any:  # noqa: ANN401 -- of TensorFlow
+    """Open a checkpoint, and read the part that TensorFlow does not read in an op."""
     try:
         reader = tf.train.load_checkpoint(path)
-        for name in reader.get_variable_to_shape_map():
-            reader.get_tensor(name)
-    except Exception as error:  # noqa: BLE001 -- the reader raises whatever pybind makes of a status
-        return f"{type(error).__name__}: {error}"
-    return None
+        reader.get_tensor(_OBJECT_GRAPH)
+        return reader
+    except Exception as error:  # it raises whatever pybind makes of a status
+        raise UnreadableError(f"{type(error).__name__}: {error}") from error
 
 
 def _writer(checkpoint: tf_types.Checkpoint, options: Any) -> Callable[..., Any]:  # noqa: ANN401

@@ -39,14 +39,10 @@ class _Evaluator:
     def of_checkpoint(self, path: str, run: Run) -> bool:
         """Restore and evaluate; False if the checkpoint went away or is not whole."""
         began = time.monotonic()
-        wrong = checkpoints.defect(path)
-        if wrong is None:
-            try:
-                self.checkpoint.read(path).expect_partial()
-            except tf.errors.OpError as error:
-                wrong = error.message
-        if wrong is not None:
-            _LOG.warning("skipping checkpoint %s, which cannot be read: %s", path, wrong)
+        try:
+            checkpoints.read(self.checkpoint, path).expect_partial()
+        except checkpoints.UnreadableError as error:
+            _LOG.warning("skipping checkpoint %s, which cannot be read: %s", path, error)
             return False
         metrics = self.evaluation.metrics()
         step = int(self.step.numpy())

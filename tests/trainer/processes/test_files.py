@@ -1,6 +1,7 @@
 """What is left in the checkpoint directory: markers, and checkpoints that vanish."""
 
 import os
+from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -212,6 +213,40 @@ def test_checkpoints_are_found_without_the_state_file(tmp_path: Path) -> None:
     assert not (tmp_path / "ckpt-1.index").exists()
 
 
-def test_a_checkpoint_that_vanished_has_a_defect(tmp_path: Path) -> None:
-    assert checkpoints.defect(f"{tmp_path}/ckpt-1") is not None
+@pytest.mark.parametrize("end", [".index", ".data-00000-of-00001"])
+@pytest.mark.parametrize(
+    "damage",
+    [
+        pytest.param(lambda _: None, id="deleted"),
+        pytest.param(lambda _: b"", id="empty"),
+        pytest.param(lambda data: data[: len(data) // 2], id="cut short"),
+        pytest.param(
+            lambda data: data[: len(data) // 2] + b"!" * 64 + data[len(data) // 2 + 64 :],
+            id="overwritten in the middle",
+        ),
+    ],
+)
+def test_a_damaged_checkpoint_is_replaced_by_the_one_before(
+    tmp_path: Path, end: str, damage: Callable[[bytes], bytes | None]
+) -> None:
+    def made() -> checkpoints.Checkpoints:
+        return checkpoints.Checkpoints(str(tmp_path), keep=2, io_device=None, table=table)
+
+    table = tf.Variable(tf.zeros([1000]))
+    kept = made()
+    for step in (1, 2):
+        table.assign(tf.fill([1000], float(step)))
+        kept.save(step, POSITION)
+    file = tmp_path / f"ckpt-2{end}"
+    left = damage(file.read_bytes())
+    file.unlink()
+    if left is not None:
+        file.write_bytes(left)
+    table.assign(tf.zeros([1000]))
+
+    assert made().restore() == f"{tmp_path}/ckpt-1"
+    assert table.numpy().tolist() == [1.0] * 1000
+
+
+def test_the_time_of_a_checkpoint_that_vanished_is_unknown(tmp_path: Path) -> None:
     assert checkpoints.found_or_none(f"{tmp_path}/ckpt-1", 1) is None
