@@ -91,8 +91,8 @@ class Template:
     def stop(self) -> None:
         """End the template process; its children go on."""
         if self._process is not None:
-            self._process.kill()
-            self._process.wait()
+            # Ends its input.
+            self._process.communicate()
             Path(self._address).unlink()
             Path(self._folder).rmdir()
 
@@ -107,7 +107,8 @@ class Template:
             [sys.executable, __file__, self._address],
             env=self._env,
             stdout=subprocess.PIPE,
-            stdin=subprocess.DEVNULL,
+            # Closed when this process ends, however it ends; the template then ends too.
+            stdin=subprocess.PIPE,
         )
         assert self._process.stdout is not None
         with self._process.stdout as told:
@@ -133,10 +134,12 @@ def _serve(address: str) -> NoReturn:
     signal.set_wakeup_fd(wakes.fileno(), warn_on_full_buffer=False)
     children: dict[int, socket.socket] = {}
     with selectors.DefaultSelector() as selector:
-        for each in (listener, ended):
+        for each in (listener, ended, sys.stdin):
             selector.register(each, selectors.EVENT_READ)
         while True:
             ready = {key.fileobj for key, _ in selector.select()}
+            if sys.stdin in ready:
+                os._exit(0)
             if ended in ready:
                 ended.recv(4096)
                 _reap(children)

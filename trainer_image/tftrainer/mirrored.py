@@ -126,7 +126,9 @@ def _train(job: Job, run: Run) -> None:
         job, run, resumed, logs, fence, is_chief=is_chief, workers=members, model=trained
     )
     total = resumed.total(arguments.epochs * length.of_epoch, start.number, 1)
-    recorder.start(resumed.step, resumed.step + max(0, total - start.number))
+    recorder.start(
+        resumed.step, resumed.step + max(0, total - start.number), skips_input=start.index > 0
+    )
     if arguments.history:
         make_step = returning_loss(trained, make_step)
     with strategy.scope():

@@ -39,6 +39,8 @@ class Activity(StrEnum):
 
     CALLBACKS = "callbacks"
     CHECKPOINT = "checkpoint"
+    INPUT = "input"
+    """Reads what an earlier process trained on, up to the batch at which training goes on."""
 
 
 class Cause(StrEnum):

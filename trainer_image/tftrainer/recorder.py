@@ -67,8 +67,12 @@ class Recorder:
         self._step = 0
         self._saved_step: int | None = None
 
-    def start(self, step: int, total_steps: int) -> None:
-        """Training begins, perhaps from a restored checkpoint; the watchdog counts from here."""
+    def start(self, step: int, total_steps: int, *, skips_input: bool) -> None:
+        """Training begins, perhaps from a restored checkpoint; the watchdog counts from here.
+
+        `skips_input` says that it goes on in the middle of a pass over the data. What is before it
+        is read first, which may take as long as it took to train on it.
+        """
         restored, own = self._resumed.path, self._resumed.is_own
         begun_with = found(restored, step) if restored else None
         now = self._started = time.monotonic()
@@ -87,7 +91,9 @@ class Recorder:
             total_steps=max(step, total_steps),
             last_checkpoint=begun_with if own else None,
         )
-        self._run.watchdog.start(now, step)
+        self._run.watchdog.start(now, step, skips_input=skips_input)
+        if skips_input:
+            self._run.progress.update(activity=Activity.INPUT, active_since=now)
         self._divergence.begin(begun_with)
         self._run.worth_saving = self._checkpoints is not None
         if restored:
@@ -123,6 +129,7 @@ class Recorder:
             self._run.progress.update(
                 step=step if total is None else min(step, total),
                 stepped_at=now,
+                activity=None,
                 steps_per_second=self._rate.recent,
             )
 

@@ -58,7 +58,7 @@ class Run:
     @contextmanager
     def busy(self, activity: Activity) -> Iterator[None]:
         """Expect no steps in this block: it is no stall, however long a callback takes."""
-        began = time.monotonic()
+        began, before = time.monotonic(), self.progress.snapshot
         if activity is Activity.CALLBACKS:
             self.watchdog.pause(began)
         else:
@@ -67,10 +67,12 @@ class Run:
         try:
             yield
         finally:
-            now, stepped_at = time.monotonic(), self.progress.snapshot.stepped_at
-            if stepped_at is not None:
-                stepped_at += now - began
-            self.progress.update(activity=None, stepped_at=stepped_at)
+            now = time.monotonic()
+            self.progress.update(
+                activity=before.activity,
+                active_since=before.active_since + now - began,
+                stepped_at=before.stepped_at and before.stepped_at + now - began,
+            )
             self.watchdog.expect(now)
 
     def raise_if_stopped(self) -> None:

@@ -40,9 +40,13 @@ class Watchdog:
         self._first_step_seconds = max(first_step_seconds, stall_seconds)
         self._seen: _Seen | None = None
 
-    def start(self, now: float, step: int) -> None:
-        """Start at this step; the first step may take longer, because it is traced."""
-        self._seen = _Seen(step, now, self._first_step_seconds, self._first_step_seconds)
+    def start(self, now: float, step: int, *, skips_input: bool = False) -> None:
+        """Start at this step; the first step may take longer, because it is traced.
+
+        It may take any time if data has to be read before it, which nobody sees the progress of.
+        """
+        limit = math.inf if skips_input else self._first_step_seconds
+        self._seen = _Seen(step, now, limit, limit)
 
     def note(self, now: float, step: int) -> None:
         """Record the current step."""

@@ -75,7 +75,8 @@ class Report(_Document):
     seconds_since_step: Annotated[float | None, Field(ge=0)] = None
     """How long ago the newest step was made, less what activities took since."""
     activity: Annotated[str, Field(max_length=63), _LINE] | None = None
-    """What the chief has done for a while instead of steps: "callbacks" or "checkpoint"."""
+    """What the chief has done for a while instead of steps: "callbacks", "checkpoint" or
+    "input"."""
     resumed_step: Annotated[int | None, Field(ge=0, lt=2**63)] = None
     """Step of the checkpoint that this chief resumed from."""
     waiting_for: list[Annotated[str, Field(max_length=253), _LINE]] = []

@@ -27,6 +27,7 @@ _ROUTINE = frozenset({Reason.STARTING, Reason.POD_REPLACED, Reason.ALL_READY})
 
 _ACTIVITIES: Mapping[str | None, str] = {
     "callbacks": "the chief is running callbacks; training continues after them",
+    "input": "the workers are reading the data up to where training continues",
     "checkpoint": "the chief is saving a checkpoint; training continues after it",
 }
 """What is said of a chief that does something else than steps."""

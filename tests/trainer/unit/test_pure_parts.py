@@ -116,6 +116,30 @@ def test_the_watchdog_waits_for_callbacks_and_then_for_the_first_step() -> None:
     assert watchdog.verdict(100_060.0) is not None
 
 
+def test_the_watchdog_waits_for_input_that_is_skipped() -> None:
+    watchdog = Watchdog(stall_seconds=10, first_step_seconds=60)
+    watchdog.start(0.0, step=5, skips_input=True)
+    watchdog.allow_more(1.0)
+    watchdog.expect(2.0)
+    assert watchdog.verdict(100_000.0) is None
+
+    watchdog.note(100_000.0, step=6)
+    assert watchdog.verdict(100_010.0) is not None
+
+
+def test_skipping_input_goes_on_after_callbacks() -> None:
+    run = Run(Progress(Snapshot(role=Role.CHIEF)), Watchdog(stall_seconds=1, first_step_seconds=1))
+    now = time.monotonic()
+    run.progress.update(
+        phase=Phase.TRAINING, stepped_at=now, activity=Activity.INPUT, active_since=now
+    )
+    with run.busy(Activity.CALLBACKS):
+        time.sleep(0.1)
+
+    document = run.progress.snapshot.document(now + 60)
+    assert (document["activity"], document["secondsSinceStep"]) == ("input", 0.0)
+
+
 def test_time_in_callbacks_is_no_time_without_steps() -> None:
     run = Run(Progress(Snapshot(role=Role.CHIEF)), Watchdog(stall_seconds=1, first_step_seconds=1))
     began = time.monotonic()

@@ -175,7 +175,8 @@ def begin(job: Job, run: Run, cluster: Cluster) -> Session:
     dealer = Dealer(passes, total=total)
     logs = tensorboard.Logs(job.checkpoint_dir)
     recorder = Recorder(job, run, resumed, logs, fence, workers=workers, model=trained)
-    recorder.start(resumed.step, resumed.step + math.ceil(dealer.left / batches_a_step))
+    last = resumed.step + math.ceil(dealer.left / batches_a_step)
+    recorder.start(resumed.step, last, skips_input=start.index > 0)
     return Session(
         job=job,
         run=run,
