@@ -175,9 +175,9 @@ def _reader(path: str) -> Any:  # noqa: ANN401 -- of TensorFlow
     try:
         reader = tf.train.load_checkpoint(path)
         reader.get_tensor(_OBJECT_GRAPH)
-        return reader
     except Exception as error:  # it raises whatever pybind makes of a status
         raise UnreadableError(f"{type(error).__name__}: {error}") from error
+    return reader
 
 
 def _writer(checkpoint: tf_types.Checkpoint, options: Any) -> Callable[..., Any]:  # noqa: ANN401
