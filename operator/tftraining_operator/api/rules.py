@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from tftraining_operator.api.keys import CONTAINER, Role
 from tftraining_operator.api.problems import Problem
+from tftraining_operator.api.scheduling import Gang
 from tftraining_operator.api.types import PodTemplate, Spec, Strategy
 
 if TYPE_CHECKING:
@@ -106,6 +107,12 @@ def _evaluator_can_read(_name: str, spec: Spec) -> bool:
     if spec.replicas(Role.EVALUATOR) == 0:
         return True
     return spec.checkpoint is not None and spec.checkpoint.empty_dir is None
+
+
+def _one_preference(_name: str, spec: Spec) -> bool:
+    if spec.scheduling is None or (given := spec.scheduling.topology) is None:
+        return True
+    return (given.pack is None) != (given.spread is None)
 
 
 RULES: tuple[Rule, ...] = (
@@ -294,6 +301,27 @@ RULES: tuple[Rule, ...] = (
             " or spec.checkpoint.uri, or remove spec.evaluator"
         ),
         holds=_evaluator_can_read,
+    ),
+    Rule(
+        node="spec.scheduling.topology",
+        field="spec.scheduling.topology",
+        cel="has(self.pack) != has(self.spread)",
+        message="set exactly one of pack and spread",
+        holds=_one_preference,
+    ),
+    Rule(
+        node="spec.scheduling",
+        field="spec.scheduling.queue",
+        cel=f"!has(self.queue) || (has(self.gang) && self.gang == '{Gang.VOLCANO}')",
+        message=(
+            "only Volcano has queues: set spec.scheduling.gang to Volcano, or remove"
+            " spec.scheduling.queue"
+        ),
+        holds=lambda _name, spec: (
+            spec.scheduling is None
+            or spec.scheduling.queue is None
+            or spec.scheduling.gang is Gang.VOLCANO
+        ),
     ),
     *(_container_rule(role) for role in (Role.CHIEF, Role.WORKER, Role.PS, Role.EVALUATOR)),
 )

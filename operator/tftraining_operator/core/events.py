@@ -74,6 +74,7 @@ def events_of(before: Status, after: Status, actions: Actions, now: datetime) ->
         ),
         *_accepted(before, after),
         *_actions(before, actions),
+        *_queued(before, after, now),
         *_failed(before, after),
         *_ready(before, after, now),
         *_transitions(before, after, now),
@@ -131,6 +132,23 @@ def _failure_note(failure: Failure) -> tuple[str, str]:
     line = telling_line(message)
     note = one_line(f"{failure.pod}: {failure.reason}{code}: {line}".rstrip(": "), 600)
     return note, message if "\n" in message else ""
+
+
+def _queued(before: Status, after: Status, now: datetime) -> list[Event]:
+    was, found = (_is_queued(status) for status in (before, after))
+    if found and not was:
+        return [Event(Reason.QUEUED, _message(after, ConditionType.PODS_READY), Action.OBSERVE)]
+    gang = after.gang
+    if was and gang is not None and gang.scheduled_time is not None:
+        waited = round(seconds_since(gang.waiting_since, now))
+        note = f"all {gang.members} pods have a node, after waiting for {waited} s"
+        return [Event(Reason.GANG_SCHEDULED, note, Action.OBSERVE)]
+    return []
+
+
+def _is_queued(status: Status) -> bool:
+    found = find(status.conditions, ConditionType.PODS_READY)
+    return found is not None and found.reason == Reason.QUEUED
 
 
 def _ready(before: Status, after: Status, now: datetime) -> list[Event]:
