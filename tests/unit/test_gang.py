@@ -215,14 +215,35 @@ def test_a_waiting_job_says_for_what_and_since_when(
     assert cluster.status(key).state != "Queued"
 
 
-def test_the_groups_own_words_come_first(operator: Operator, cluster: FakeCluster) -> None:
+def test_a_gang_that_gets_its_nodes_one_after_the_other_is_queued_until_the_last(
+    operator: Operator, cluster: FakeCluster
+) -> None:
     key = submitted(operator, a_job())
     no_room(operator)
-    said = {"type": "PodGroupScheduled", "status": "False", "message": "no room for the group"}
+    for name in cluster.pods():
+        assert cluster.status(key).state == "Queued"
+        cluster.act(name, lambda pod: pod.running().condition("PodScheduled", value=True))
+        operator.settle()
+    assert cluster.status(key).state != "Queued"
+    assert "GangScheduled" in [reason for reason, _ in events(cluster)]
+
+
+def test_what_says_most_is_shown(operator: Operator, cluster: FakeCluster) -> None:
+    def shown() -> str:
+        operator.settle()
+        return (cluster.status(key).message or "").rpartition(" pods: ")[2]
+
+    key = submitted(operator, a_job())
+    cluster.act("mnist-ps-0", lambda pod: pod.unschedulable("waits for the others"))
+    assert shown() == "waits for the others"
+
+    said = {"type": "PodGroupScheduled", "status": "False", "message": "waits for preemption"}
     (group,) = groups(cluster).values()
     cluster.change(Kind.IN_TREE_GROUP, group, lambda raw: raw.update(status={"conditions": [said]}))
-    operator.settle()
-    assert (cluster.status(key).message or "").endswith("no room for the group")
+    assert shown() == "waits for preemption"
+
+    cluster.act("mnist-worker-0", lambda pod: pod.unschedulable(NO_ROOM))
+    assert shown() == NO_ROOM
 
 
 def test_a_scheduler_that_says_nothing_is_named_after_a_while(

@@ -50,6 +50,8 @@ class Groups:
             names = ", ".join(sorted(usable)) or "none"
             logger.info("gang schedulers that can be used: %s", names)
             self.offer = offer
+            for key in self._store.jobs():
+                self._look(key)
 
     async def _list(self, gang: Gang) -> None:
         for namespace in self._namespaces:

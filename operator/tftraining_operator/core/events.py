@@ -10,6 +10,7 @@ from tftraining_operator.api.reasons import Reason
 from tftraining_operator.api.status import Condition, Failure, Status
 from tftraining_operator.core.conditions import find, is_true
 from tftraining_operator.core.error_text import telling_line
+from tftraining_operator.core.gang import UNEXPLAINED, is_waiting
 from tftraining_operator.core.naming import join_names
 from tftraining_operator.core.text import one_line
 from tftraining_operator.core.times import seconds_since
@@ -139,11 +140,13 @@ def _queued(before: Status, after: Status, now: datetime) -> list[Event]:
     if found and not was:
         return [Event(Reason.QUEUED, _message(after, ConditionType.PODS_READY), Action.OBSERVE)]
     gang = after.gang
-    if was and gang is not None and gang.scheduled_time is not None:
-        waited = round(seconds_since(gang.waiting_since, now))
-        note = f"all {gang.members} pods have a node, after waiting for {waited} s"
-        return [Event(Reason.GANG_SCHEDULED, note, Action.OBSERVE)]
-    return []
+    if gang is None or not is_waiting(before.gang) or is_waiting(gang):
+        return []
+    waited = seconds_since(gang.waiting_since, now)
+    if not was and waited < UNEXPLAINED.total_seconds():
+        return []
+    note = f"all {gang.members} pods have a node, after waiting for {round(waited)} s"
+    return [Event(Reason.GANG_SCHEDULED, note, Action.OBSERVE)]
 
 
 def _is_queued(status: Status) -> bool:

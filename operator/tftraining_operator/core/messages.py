@@ -1,5 +1,6 @@
 """Sentences about pods that several parts of the status need."""
 
+import re
 from datetime import datetime
 
 from tftraining_operator.api.keys import Role
@@ -14,6 +15,9 @@ from tftraining_operator.core.observed import Observed, Pod, slots
 
 NOT_PLACED = frozenset({"Unschedulable", "SchedulingGated", "NotScheduled"})
 """Causes by which a pod has no node."""
+
+_ABOUT_NODES = re.compile(r"^\d+/\d+ nodes are ")
+"""How kube-scheduler and those that are made of it say what each node lacks."""
 
 
 def describe_pod_failure(pod: Pod) -> str:
@@ -57,15 +61,15 @@ def describe_queued(
     gang: GangStatus, job: Job, observed: Observed, facts: Facts, now: datetime
 ) -> str:
     """Say for what a gang waits, and since when; "" while its scheduler may only need a moment."""
-    why = next((g.explanation for g in observed.groups if g.name == gang.group), "")
-    why = why or next(
-        (
-            cause.message
-            for _, cause in pods_not_ready(job, observed, facts)
-            if cause is not None and cause.reason in NOT_PLACED
-        ),
-        "",
-    )
+    pods = [
+        cause.message
+        for _, cause in pods_not_ready(job, observed, facts)
+        if cause is not None and cause.reason in NOT_PLACED
+    ]
+    # Where one pod finds no node, the others and their group only say that they wait for it.
+    about_nodes = [message for message in pods if _ABOUT_NODES.search(message)]
+    group = [known.explanation for known in observed.groups if known.name == gang.group]
+    why = next((message for message in [*about_nodes, *group, *pods] if message), "")
     slow = explained_by(gang)
     if not why and (slow is None or now < slow):
         return ""

@@ -170,6 +170,10 @@ class Store:
         known = self._named(Kind.JOB, key, key.name)
         return None if known is None else known.raw
 
+    def jobs(self) -> list[JobKey]:
+        """Return all jobs."""
+        return list(self._objects[Kind.JOB])
+
     def children(self, kind: Kind, key: JobKey) -> list[_Object]:
         """Return the pods, services or groups of a job."""
         return [known.raw for known in self._objects[kind].get(key, {}).values()]
