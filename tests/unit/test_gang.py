@@ -8,11 +8,12 @@ import pytest
 from tftraining_operator.api.keys import ConditionType
 from tftraining_operator.api.scheduling import Gang
 from tftraining_operator.core.conditions import find
+from tftraining_operator.core.gang import next_gang
 from tftraining_operator.core.schedulers.offer import Offer
 from tftraining_operator.reconcile import errors
 from tftraining_operator.reconcile.store import GROUPS, JobKey, Kind
 
-from tests.unit.builders import JobBuilder, PodBuilder, Raw, a_job
+from tests.unit.builders import NOW, JobBuilder, PodBuilder, Raw, a_job, seen
 from tests.unit.fakes import FakeCluster, Operator
 
 if TYPE_CHECKING:
@@ -155,6 +156,15 @@ def test_the_size_of_a_gang_is_derived(
     assert group["spec"]["schedulingPolicy"]["gang"]["minCount"] == members
 
 
+def test_a_groups_name_fits_into_a_label() -> None:
+    raw = a_job().named("m" * 51).with_workers(1000)
+    raw.raw["status"] = {"attempt": 2**31 - 1}
+    job = raw.build()
+    gang = next_gang(job, seen(job), IN_TREE, NOW)
+    assert gang is not None
+    assert len(gang.group) <= 63
+
+
 @pytest.mark.parametrize(
     ("job", "offer"),
     [
@@ -294,10 +304,12 @@ def test_a_waiting_gang_is_formed_anew_when_the_job_is_scaled(
     assert groups(cluster)[name]["spec"]["schedulingPolicy"]["gang"]["minCount"] == after + 2
     assert len(cluster.pods()) == after + 2
     assert set(of_pods(cluster).values()) == {name}
-    gang = cluster.status(key).gang
+    status = cluster.status(key)
     assert since is not None
-    assert gang is not None
-    assert gang.waiting_since == since.waiting_since
+    assert status.gang is not None
+    assert status.gang.waiting_since == since.waiting_since
+    assert status.last_restart is not None
+    assert (status.last_restart.reason, status.restarts) == ("Scaled", 0)
 
 
 def test_workers_that_join_a_running_job_are_scheduled_by_themselves(

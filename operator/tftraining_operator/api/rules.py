@@ -8,12 +8,12 @@ write instead. Rules about updates: transitions.py. Pure.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from tftraining_operator.api.keys import CONTAINER, Role
 from tftraining_operator.api.problems import Problem
-from tftraining_operator.api.scheduling import Gang
+from tftraining_operator.api.rule import Rule
+from tftraining_operator.api.scheduling_rules import SCHEDULING_RULES
 from tftraining_operator.api.types import PodTemplate, Spec, Strategy
 
 if TYPE_CHECKING:
@@ -29,25 +29,6 @@ _URI = r"^((gs|s3|az)://[^\x00-\x20\x7f/]+|(hdfs|viewfs)://[^\x00-\x20\x7f/]*/)[
 
 _SUBDOMAIN = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*"
 _QUALIFIED_NAME = rf"^{_SUBDOMAIN}/[A-Za-z0-9/._~%!$&()*+,;=:-]+$"
-
-
-@dataclass(frozen=True, slots=True)
-class Rule:
-    """What must hold for a job whenever it is written."""
-
-    node: str
-    """Node of the CRD that carries the CEL; empty for the root."""
-    field: str
-    """Field that the problem names; `node` or below it."""
-    cel: str
-    message: str
-    holds: Callable[[str, Spec], bool]
-    """The same as `cel`, over metadata.name and the parsed spec."""
-    on_write: bool = False
-    """Whether a job that is stored already may break it: the operator can run the job all the same.
-
-    A rule that is added later, for mistakes that the operator does not depend on, is of this kind.
-    """
 
 
 def problems(name: str, spec: Spec, *, stored: bool = False) -> list[Problem]:
@@ -107,12 +88,6 @@ def _evaluator_can_read(_name: str, spec: Spec) -> bool:
     if spec.replicas(Role.EVALUATOR) == 0:
         return True
     return spec.checkpoint is not None and spec.checkpoint.empty_dir is None
-
-
-def _one_preference(_name: str, spec: Spec) -> bool:
-    if spec.scheduling is None or (given := spec.scheduling.topology) is None:
-        return True
-    return (given.pack is None) != (given.spread is None)
 
 
 RULES: tuple[Rule, ...] = (
@@ -302,26 +277,6 @@ RULES: tuple[Rule, ...] = (
         ),
         holds=_evaluator_can_read,
     ),
-    Rule(
-        node="spec.scheduling.topology",
-        field="spec.scheduling.topology",
-        cel="has(self.pack) != has(self.spread)",
-        message="set exactly one of pack and spread",
-        holds=_one_preference,
-    ),
-    Rule(
-        node="spec.scheduling",
-        field="spec.scheduling.queue",
-        cel=f"!has(self.queue) || (has(self.gang) && self.gang == '{Gang.VOLCANO}')",
-        message=(
-            "only Volcano has queues: set spec.scheduling.gang to Volcano, or remove"
-            " spec.scheduling.queue"
-        ),
-        holds=lambda _name, spec: (
-            spec.scheduling is None
-            or spec.scheduling.queue is None
-            or spec.scheduling.gang is Gang.VOLCANO
-        ),
-    ),
+    *SCHEDULING_RULES,
     *(_container_rule(role) for role in (Role.CHIEF, Role.WORKER, Role.PS, Role.EVALUATOR)),
 )

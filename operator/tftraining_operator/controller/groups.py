@@ -10,7 +10,8 @@ from collections.abc import Callable, Sequence
 from tftraining_operator.api.scheduling import Gang
 from tftraining_operator.controller.kubernetes_api import KubernetesApi
 from tftraining_operator.core.schedulers.offer import Offer
-from tftraining_operator.reconcile.errors import ForbiddenError, NotFoundError
+from tftraining_operator.core.text import one_line
+from tftraining_operator.reconcile.errors import ApiError, ForbiddenError, NotFoundError
 from tftraining_operator.reconcile.store import GROUPS, JobKey, Store
 
 logger = logging.getLogger(__name__)
@@ -33,7 +34,7 @@ class Groups:
         self.offer = Offer()
 
     async def list(self) -> None:
-        """List all groups. Raises ApiError; what was known stays until a listing succeeds."""
+        """List all groups. What was known of a scheduler stays until a listing tells of it."""
         usable: set[Gang] = set()
         forbidden: set[Gang] = set()
         for gang in GROUPS:
@@ -43,6 +44,11 @@ class Groups:
                 self._forget(gang)
             except ForbiddenError:
                 forbidden.add(gang)
+            except ApiError as error:
+                # An API of others that does not answer must not stop jobs that do not need it.
+                logger.warning("cannot list groups of %s: %s", gang, one_line(error.message))
+                usable |= self.offer.usable & {gang}
+                forbidden |= self.offer.forbidden & {gang}
             else:
                 usable.add(gang)
         offer = Offer(frozenset(usable), frozenset(forbidden))

@@ -148,10 +148,7 @@ class Runtime:
     async def _follow(self, groups: Groups) -> None:
         while True:
             await asyncio.sleep(self._settings.groups_seconds)
-            try:
-                await groups.list()
-            except ApiError as error:
-                logger.warning("cannot list the groups of gangs: %s", one_line(error.message))
+            await groups.list()
 
     async def _resync(self) -> None:
         if self._cluster is None or self._groups is None:

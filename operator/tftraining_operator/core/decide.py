@@ -10,7 +10,7 @@ from datetime import datetime
 from tftraining_operator.api.keys import Role
 from tftraining_operator.api.reasons import Reason
 from tftraining_operator.api.status import GangStatus
-from tftraining_operator.core.attempts import new_attempt
+from tftraining_operator.core.attempts import new_attempt, resized_gang
 from tftraining_operator.core.conditions import is_finished
 from tftraining_operator.core.decision import Decision, Phase, stay
 from tftraining_operator.core.exit_codes import failure_reason
@@ -50,6 +50,7 @@ def decide(job: Job, observed: Observed, facts: Facts, now: datetime) -> Decisio
     found = (
         _fatal(job, observed)
         or _deadline_passed(job, observed, facts, now)
+        or resized_gang(job, observed, gang, now)
         or new_attempt(job, observed, facts, now)
         or _active(job, observed, facts, gang, now)
     )

@@ -6,7 +6,7 @@ from tftraining_operator.api import keys
 from tftraining_operator.api.keys import Role
 from tftraining_operator.api.scheduling import Gang
 from tftraining_operator.api.status import GangStatus
-from tftraining_operator.core.gang import carried, members, scheduling
+from tftraining_operator.core.gang import carried, needed, scheduling
 from tftraining_operator.core.job import Job
 from tftraining_operator.core.naming import job_labels, pod_labels, pod_name
 from tftraining_operator.core.placement import place, require_one_scheduler
@@ -61,7 +61,12 @@ def pod_group(job: Job, gang: GangStatus) -> _Object:
     group = Group(
         name=gang.group,
         members=gang.members,
-        requests=total_requests(template(job, role)["spec"] for role, _ in members(job)),
+        requests=total_requests(
+            spec
+            for role in Role
+            if (count := needed(job, role))
+            for spec in [template(job, role)["spec"]] * count
+        ),
         queue=given.queue,
         priority_class_name=given.priority_class_name,
     )

@@ -17,7 +17,7 @@ from tftraining_operator.core.schedulers.scheduler import Carried
 
 _Object = dict[str, Any]
 
-_DEFAULT_SCHEDULER = "default-scheduler"
+DEFAULT_SCHEDULER = "default-scheduler"
 _MOST_PREFERRED = 100
 
 
@@ -41,7 +41,7 @@ def place(job: Job, role: Role, pod: _Object, carried: Carried) -> None:
 def scheduler_names(job: Job) -> set[str]:
     """Return the schedulers that the templates of the training cluster name."""
     return {
-        template(job, role)["spec"].get("schedulerName") or _DEFAULT_SCHEDULER
+        template(job, role)["spec"].get("schedulerName") or DEFAULT_SCHEDULER
         for role in Role
         if job.desired(role) and traits(job.spec.strategy, role).in_cluster
     }

@@ -6,8 +6,7 @@ from datetime import datetime
 from tftraining_operator.api.keys import Role
 from tftraining_operator.api.status import GangStatus
 from tftraining_operator.core.facts import Facts
-from tftraining_operator.core.gang import is_waiting
-from tftraining_operator.core.gang import members as gang_members
+from tftraining_operator.core.gang import is_waiting, needed
 from tftraining_operator.core.job import Job
 from tftraining_operator.core.observed import Observed, slots
 from tftraining_operator.core.policies.restart import next_chief_due
@@ -41,8 +40,7 @@ def missing_pods(
     found = _missing(job, observed, facts, roles, now)
     if is_waiting(gang):
         # What the gang can do without would only take its room.
-        needed = set(gang_members(job))
-        found = [slot for slot in found if slot in needed]
+        found = [(role, index) for role, index in found if index < needed(job, role)]
     waits = [moment for moment in (chief_due, _retry(facts, now)) if moment is not None]
     members = {(role, i) for role in Role for i in range(job.cluster_size(role))}
     return Creations(
