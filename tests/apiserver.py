@@ -1,7 +1,7 @@
 """A real kube-apiserver and etcd as processes on loopback, for tests of whatever talks to them.
 
 No scheduler, controllers or kubelet: pods stay Pending until a test writes their status, deleted
-namespaces stay Terminating, owned objects are not collected unless `collecting` is used.
+namespaces stay Terminating, owned objects are not collected. `collecting` and `working` add some.
 ServiceAccount admission is off, as nobody would create the account that pods need; all other
 default admission, RBAC and PodSecurity included, is on.
 """
@@ -161,14 +161,17 @@ class ApiServer:
 
 
 @contextmanager
-def running(programs: Mapping[str, Path]) -> Iterator[ApiServer]:
-    """Start both processes, wait until they serve, and end them whatever happens."""
+def running(programs: Mapping[str, Path], *flags: str) -> Iterator[ApiServer]:
+    """Start both processes, wait until they serve, and end them whatever happens.
+
+    `flags` are further ones of the API server.
+    """
     for attempt in range(1, _ATTEMPTS + 1):
         with tempfile.TemporaryDirectory(prefix="apiserver-") as folder:
             processes: list[subprocess.Popen[bytes]] = []
             try:
                 try:
-                    server = _start(programs, Path(folder), processes)
+                    server = _start(programs, Path(folder), processes, flags)
                 except EndedError:
                     if attempt == _ATTEMPTS:
                         raise
@@ -185,24 +188,29 @@ def collecting(program: Path, server: ApiServer) -> Iterator[None]:
 
     It learns of a resource that comes later only after half a minute: serve CRDs first.
     """
+    with working(program, server, "--controllers=garbage-collector-controller"):
+        yield
+
+
+@contextmanager
+def working(program: Path, server: ApiServer, *flags: str) -> Iterator[None]:
+    """Run another component of Kubernetes: controllers or a scheduler."""
     folder = server.kubeconfig.parent
-    flags = [
-        f"--kubeconfig={server.kubeconfig}",
-        "--controllers=garbage-collector-controller",
-        "--leader-elect=false",
-        "--secure-port=0",
-    ]
-    process = _spawn(program, flags, folder / "kube-controller-manager.log")
+    common = (f"--kubeconfig={server.kubeconfig}", "--leader-elect=false", "--secure-port=0")
+    process = _spawn(program, [*common, *flags], folder / f"{program.name}.log")
     try:
         yield
         if process.poll() is not None:
-            raise EndedError(f"the garbage collector has ended\n{_logs(folder)}")
+            raise EndedError(f"{program.name} has ended\n{_logs(folder)}")
     finally:
         _end([process])
 
 
 def _start(
-    programs: Mapping[str, Path], folder: Path, processes: list[subprocess.Popen[bytes]]
+    programs: Mapping[str, Path],
+    folder: Path,
+    processes: list[subprocess.Popen[bytes]],
+    flags: Sequence[str],
 ) -> ApiServer:
     etcd_port, port = _free_ports(2)
     token = secrets.token_hex(16)
@@ -234,10 +242,11 @@ def _start(
             "--disable-admission-plugins=ServiceAccount",
             # The endpoints of the Service `kubernetes` may not be on loopback.
             "--endpoint-reconciler-type=none",
+            *flags,
         ],
     }
-    for name, flags in commands.items():
-        processes.append(_spawn(programs[name], flags, folder / f"{name}.log"))
+    for name, command in commands.items():
+        processes.append(_spawn(programs[name], command, folder / f"{name}.log"))
     server = ApiServer(
         url=f"https://127.0.0.1:{port}",
         kubeconfig=folder / "kubeconfig",

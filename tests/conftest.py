@@ -21,6 +21,7 @@ _NEEDED: Mapping[str, tuple[str, ...]] = {
     "apiserver": PROGRAMS,
     "own_apiserver": PROGRAMS,
     "garbage_collector": ("kube-controller-manager",),
+    "gang_server": (*PROGRAMS, "kube-controller-manager", "kube-scheduler"),
     "helm": ("helm",),
 }
 

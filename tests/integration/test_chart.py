@@ -88,6 +88,7 @@ RIGHTS = {
     ("", "pods"): {"get", "list", "watch", "create", "delete"},
     ("", "services"): {"get", "list", "watch", "create", "delete"},
     ("events.k8s.io", "events"): {"create", "patch"},
+    ("scheduling.k8s.io", "podgroups"): {"get", "list", "create", "delete"},
 }
 
 
@@ -115,6 +116,14 @@ def test_the_operator_has_these_rights_and_no_others(
     account = {"kind": "ServiceAccount", "name": FULLNAME, "namespace": NAMESPACE}
     assert binding["roleRef"]["name"] == FULLNAME
     assert binding["subjects"] == [account]
+
+
+def test_it_may_use_the_schedulers_that_are_enabled(render: Callable[..., list[Object]]) -> None:
+    verbs = {"get", "list", "create", "delete"}
+    values = ("inTree=false", "podGroup=true", "volcano=true")
+    found = rights(only(render(*(f"scheduling.{value}" for value in values)), "ClusterRole"))
+    groups = {group for (group, resource), given in found.items() if given == verbs}
+    assert groups == {"scheduling.x-k8s.io", "scheduling.volcano.sh"}
 
 
 def test_with_watched_namespaces_it_has_them_there_alone(
@@ -250,6 +259,7 @@ def test_probes_ask_the_port_that_is_open(render: Callable[..., list[Object]]) -
         "leaseSeconds=0",
         "image.tga=x",
         "log.level=loud",
+        "scheduling.kueue=true",
         "watchNamespaces={Red}",
         "crds.keep=perhaps",
     ],

@@ -11,7 +11,7 @@ from tftraining_operator.controller.kubernetes_api import KubernetesApi
 from tftraining_operator.core.job import parse_job
 from tftraining_operator.reconcile.store import Kind
 
-from tests.protocol.servers import FakeServer, RealServer
+from tests.protocol.servers import KINDS, FakeServer, RealServer
 from tests.unit.builders import a_job
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ async def real_server(request: pytest.FixtureRequest) -> AsyncIterator[RealServe
     cluster = await KubernetesApi.connect(str(apiserver.kubeconfig))
     try:
         versions = {
-            kind: int((await cluster.list(kind, namespace)).resource_version) for kind in Kind
+            kind: int((await cluster.list(kind, namespace)).resource_version) for kind in KINDS
         }
         yield RealServer(cluster, namespace, apiserver, versions)
     finally:

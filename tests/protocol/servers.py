@@ -25,6 +25,9 @@ if TYPE_CHECKING:
     from tests.apiserver import ApiServer
     from tests.unit.builders import Raw
 
+KINDS = (Kind.JOB, Kind.POD, Kind.SERVICE)
+"""What every API server has; groups of schedulers are in tests/integration/test_gang.py."""
+
 WATCH_SECONDS = 20
 COLLECTION_SECONDS = 60.0
 

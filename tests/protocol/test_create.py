@@ -11,6 +11,7 @@ from tftraining_operator.core.times import parse
 from tftraining_operator.reconcile import errors
 from tftraining_operator.reconcile.store import Kind
 
+from tests.protocol.servers import KINDS
 from tests.unit.builders import IMAGE, Raw, a_job
 
 if TYPE_CHECKING:
@@ -40,7 +41,7 @@ async def names(server: Server, kind: Kind) -> list[str]:
     return [raw["metadata"]["name"] for raw in items]
 
 
-@pytest.mark.parametrize("kind", Kind)
+@pytest.mark.parametrize("kind", KINDS)
 async def test_what_is_made_is_answered_with_its_identity(
     api: Api, server: Server, job: Job, kind: Kind
 ) -> None:
@@ -73,7 +74,7 @@ async def test_a_new_job_has_generation_1_and_no_status(api: Api, server: Server
     assert not raw.get("status")
 
 
-@pytest.mark.parametrize("kind", Kind)
+@pytest.mark.parametrize("kind", KINDS)
 async def test_a_name_is_given_once(api: Api, server: Server, job: Job, kind: Kind) -> None:
     made = await api.create(kind, bodies(job)[kind])
     with pytest.raises(errors.AlreadyExistsError) as refused:
@@ -85,7 +86,7 @@ async def test_a_name_is_given_once(api: Api, server: Server, job: Job, kind: Ki
     assert found["metadata"]["resourceVersion"] == made["metadata"]["resourceVersion"]
 
 
-@pytest.mark.parametrize("kind", Kind)
+@pytest.mark.parametrize("kind", KINDS)
 async def test_a_name_is_free_again_and_then_means_another_object(
     api: Api, server: Server, job: Job, kind: Kind
 ) -> None:
@@ -96,7 +97,7 @@ async def test_a_name_is_free_again_and_then_means_another_object(
     assert int(second["resourceVersion"]) > int(first["resourceVersion"])
 
 
-@pytest.mark.parametrize("kind", Kind)
+@pytest.mark.parametrize("kind", KINDS)
 async def test_what_is_not_there_is_not_found(
     api: Api, server: Server, job: Job, kind: Kind
 ) -> None:

@@ -9,6 +9,7 @@ from tftraining_operator.core import desired
 from tftraining_operator.reconcile import errors
 from tftraining_operator.reconcile.store import Kind
 
+from tests.protocol.servers import KINDS
 from tests.protocol.test_create import a_worker, bodies, names
 
 if TYPE_CHECKING:
@@ -32,7 +33,7 @@ async def delete(server: Server, raw: Raw) -> Raw:
     )
 
 
-@pytest.mark.parametrize("kind", Kind)
+@pytest.mark.parametrize("kind", KINDS)
 async def test_another_objects_uid_is_a_conflict(
     api: Api, server: Server, job: Job, kind: Kind
 ) -> None:
@@ -45,7 +46,7 @@ async def test_another_objects_uid_is_a_conflict(
     assert "deletionTimestamp" not in found["metadata"]
 
 
-@pytest.mark.parametrize("kind", Kind)
+@pytest.mark.parametrize("kind", KINDS)
 async def test_what_is_gone_is_not_found(api: Api, server: Server, job: Job, kind: Kind) -> None:
     made = await api.create(kind, bodies(job)[kind])
     await delete(server, made)

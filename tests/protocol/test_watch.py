@@ -9,6 +9,7 @@ from tftraining_operator.api import keys
 from tftraining_operator.core import desired
 from tftraining_operator.reconcile.store import Kind
 
+from tests.protocol.servers import KINDS
 from tests.protocol.test_create import a_worker, bodies
 from tests.protocol.test_delete import delete, is_deleting
 
@@ -72,7 +73,7 @@ async def test_a_watch_tells_the_whole_objects_that_calls_answer(
         assert seen.raw["metadata"]["resourceVersion"] == answer["metadata"]["resourceVersion"]
 
 
-@pytest.mark.parametrize("kind", Kind)
+@pytest.mark.parametrize("kind", KINDS)
 async def test_a_deletion_carries_the_previous_object_numbered_anew(
     api: Api, server: Server, job: Job, kind: Kind
 ) -> None:

@@ -15,7 +15,10 @@ from typing import TYPE_CHECKING, Any
 
 from tftraining_operator.api import keys
 from tftraining_operator.api.keys import ConditionType
+from tftraining_operator.api.scheduling import Gang
 from tftraining_operator.core.conditions import is_finished, is_true
+from tftraining_operator.core.schedulers.offer import Offer
+from tftraining_operator.reconcile.store import GROUPS
 
 from tests.unit.builders import JobBuilder, PodBuilder, a_job
 from tests.unit.fakes import FakeCluster, KilledError, Operator, wait
@@ -54,11 +57,16 @@ class World:
     """A cluster, and an operator that is started again whenever it is killed."""
 
     def __init__(
-        self, runner: asyncio.Runner, job: JobBuilder, disturbance: Disturbance = NOTHING
+        self,
+        runner: asyncio.Runner,
+        job: JobBuilder,
+        disturbance: Disturbance = NOTHING,
+        offer: Offer | None = None,
     ) -> None:
         pause = _pauses(disturbance.turns) if disturbance.turns else None
         self.cluster = FakeCluster(faults=dict(disturbance.faults), pause=pause)
         self._runner = runner
+        self._offer = offer
         self._job = job
         self.key: JobKey = self.cluster.submit(job.raw)
         self.operators = [self._operator(lags=disturbance.lags)]
@@ -121,7 +129,14 @@ class World:
         return (self.cluster.clock() - FakeCluster().clock()).total_seconds()
 
     def _operator(self, instance: str = "test", lags: Iterable[Lag] = ()) -> Operator:
-        return Operator(self.cluster, self._runner, instance=instance, retry_seconds=0, lags=lags)
+        return Operator(
+            self.cluster,
+            self._runner,
+            instance=instance,
+            retry_seconds=0,
+            lags=lags,
+            offer=self._offer,
+        )
 
 
 def _pauses(turns: Sequence[int]) -> Callable[[], Any]:
@@ -142,9 +157,11 @@ class Scenario:
     restarts: int = 0
     state: str = "Running"
     pods: frozenset[str] = field(default_factory=frozenset)
+    offer: Offer | None = None
+    """Schedulers of the cluster that can place a gang."""
 
     def run(self, runner: asyncio.Runner, disturbance: Disturbance = NOTHING) -> World:
-        world = World(runner, self.job(), disturbance)
+        world = World(runner, self.job(), disturbance, self.offer)
         self.story(world)
         return world
 
@@ -163,6 +180,7 @@ def end(world: World) -> dict[str, Any]:
             for name, raw in world.cluster.pods().items()
         },
         "services": [name for kind, _, name in world.cluster.objects if kind.value == "Service"],
+        "groups": [name for kind, _, name in world.cluster.objects if kind in GROUPS.values()],
         "made": dict(world.cluster.made),
     }
 
@@ -251,6 +269,7 @@ def _named(*tasks: str) -> frozenset[str]:
     return frozenset(f"mnist-{task}" for task in tasks)
 
 
+_IN_TREE = Offer(frozenset({Gang.IN_TREE}))
 USUAL = _named("chief-0", "worker-0", "ps-0")
 
 SCENARIOS = (
@@ -290,6 +309,21 @@ SCENARIOS = (
         _gang,
         restarts=1,
         pods=_named("chief-0", "worker-0", "worker-1"),
+    ),
+    Scenario(
+        "a gang is suspended and resumed",
+        lambda: a_job().with_role("worker", replicas=2, minReplicas=1).with_evaluator(),
+        _suspend_and_resume,
+        pods=USUAL | _named("worker-1", "evaluator-0"),
+        offer=_IN_TREE,
+    ),
+    Scenario(
+        "a gang starts again as a whole",
+        lambda: a_job().mirrored(workers=2),
+        _gang,
+        restarts=1,
+        pods=_named("chief-0", "worker-0", "worker-1"),
+        offer=_IN_TREE,
     ),
     Scenario("the chief's node falls silent", a_job, _lost_node, pods=USUAL),
     Scenario("a job that has failed once is made again", a_job, _made_again, pods=USUAL),

@@ -25,6 +25,7 @@ from pydantic import ValidationError
 from tftraining_operator.api import keys
 from tftraining_operator.api.status import Status
 from tftraining_operator.controller.recorder import Recorder
+from tftraining_operator.core.schedulers.offer import Offer
 from tftraining_operator.core.times import rfc3339
 from tftraining_operator.reconcile import errors
 from tftraining_operator.reconcile.reconciler import Reconciler
@@ -446,8 +447,10 @@ class Operator:
         instance: str = "test",
         retry_seconds: float = 0.1,
         lags: Iterable[Lag] = (),
+        offer: Offer | None = None,
     ) -> None:
         self.cluster = cluster
+        self.offer = offer or Offer()
         self.store = Store()
         self.progress = FakeProgress()
         self.runner = runner
@@ -462,6 +465,7 @@ class Operator:
             Recorder(cluster, instance, cluster.clock),
             trainer_image=IMAGE,
             clock=cluster.clock,
+            offer=lambda: self.offer,
         )
         cluster.dead = False
         self._read = dict.fromkeys(Kind, len(cluster.watch))

@@ -71,6 +71,14 @@ def a_status() -> Raw:
             "repeats": 1,
         },
         "failedStarts": 1,
+        "gang": {
+            "scheduler": "InTree",
+            "group": "mnist-12345-0-3",
+            "attempt": 0,
+            "members": 3,
+            "waitingSince": stamp(1),
+            "scheduledTime": stamp(2),
+        },
         "replacements": [
             {"pod": "mnist-worker-0", "uid": "uid-0", "count": 2, "time": stamp(15)},
         ],

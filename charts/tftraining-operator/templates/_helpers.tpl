@@ -56,4 +56,12 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name (.Chart.Version | replace "+" "_") 
 - apiGroups: [events.k8s.io]
   resources: [events]
   verbs: [create, patch]
+{{- $groups := dict "inTree" "scheduling.k8s.io" "podGroup" "scheduling.x-k8s.io" "volcano" "scheduling.volcano.sh" }}
+{{- range $scheduler, $group := $groups }}
+{{- if index $.Values.scheduling $scheduler }}
+- apiGroups: [{{ $group }}]
+  resources: [podgroups]
+  verbs: [get, list, create, delete]
+{{- end }}
+{{- end }}
 {{- end -}}

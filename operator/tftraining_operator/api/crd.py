@@ -10,15 +10,18 @@ from __future__ import annotations
 import argparse
 import sys
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import yaml
 
 from tftraining_operator.api import keys
-from tftraining_operator.api.rules import RULES, Rule
+from tftraining_operator.api.rules import RULES
 from tftraining_operator.api.status import Status
 from tftraining_operator.api.transitions import TRANSITIONS, TransitionRule
 from tftraining_operator.api.types import Spec
+
+if TYPE_CHECKING:
+    from tftraining_operator.api.rule import Rule
 
 Schema = dict[str, Any]
 

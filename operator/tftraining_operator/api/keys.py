@@ -37,7 +37,14 @@ LABEL_MANAGED_BY_VALUE = "tftraining-operator"
 ANNOTATION_WORKERS = f"{GROUP}/workers"
 """Which workers the pod's TF_CONFIG names, such as 4 or 0,2,3; a chief with others is stale."""
 
-REJECTED_STATES = (Reason.INVALID_SPEC.value, Reason.INVALID_TEMPLATE.value)
+ANNOTATION_GANG = f"{GROUP}/gang"
+"""The group that the pod was created in; absent from a pod that is scheduled by itself."""
+
+REJECTED_STATES = (
+    Reason.INVALID_SPEC.value,
+    Reason.INVALID_TEMPLATE.value,
+    Reason.SCHEDULER_UNAVAILABLE.value,
+)
 """status.state of a job that is refused until its spec is corrected; also Accepted's reason."""
 
 

@@ -15,11 +15,13 @@ class Reason(StrEnum):
     INVALID_SPEC = "InvalidSpec"
     INVALID_TEMPLATE = "InvalidTemplate"
     NAME_CONFLICT = "NameConflict"
+    SCHEDULER_UNAVAILABLE = "SchedulerUnavailable"
     UNSUPPORTED = "UnsupportedByThisVersion"
 
     # PodsReady
     ALL_READY = "AllReady"
     STARTING = "Starting"
+    QUEUED = "Queued"
     POD_REPLACED = "PodReplaced"
     QUOTA_EXCEEDED = "QuotaExceeded"
     POD_SECURITY = "PodSecurity"
@@ -75,6 +77,7 @@ class Reason(StrEnum):
     # Events beside those above
     CREATED = "Created"
     REPLACING = "Replacing"
+    GANG_SCHEDULED = "GangScheduled"
     PODS_READY = "PodsReady"
     RUNNING = "Running"
     RESTARTING = "Restarting"

@@ -8,11 +8,12 @@ write instead. Rules about updates: transitions.py. Pure.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from tftraining_operator.api.keys import CONTAINER, Role
 from tftraining_operator.api.problems import Problem
+from tftraining_operator.api.rule import Rule
+from tftraining_operator.api.scheduling_rules import SCHEDULING_RULES
 from tftraining_operator.api.types import PodTemplate, Spec, Strategy
 
 if TYPE_CHECKING:
@@ -28,25 +29,6 @@ _URI = r"^((gs|s3|az)://[^\x00-\x20\x7f/]+|(hdfs|viewfs)://[^\x00-\x20\x7f/]*/)[
 
 _SUBDOMAIN = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*"
 _QUALIFIED_NAME = rf"^{_SUBDOMAIN}/[A-Za-z0-9/._~%!$&()*+,;=:-]+$"
-
-
-@dataclass(frozen=True, slots=True)
-class Rule:
-    """What must hold for a job whenever it is written."""
-
-    node: str
-    """Node of the CRD that carries the CEL; empty for the root."""
-    field: str
-    """Field that the problem names; `node` or below it."""
-    cel: str
-    message: str
-    holds: Callable[[str, Spec], bool]
-    """The same as `cel`, over metadata.name and the parsed spec."""
-    on_write: bool = False
-    """Whether a job that is stored already may break it: the operator can run the job all the same.
-
-    A rule that is added later, for mistakes that the operator does not depend on, is of this kind.
-    """
 
 
 def problems(name: str, spec: Spec, *, stored: bool = False) -> list[Problem]:
@@ -295,5 +277,6 @@ RULES: tuple[Rule, ...] = (
         ),
         holds=_evaluator_can_read,
     ),
+    *SCHEDULING_RULES,
     *(_container_rule(role) for role in (Role.CHIEF, Role.WORKER, Role.PS, Role.EVALUATOR)),
 )

@@ -23,6 +23,7 @@ from tftraining_operator.api.base import (
     map_by,
     unique,
 )
+from tftraining_operator.api.scheduling import Gang
 
 MAX_CONDITIONS = 16
 MAX_WORKERS = 1000
@@ -230,6 +231,23 @@ class PodReplacement(Model):
     """Time at which the pod was last replaced."""
 
 
+class GangStatus(Model):
+    """The pods that training needs, which get their nodes all at once."""
+
+    scheduler: Gang
+    """Scheduler of the pods: InTree, PodGroup or Volcano."""
+    group: Annotated[str, Field(max_length=253)]
+    """Name of the scheduler's PodGroup."""
+    attempt: Count
+    """Attempt for which the gang was formed."""
+    members: Count
+    """Number of pods in the gang."""
+    waiting_since: Time
+    """Time since which the gang has waited, or waited, for its nodes."""
+    scheduled_time: Time | None = None
+    """Time at which all of its pods had a node."""
+
+
 MAX_REPLACEMENTS = 256
 
 
@@ -269,6 +287,8 @@ class Status(Model):
     """UID of the chief pod of the current attempt."""
     restarts: Count = 0
     """Number of restarts that count toward backoffLimit."""
+    gang: GangStatus | None = None
+    """The gang of the current cluster. Unset if the pods are scheduled one by one."""
     last_restart: Restart | None = None
     """The most recent restart of the chief."""
     failed_starts: Count = 0

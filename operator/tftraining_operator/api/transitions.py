@@ -106,4 +106,5 @@ TRANSITIONS: tuple[TransitionRule, ...] = (
     _while_idle("ps", lambda old, new: old.ps == new.ps),
     _while_idle("evaluator", lambda old, new: old.evaluator == new.evaluator),
     _while_idle("checkpoint", lambda old, new: old.checkpoint == new.checkpoint),
+    _while_idle("scheduling", lambda old, new: old.scheduling == new.scheduling),
 )

@@ -15,6 +15,7 @@ from pydantic import AfterValidator, ConfigDict, Field
 
 from tftraining_operator.api import keys
 from tftraining_operator.api.base import INTEGRAL, Model, Shell, StringMap, map_by, unique
+from tftraining_operator.api.scheduling import Scheduling
 
 MAX_REPLICAS = 1000
 MAX_CONTAINERS = 32
@@ -178,7 +179,7 @@ class RunPolicy(Model):
     """Fail the job if it has not finished within this time. Time spent suspended does not count."""
     startup_deadline_seconds: Annotated[int, Field(ge=1, le=2**31 - 1), INTEGRAL] = 600
     """Fail the job if it is not running within this time after its first start; the message names
-    the pod that is not ready."""
+    the pod that is not ready. The time that a gang waits for its nodes does not count."""
     recovery_deadline_seconds: Annotated[int | None, Field(ge=1, le=2**31 - 1), INTEGRAL] = None
     """Fail the job if training is interrupted and not running again within this time. If unset,
     there is no limit."""
@@ -217,6 +218,8 @@ class Spec(Model):
     """Evaluates checkpoints while the job trains. Optional, at most one."""
     checkpoint: Checkpoint | None = None
     """Where checkpoints are stored. If unset, training starts from step 0 after each restart."""
+    scheduling: Scheduling | None = None
+    """How the pods get their nodes: all at once, by which queue, close together or apart."""
     run_policy: RunPolicy = RunPolicy()
     """Suspension, restarts, deadlines and cleanup of the job."""
 

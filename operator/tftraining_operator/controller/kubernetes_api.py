@@ -16,7 +16,7 @@ from kubernetes.aio import client, config
 from tftraining_operator.api import keys
 from tftraining_operator.core.text import one_line, printable
 from tftraining_operator.reconcile import errors
-from tftraining_operator.reconcile.store import Kind
+from tftraining_operator.reconcile.store import GROUPS, Kind
 
 _Object = dict[str, Any]
 
@@ -25,6 +25,7 @@ _TIMEOUT = 30.0
 _MAX_RETRY_AFTER = 60.0
 _MAX_MESSAGE = 2000
 _MERGE_PATCH = "application/merge-patch+json"
+_GROUP_KINDS = frozenset(GROUPS.values())
 _DENIED = ("denied the request", "denied request")
 """How the API server begins what an admission webhook or a ValidatingAdmissionPolicy says."""
 
@@ -84,7 +85,7 @@ class KubernetesApi:
         found = await self._call("GET", _collection(kind, namespace), query=query)
         items: list[_Object] = found["items"]
         for item in items:  # a list's items carry neither
-            item.setdefault("kind", kind.value)
+            item.setdefault("kind", "PodGroup" if kind in _GROUP_KINDS else kind.value)
         return Listing(items, found["metadata"]["resourceVersion"])
 
     async def get(self, kind: Kind, namespace: str, name: str) -> _Object:
@@ -179,8 +180,13 @@ class KubernetesApi:
 
 
 def _collection(kind: Kind, namespace: str | None) -> str:
-    base = f"/apis/{keys.API_VERSION}" if kind is Kind.JOB else "/api/v1"
-    plural = keys.PLURAL if kind is Kind.JOB else f"{kind.value.lower()}s"
+    if kind is Kind.JOB:
+        base, plural = f"/apis/{keys.API_VERSION}", keys.PLURAL
+    elif kind in _GROUP_KINDS:
+        plural, version, group = kind.value.split(".", 2)
+        base = f"/apis/{group}/{version}"
+    else:
+        base, plural = "/api/v1", f"{kind.value.lower()}s"
     return f"{base}/namespaces/{namespace}/{plural}" if namespace else f"{base}/{plural}"
 
 

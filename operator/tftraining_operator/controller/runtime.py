@@ -14,6 +14,7 @@ from collections.abc import Callable, Coroutine, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
+from tftraining_operator.controller.groups import Groups
 from tftraining_operator.controller.kubernetes_api import KubernetesApi
 from tftraining_operator.controller.poller import ProgressPoller
 from tftraining_operator.controller.recorder import Recorder
@@ -50,6 +51,7 @@ class Runtime:
         self._store = Store()
         self._tasks: list[asyncio.Task[object]] = []
         self._cluster: KubernetesApi | None = None
+        self._groups: Groups | None = None
         self._queue: WorkQueue[JobKey] | None = None
         self._unlisted = asyncio.Event()
 
@@ -57,6 +59,8 @@ class Runtime:
         """Connect, list what exists, and only then begin to reconcile. Raises ApiError."""
         cluster = self._cluster = await KubernetesApi.connect(seconds_left=self._seconds_left)
         poller = ProgressPoller(self._look, self._settings.progress_seconds, _now)
+        namespaces = self._settings.namespaces or (None,)
+        groups = self._groups = Groups(cluster, self._store, namespaces, self._look)
         reconciler = Reconciler(
             cluster,
             self._store,
@@ -64,6 +68,7 @@ class Runtime:
             Recorder(cluster, socket.gethostname(), _now),
             trainer_image=self._settings.trainer_image,
             clock=_now,
+            offer=lambda: groups.offer,
         )
         self._queue = WorkQueue(reconciler, workers=self._settings.workers)
         # A pass before the first listing would take every existing pod for missing.
@@ -71,6 +76,7 @@ class Runtime:
         self.start_task("queue", self._queue.run())
         self.start_task("progress polling", poller.run())
         self.start_task("resync", self._keep_in_sync())
+        self.start_task("listing of groups", self._follow(groups))
         self.start_task("reads of pods without our label", self._read_unlisted(cluster))
 
     def start_task(self, name: str, work: Coroutine[Any, Any, object]) -> None:
@@ -139,9 +145,16 @@ class Runtime:
             except ApiError as error:
                 logger.warning("resync failed; the watches continue: %s", one_line(error.message))
 
+    async def _follow(self, groups: Groups) -> None:
+        while True:
+            await asyncio.sleep(self._settings.groups_seconds)
+            await groups.list()
+
     async def _resync(self) -> None:
-        if self._cluster is None:
+        if self._cluster is None or self._groups is None:
             return
+        # Before the passes: a gang whose scheduler is not known would be refused.
+        await self._groups.list()
         for namespace in self._settings.namespaces or (None,):
             for kind in (Kind.POD, Kind.SERVICE, Kind.JOB):
                 mark = self._store.mark()

@@ -44,6 +44,9 @@ class Settings:
     resync_seconds: float = 300.0
     """Seconds between two listings of all objects, as a watch may miss a deletion.
     TFTRAINING_RESYNC_SECONDS."""
+    groups_seconds: float = 15.0
+    """Seconds between two listings of the schedulers' groups, which also tell whether their APIs
+    exist. TFTRAINING_GROUPS_SECONDS."""
     workers: int = 16
     """Number of jobs that are reconciled at once. TFTRAINING_WORKERS."""
 
@@ -68,6 +71,7 @@ class Settings:
                 0.01, environment, "PROGRESS_SECONDS", default.progress_seconds, most=10.0
             ),
             resync_seconds=_at_least(0.1, environment, "RESYNC_SECONDS", default.resync_seconds),
+            groups_seconds=_at_least(0.1, environment, "GROUPS_SECONDS", default.groups_seconds),
             workers=int(_at_least(1, environment, "WORKERS", default.workers)),
         )
 

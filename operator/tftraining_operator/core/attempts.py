@@ -4,9 +4,11 @@ from datetime import datetime
 
 from tftraining_operator.api.keys import Role
 from tftraining_operator.api.reasons import Reason
+from tftraining_operator.api.status import GangStatus
 from tftraining_operator.core.decision import Decision, Phase, stay
 from tftraining_operator.core.exit_codes import restart_reason
 from tftraining_operator.core.facts import Facts
+from tftraining_operator.core.gang import is_resized
 from tftraining_operator.core.job import Job
 from tftraining_operator.core.messages import describe_pod_failure
 from tftraining_operator.core.observed import Observed, Pod
@@ -19,6 +21,17 @@ from tftraining_operator.core.policies import (
 )
 from tftraining_operator.core.policies.membership import Membership, membership
 from tftraining_operator.core.policies.restart import restart_record
+
+
+def resized_gang(
+    job: Job, observed: Observed, gang: GangStatus | None, now: datetime
+) -> Decision | None:
+    """Return the decision for a gang that gets another size while it waits, chief included."""
+    if not is_resized(job, gang) or not _has_chief(job, observed):
+        return None
+    size = job.desired(Role.WORKER)
+    message = f"scaled to {size} workers while waiting for nodes"
+    return _restart(job, observed, now, Reason.SCALED, message, members=Membership(size))
 
 
 def new_attempt(job: Job, observed: Observed, facts: Facts, now: datetime) -> Decision | None:

@@ -9,14 +9,16 @@ from datetime import datetime
 
 from tftraining_operator.api.keys import Role
 from tftraining_operator.api.reasons import Reason
-from tftraining_operator.core.attempts import new_attempt
+from tftraining_operator.api.status import GangStatus
+from tftraining_operator.core.attempts import new_attempt, resized_gang
 from tftraining_operator.core.conditions import is_finished
 from tftraining_operator.core.decision import Decision, Phase, stay
 from tftraining_operator.core.exit_codes import failure_reason
 from tftraining_operator.core.facts import Facts
+from tftraining_operator.core.gang import explained_by, is_in_the_way, next_gang
 from tftraining_operator.core.job import Job
 from tftraining_operator.core.messages import describe_pod_failure, startup_culprit
-from tftraining_operator.core.observed import Observed, Pod
+from tftraining_operator.core.observed import Observed, Pod, PodGroup
 from tftraining_operator.core.policies import (
     cleanup,
     creation,
@@ -33,7 +35,10 @@ from tftraining_operator.core.policies.servers import lost_servers
 
 
 def decide(job: Job, observed: Observed, facts: Facts, now: datetime) -> Decision:
-    """Decide. Terminal ends are absorbing; success comes before failure, failure before waiting."""
+    """Decide. Terminal ends are absorbing; success comes before failure, failure before waiting.
+
+    Raises SchedulerUnavailableError.
+    """
     if is_finished(job.status):
         return _finished(job, observed, facts, now)
     completed = success.chief_completed(job, observed, now)
@@ -41,12 +46,15 @@ def decide(job: Job, observed: Observed, facts: Facts, now: datetime) -> Decisio
         return _completed(job, observed, facts, completed, now)
     if job.spec.run_policy.suspend:
         return _suspended(job, observed, facts, now)
-    return (
+    gang = next_gang(job, observed, facts.offer, now)
+    found = (
         _fatal(job, observed)
         or _deadline_passed(job, observed, facts, now)
+        or resized_gang(job, observed, gang, now)
         or new_attempt(job, observed, facts, now)
-        or _active(job, observed, facts, now)
+        or _active(job, observed, facts, gang, now)
     )
+    return replace(found, gang=gang)
 
 
 def _finished(job: Job, observed: Observed, facts: Facts, now: datetime) -> Decision:
@@ -60,6 +68,7 @@ def _finished(job: Job, observed: Observed, facts: Facts, now: datetime) -> Deci
         replace(
             stay(job, Phase.FINISHED),
             delete_service=observed.has_service and not cleanup.keeps_service(job),
+            delete_groups=_groups_but(None, observed),
         ),
         [*ending, *termination.overdue(job, observed)],
         facts,
@@ -100,7 +109,11 @@ def _completed(
 
 def _suspended(job: Job, observed: Observed, facts: Facts, now: datetime) -> Decision:
     message = "suspended by spec.runPolicy.suspend; the checkpoint is kept"
-    found = stay(job, Phase.SUSPENDED, Reason.SUSPENDED, message)
+    found = replace(
+        stay(job, Phase.SUSPENDED, Reason.SUSPENDED, message),
+        gang=None,
+        delete_groups=_groups_but(None, observed),
+    )
     pods = list(observed.pods.values())
     if not pods:
         # The next chief is another pod, so it gets a number of its own, and a whole cluster.
@@ -145,12 +158,18 @@ def _deadline_passed(job: Job, observed: Observed, facts: Facts, now: datetime) 
     return None
 
 
-def _active(job: Job, observed: Observed, facts: Facts, now: datetime) -> Decision:
+def _active(
+    job: Job, observed: Observed, facts: Facts, gang: GangStatus | None, now: datetime
+) -> Decision:
     members = membership(job, observed, now)
     if members.change(job) is not None:
         # No chief knows the present cluster: the new one is stored, then pods are made for it.
         return replace(stay(job, Phase.ACTIVE), membership=members, look_again=now)
-    unwanted = [pod for pod in observed.pods.values() if _is_unwanted(job, pod)]
+    unwanted = [
+        pod
+        for pod in observed.pods.values()
+        if _is_unwanted(job, pod) or is_in_the_way(job, gang, pod)
+    ]
     found = reachability(job, observed, facts, now)
     removals = [
         *termination.end_in_order(job, observed, unwanted, now),
@@ -158,7 +177,7 @@ def _active(job: Job, observed: Observed, facts: Facts, now: datetime) -> Decisi
         *(r for r in lost_servers(job, observed, now) if r.pod not in unwanted),
         *found.replacements,
     ]
-    created = creation.missing_pods(job, observed, facts, now)
+    created = creation.missing_pods(job, observed, facts, gang, now)
     age = stall.newest_step(job, observed, facts, now)
     decision = replace(
         stay(job, Phase.ACTIVE),
@@ -166,6 +185,8 @@ def _active(job: Job, observed: Observed, facts: Facts, now: datetime) -> Decisi
         creations=created.slots,
         wants_service=not (facts.waits(now) and job.name in facts.refused),
         delete_service=observed.service_is_changed,
+        wants_group=gang is not None and not (facts.waits(now) and gang.group in facts.refused),
+        delete_groups=_groups_but(gang, observed),
         suspicion=found.suspicion,
     )
     return _schedule(
@@ -182,6 +203,7 @@ def _active(job: Job, observed: Observed, facts: Facts, now: datetime) -> Decisi
         stall.stall_deadline(job, age),
         stall.silence_deadline(facts.reports.get(Role.CHIEF), age),
         age.awaited_until,
+        explained_by(gang),
         *(pod.startup_recheck_at for pod in observed.pods.values()),
     )
 
@@ -211,6 +233,12 @@ def _schedule(
         announced=tuple(announced),
         look_again=min((moment for moment in waits if moment > now), default=None),
     )
+
+
+def _groups_but(gang: GangStatus | None, observed: Observed) -> tuple[PodGroup, ...]:
+    """Return the groups to delete: all but that of the gang."""
+    kept = gang.group if gang is not None else None
+    return tuple(each for each in observed.groups if each.name != kept and not each.deleting)
 
 
 def _is_unwanted(job: Job, pod: Pod) -> bool:

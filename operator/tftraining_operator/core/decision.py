@@ -8,9 +8,9 @@ from datetime import datetime
 from enum import StrEnum
 
 from tftraining_operator.api.reasons import Reason
-from tftraining_operator.api.status import Restart
+from tftraining_operator.api.status import GangStatus, Restart
 from tftraining_operator.core.job import Job
-from tftraining_operator.core.observed import Pod
+from tftraining_operator.core.observed import Pod, PodGroup
 from tftraining_operator.core.policies.creation import Slot
 from tftraining_operator.core.policies.membership import Membership, present
 from tftraining_operator.core.policies.removal import Removal
@@ -52,6 +52,11 @@ class Decision:
     wants_service: bool = False
     """Whether the service has to exist."""
     delete_service: bool = False
+    gang: GangStatus | None = None
+    """The gang that the pods to create belong to; None if they are scheduled one by one."""
+    wants_group: bool = False
+    """Whether the gang's group has to exist."""
+    delete_groups: tuple[PodGroup, ...] = ()
     delete_job: bool = False
     suspicion: str = ""
     """Why nothing is done about servers that the chief cannot reach."""
@@ -72,6 +77,7 @@ def stay(
         attempt=job.status.attempt,
         restarts=job.status.restarts,
         membership=present(job),
+        gang=job.status.gang,
         reason=reason,
         message=message,
         culprit=culprit,

@@ -4,10 +4,17 @@ from typing import Any
 
 from tftraining_operator.api import keys
 from tftraining_operator.api.keys import Role
+from tftraining_operator.api.scheduling import Gang
+from tftraining_operator.api.status import GangStatus
+from tftraining_operator.core.gang import carried, needed, scheduling
 from tftraining_operator.core.job import Job
 from tftraining_operator.core.naming import job_labels, pod_labels, pod_name
+from tftraining_operator.core.placement import place, require_one_scheduler
 from tftraining_operator.core.podtemplate import pod_spec, template
+from tftraining_operator.core.resources import total_requests
 from tftraining_operator.core.roles import traits
+from tftraining_operator.core.schedulers import SCHEDULERS
+from tftraining_operator.core.schedulers.scheduler import Group
 from tftraining_operator.core.tfconfig import cluster_workers
 
 _Object = dict[str, Any]
@@ -48,11 +55,46 @@ def service(job: Job) -> _Object:
     }
 
 
-def pod(job: Job, role: Role, index: int, attempt: int, trainer_image: str) -> _Object:
-    """Return one pod. Raises InvalidTemplateError."""
-    spec = pod_spec(job, role, index, attempt, trainer_image)
-    metadata = template(job, role).get("metadata") or {}
+def pod_group(job: Job, gang: GangStatus) -> _Object:
+    """Return the object that tells a scheduler of a gang. Raises InvalidTemplateError."""
+    scheduler, given = SCHEDULERS[gang.scheduler], scheduling(job)
+    group = Group(
+        name=gang.group,
+        members=gang.members,
+        requests=total_requests(
+            spec
+            for role in Role
+            if (count := needed(job, role))
+            for spec in [template(job, role)["spec"]] * count
+        ),
+        queue=given.queue,
+        priority_class_name=given.priority_class_name,
+    )
     return {
+        "apiVersion": f"{scheduler.api.group}/{scheduler.api.version}",
+        "kind": "PodGroup",
+        "metadata": {
+            "name": gang.group,
+            "namespace": job.namespace,
+            "labels": job_labels(job.name, job.uid),
+            "ownerReferences": [owner_reference(job)],
+        },
+        "spec": scheduler.group_spec(group),
+    }
+
+
+def pod(
+    job: Job,
+    role: Role,
+    index: int,
+    attempt: int,
+    trainer_image: str,
+    *,
+    gang: GangStatus | None = None,
+) -> _Object:
+    """Return one pod. Raises InvalidTemplateError."""
+    metadata = template(job, role).get("metadata") or {}
+    found: _Object = {
         "apiVersion": "v1",
         "kind": "Pod",
         "metadata": {
@@ -65,15 +107,19 @@ def pod(job: Job, role: Role, index: int, attempt: int, trainer_image: str) -> _
             | {keys.ANNOTATION_WORKERS: cluster_workers(job, role, index)},
             "ownerReferences": [owner_reference(job)],
         },
-        "spec": spec,
+        "spec": pod_spec(job, role, index, attempt, trainer_image),
     }
+    place(job, role, found, carried(job, gang, role, index))
+    return found
 
 
 def samples(job: Job, trainer_image: str) -> list[_Object]:
     """Return one pod for each distinct template of the job, to be tried against the API server.
 
-    Raises InvalidTemplateError.
+    They carry no group, which does not exist yet. Raises InvalidTemplateError.
     """
+    if scheduling(job).gang not in (None, Gang.AUTO, Gang.NONE):
+        require_one_scheduler(job)
     tried: list[tuple[_Object, bool]] = []
     found: list[_Object] = []
     for role in Role:

@@ -10,6 +10,7 @@ from tftraining_operator.api.reasons import Reason
 from tftraining_operator.api.status import Condition, Failure, Status
 from tftraining_operator.core.conditions import find, is_true
 from tftraining_operator.core.error_text import telling_line
+from tftraining_operator.core.gang import UNEXPLAINED, is_waiting
 from tftraining_operator.core.naming import join_names
 from tftraining_operator.core.text import one_line
 from tftraining_operator.core.times import seconds_since
@@ -74,6 +75,7 @@ def events_of(before: Status, after: Status, actions: Actions, now: datetime) ->
         ),
         *_accepted(before, after),
         *_actions(before, actions),
+        *_queued(before, after, now),
         *_failed(before, after),
         *_ready(before, after, now),
         *_transitions(before, after, now),
@@ -131,6 +133,25 @@ def _failure_note(failure: Failure) -> tuple[str, str]:
     line = telling_line(message)
     note = one_line(f"{failure.pod}: {failure.reason}{code}: {line}".rstrip(": "), 600)
     return note, message if "\n" in message else ""
+
+
+def _queued(before: Status, after: Status, now: datetime) -> list[Event]:
+    was, found = (_is_queued(status) for status in (before, after))
+    if found and not was:
+        return [Event(Reason.QUEUED, _message(after, ConditionType.PODS_READY), Action.OBSERVE)]
+    gang = after.gang
+    if gang is None or not is_waiting(before.gang) or is_waiting(gang):
+        return []
+    waited = seconds_since(gang.waiting_since, now)
+    if not was and waited < UNEXPLAINED.total_seconds():
+        return []
+    note = f"all {gang.members} pods have a node, after waiting for {round(waited)} s"
+    return [Event(Reason.GANG_SCHEDULED, note, Action.OBSERVE)]
+
+
+def _is_queued(status: Status) -> bool:
+    found = find(status.conditions, ConditionType.PODS_READY)
+    return found is not None and found.reason == Reason.QUEUED
 
 
 def _ready(before: Status, after: Status, now: datetime) -> list[Event]:

@@ -8,6 +8,7 @@ from tftraining_operator.api.keys import Role
 from tftraining_operator.core.cause import Cause
 from tftraining_operator.core.observed import Pod
 from tftraining_operator.core.progress import Report
+from tftraining_operator.core.schedulers.offer import Offer
 
 FRESH = timedelta(seconds=15)
 """An older report proves nothing about now: its chief may hang or be cut off from us."""
@@ -32,6 +33,8 @@ class Facts:
     """Pods that the API server refused to delete, by name; not tried again before retry_at."""
     retry_at: datetime | None = None
     """When to try again what was refused."""
+    offer: Offer = Offer()  # noqa: RUF009 - frozen
+    """Which schedulers can place a gang."""
 
     def fresh_report(self, chief: Pod | None, now: datetime) -> Report | None:
         """Return the chief's report if it is recent enough to prove something about now."""

@@ -1,12 +1,23 @@
 """Sentences about pods that several parts of the status need."""
 
+import re
+from datetime import datetime
+
 from tftraining_operator.api.keys import Role
+from tftraining_operator.api.status import GangStatus
 from tftraining_operator.core.cause import Cause
 from tftraining_operator.core.error_text import telling_line
 from tftraining_operator.core.facts import Facts
+from tftraining_operator.core.gang import explained_by
 from tftraining_operator.core.job import Job
 from tftraining_operator.core.naming import join_names
 from tftraining_operator.core.observed import Observed, Pod, slots
+
+NOT_PLACED = frozenset({"Unschedulable", "SchedulingGated", "NotScheduled"})
+"""Causes by which a pod has no node."""
+
+_ABOUT_NODES = re.compile(r"^\d+/\d+ nodes are ")
+"""How kube-scheduler and those that are made of it say what each node lacks."""
 
 
 def describe_pod_failure(pod: Pod) -> str:
@@ -38,10 +49,38 @@ def describe_problem(name: str, cause: Cause) -> str:
     return f"{name}: {cause.reason}: {cause.message or describe_exit(cause)}"
 
 
+def refused_objects(job: Job, gang: GangStatus | None, facts: Facts) -> list[tuple[str, Cause]]:
+    """Return (what, cause) of the objects without which no pod is created, if they are refused."""
+    wanted = {f"service {job.name}": job.name}
+    if gang is not None:
+        wanted[f"PodGroup {gang.group}"] = gang.group
+    return [(what, facts.refused[name]) for what, name in wanted.items() if name in facts.refused]
+
+
+def describe_queued(
+    gang: GangStatus, job: Job, observed: Observed, facts: Facts, now: datetime
+) -> str:
+    """Say for what a gang waits, and since when; "" while its scheduler may only need a moment."""
+    pods = [
+        cause.message
+        for _, cause in pods_not_ready(job, observed, facts)
+        if cause is not None and cause.reason in NOT_PLACED
+    ]
+    # Where one pod finds no node, the others and their group only say that they wait for it.
+    about_nodes = [message for message in pods if _ABOUT_NODES.search(message)]
+    group = [known.explanation for known in observed.groups if known.name == gang.group]
+    why = next((message for message in [*about_nodes, *group, *pods] if message), "")
+    slow = explained_by(gang)
+    if not why and (slow is None or now < slow):
+        return ""
+    said = why or f"its scheduler ({gang.scheduler}) has not said why"
+    return f"waiting since {gang.waiting_since} for nodes for all {gang.members} pods: {said}"
+
+
 def startup_culprit(job: Job, observed: Observed, facts: Facts) -> str:
     """Name what keeps the job from running: the pod with a problem first, then who is not ready."""
-    if cause := facts.refused.get(job.name):
-        return describe_problem(f"service {job.name}", cause)
+    if refused := refused_objects(job, job.status.gang, facts):
+        return describe_problem(*refused[0])
     waiting = pods_not_ready(job, observed, facts)
     for name, cause in waiting:
         if cause is not None:

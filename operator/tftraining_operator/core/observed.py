@@ -3,14 +3,17 @@
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+from types import MappingProxyType
 from typing import Any
 
 from tftraining_operator.api import keys
 from tftraining_operator.api.keys import Role
+from tftraining_operator.api.scheduling import Gang
 from tftraining_operator.core import cause, pod_state, raw_pod
 from tftraining_operator.core.cause import Cause
 from tftraining_operator.core.job import Job
 from tftraining_operator.core.naming import pod_name
+from tftraining_operator.core.schedulers import SCHEDULERS
 from tftraining_operator.core.startup import startup
 from tftraining_operator.core.times import bounded
 
@@ -30,6 +33,8 @@ class Pod:
     """The workers of the cluster that it was made for, in the form of Job.worker_set."""
     phase: str
     """The pod's phase; the end of the container that trains is the end, whatever sidecars do."""
+    group: str | None = None
+    """The scheduler's group that it was created in."""
     created_at: str | None = None
     grace_ends: str | None = None
     """When a pod that is being deleted has to be gone."""
@@ -97,6 +102,18 @@ class Pod:
 
 
 @dataclass(frozen=True, slots=True)
+class PodGroup:
+    """A scheduler's group of a job."""
+
+    scheduler: Gang
+    name: str
+    uid: str
+    deleting: bool
+    explanation: str
+    """Why it is not placed, as far as it says."""
+
+
+@dataclass(frozen=True, slots=True)
 class Observed:
     """What exists of a job."""
 
@@ -108,6 +125,7 @@ class Observed:
     """Whether the service's name is one of these."""
     service_is_changed: bool = False
     """Whether somebody changed the service so that it no longer gives the pods their names."""
+    groups: tuple[PodGroup, ...] = ()
 
     def get(self, role: Role, index: int = 0) -> Pod | None:
         """Return one pod, None if it does not exist."""
@@ -119,7 +137,11 @@ class Observed:
 
 
 def observe(
-    job: Job, pods: Iterable[_Object], services: Iterable[_Object], now: datetime
+    job: Job,
+    pods: Iterable[_Object],
+    services: Iterable[_Object],
+    now: datetime,
+    groups: Mapping[Gang, Iterable[_Object]] = MappingProxyType({}),
 ) -> Observed:
     """Bucket the objects that carry a job's name by whether they are this job's.
 
@@ -149,6 +171,23 @@ def observe(
         service_occupied=any(
             belongs_to_a_job(raw) and not owned_by(raw, job.uid) for raw in services
         ),
+        groups=tuple(
+            _parse_group(scheduler, raw)
+            for scheduler, raws in groups.items()
+            for raw in raws
+            if owned_by(raw, job.uid)
+        ),
+    )
+
+
+def _parse_group(scheduler: Gang, raw: _Object) -> PodGroup:
+    metadata = raw["metadata"]
+    return PodGroup(
+        scheduler=scheduler,
+        name=metadata["name"],
+        uid=metadata["uid"],
+        deleting="deletionTimestamp" in metadata,
+        explanation=cause.cluster_text(SCHEDULERS[scheduler].explanation(raw)),
     )
 
 
@@ -195,6 +234,7 @@ def parse_pod(job: Job, raw: _Object, now: datetime) -> Pod | None:
         attempt=attempt,
         workers=pod_state.cluster_workers(job, raw, role),
         phase=phase,
+        group=(metadata.get("annotations") or {}).get(keys.ANNOTATION_GANG),
         created_at=created,
         grace_ends=metadata.get("deletionTimestamp"),
         ready=ready,

@@ -76,6 +76,8 @@ def stored_status(
         "startTime": rfc3339(min(known or now, now)),
         "firstRunningTime": rfc3339(now),  # a job that has run is not to be started anew
         "interruptedTime": rfc3339(now),
+        "waitingSince": rfc3339(now),
+        "scheduledTime": rfc3339(now),  # pods that have their nodes are not to be placed anew
         "lastTransitionTime": rfc3339(now),
         "updatedAt": rfc3339(now),
         "time": rfc3339(now),

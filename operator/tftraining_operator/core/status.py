@@ -60,6 +60,7 @@ def compute_status(
             "cluster_workers": decision.membership.size,
             "excluded_workers": list(decision.membership.excluded),
             "unavailable_workers": list(decision.membership.unavailable),
+            "gang": decision.gang,
             "last_disruption": newest_disruption(job, observed),
             **_attempt(job, observed, decision),
             **_replaced(job, decision, now),

@@ -13,8 +13,15 @@ from tftraining_operator.api.status import Condition, Status
 from tftraining_operator.core.conditions import ConditionWriter, find, is_true
 from tftraining_operator.core.decision import Decision, Phase
 from tftraining_operator.core.facts import Facts
+from tftraining_operator.core.gang import is_waiting
 from tftraining_operator.core.job import Job
-from tftraining_operator.core.messages import describe_problem, pods_not_ready
+from tftraining_operator.core.messages import (
+    NOT_PLACED,
+    describe_problem,
+    describe_queued,
+    pods_not_ready,
+    refused_objects,
+)
 from tftraining_operator.core.naming import join_names, pod_of_task
 from tftraining_operator.core.observed import Observed
 from tftraining_operator.core.policies import stall
@@ -113,13 +120,18 @@ def _set_pods_ready(
         writer.set(kind, value=False, reason=Reason.DELETION_REFUSED, message=message)
         return
     waiting = pods_not_ready(job, observed, facts)
-    if (refused := facts.refused.get(job.name)) is not None:
-        waiting = [(f"service {job.name}", refused), *waiting]
+    waiting = [*refused_objects(job, decision.gang, facts), *waiting]
     if not waiting:
         message = f"{total} of {total} pods are ready"
         writer.set(kind, value=True, reason=Reason.ALL_READY, message=message)
         return
     name, cause = waiting[0]
+    gang = decision.gang
+    if gang is not None and is_waiting(gang) and (cause is None or cause.reason in NOT_PLACED):
+        message = describe_queued(gang, job, observed, facts, writer.now)
+        if message:
+            writer.set(kind, value=False, reason=Reason.QUEUED, message=message)
+            return
     if cause is not None:
         more = sum(1 for _, other in waiting[1:] if other is not None)
         tail = f" (and {more} more)" if more else ""

@@ -1,4 +1,4 @@
-"""Carries out a plan: deletes, then the service, then the pods, each at most so many at once.
+"""Carries out a plan: deletes, then service and group, then pods, each at most so many at once.
 
 Every call may be repeated after a crash at any point: names are fixed, deletes name the uid.
 """
@@ -19,7 +19,7 @@ from tftraining_operator.core.podtemplate import InvalidTemplateError
 from tftraining_operator.core.text import printable
 from tftraining_operator.reconcile import errors
 from tftraining_operator.reconcile.protocols import Api
-from tftraining_operator.reconcile.store import JobKey, Kind, Store
+from tftraining_operator.reconcile.store import GROUPS, JobKey, Kind, Store
 
 logger = logging.getLogger(__name__)
 
@@ -103,6 +103,9 @@ class Applier:
             # Without the service no pod would find another.
             outcome.held |= {body["metadata"]["name"] for body in plan.pods}
             return outcome
+        if not await self._change_groups(job, plan, outcome):
+            outcome.held |= {body["metadata"]["name"] for body in plan.pods}
+            return outcome
         await self._create_pods(job, plan.pods, outcome, batch=1 if carefully else FIRST_BATCH)
         return outcome
 
@@ -124,6 +127,28 @@ class Applier:
             outcome.created_service = await self._create(job, Kind.SERVICE, service)
         except errors.ForbiddenError as error:
             outcome.refused[job.name] = _forbidden(error)
+            return False
+        return True
+
+    async def _change_groups(self, job: Job, plan: Plan, outcome: Outcome) -> bool:
+        """Delete and create scheduler's groups; return whether pods may be created."""
+        key = JobKey(job.namespace, job.name)
+        for known in plan.delete_groups:
+            try:
+                await self._delete(GROUPS[known.scheduler], key, known.name, known.uid)
+            except errors.ForbiddenError as error:
+                # It goes with the job at the latest.
+                logger.warning("%s: cannot delete group %s: %s", key, known.name, error.message)
+        if plan.group is None:
+            return True
+        gang, body = plan.group
+        try:
+            await self._create(job, GROUPS[gang], body)
+        except (errors.ForbiddenError, errors.InvalidObjectError, errors.NotFoundError) as error:
+            message = printable(error.message)
+            missing = isinstance(error, errors.NotFoundError)
+            reason = Reason.SCHEDULER_UNAVAILABLE if missing else Reason.REFUSED
+            outcome.refused[body["metadata"]["name"]] = Cause(reason, message)
             return False
         return True
 

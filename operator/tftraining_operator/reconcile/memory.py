@@ -13,6 +13,7 @@ from tftraining_operator.core.cause import Cause
 from tftraining_operator.core.facts import Facts
 from tftraining_operator.core.observed import Observed, Pod
 from tftraining_operator.core.progress import Report
+from tftraining_operator.core.schedulers.offer import Offer
 from tftraining_operator.core.times import parse, rfc3339
 
 _FIRST_RETRY = timedelta(seconds=15)
@@ -42,7 +43,7 @@ class Memory:
         """Whether the API server refused something when pods were last created or deleted."""
         return self._delay > _FIRST_RETRY
 
-    def facts(self, reports: Mapping[Role, Report]) -> Facts:
+    def facts(self, reports: Mapping[Role, Report], offer: Offer) -> Facts:
         """Return what decisions need of it."""
         return Facts(
             reports=reports,
@@ -51,6 +52,7 @@ class Memory:
             held=self.held,
             undeletable=self.undeletable,
             retry_at=self.retry_at,
+            offer=offer,
         )
 
     def note_refusals(

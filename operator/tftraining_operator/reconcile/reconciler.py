@@ -14,6 +14,7 @@ from tftraining_operator.core.conditions import find, is_finished
 from tftraining_operator.core.decide import decide
 from tftraining_operator.core.decision import Decision
 from tftraining_operator.core.events import Actions, events_of
+from tftraining_operator.core.gang import SchedulerUnavailableError
 from tftraining_operator.core.job import InvalidJobError, Job, parse_job
 from tftraining_operator.core.naming import pod_name
 from tftraining_operator.core.observed import Observed, observe
@@ -21,6 +22,7 @@ from tftraining_operator.core.patch import status_patch
 from tftraining_operator.core.plan import Plan, make_plan
 from tftraining_operator.core.podtemplate import InvalidTemplateError
 from tftraining_operator.core.progress import next_write
+from tftraining_operator.core.schedulers.offer import Offer
 from tftraining_operator.core.status import compute_status, held_status
 from tftraining_operator.core.trainer_image import trainer_image
 from tftraining_operator.reconcile.applier import Applier, NameConflictError, Outcome
@@ -28,7 +30,7 @@ from tftraining_operator.reconcile.errors import NotFoundError
 from tftraining_operator.reconcile.memory import Memory
 from tftraining_operator.reconcile.protocols import Api, Record, ReportSource, Target
 from tftraining_operator.reconcile.rejection import Rejection, rejected
-from tftraining_operator.reconcile.store import JobKey, Kind, Store
+from tftraining_operator.reconcile.store import GROUPS, JobKey, Kind, Store
 
 _Object = dict[str, Any]
 
@@ -45,6 +47,7 @@ class Reconciler:
         *,
         trainer_image: str,
         clock: Callable[[], datetime],
+        offer: Callable[[], Offer] = Offer,
     ) -> None:
         self._api = api
         self._store = store
@@ -52,6 +55,7 @@ class Reconciler:
         self._record = record
         self._trainer_image = trainer_image
         self._clock = clock
+        self._offer = offer
         self._applier = Applier(api, store)
         self._memories: dict[JobKey, Memory] = {}
 
@@ -70,6 +74,8 @@ class Reconciler:
             return await self._reject(key, raw, Reason.INVALID_TEMPLATE, str(problem), now)
         except NameConflictError as problem:
             return await self._reject(key, raw, Reason.NAME_CONFLICT, str(problem), now)
+        except SchedulerUnavailableError as problem:
+            return await self._reject(key, raw, Reason.SCHEDULER_UNAVAILABLE, str(problem), now)
 
     async def _pass(self, key: JobKey, raw: _Object, now: datetime) -> float | None:
         job = parse_job(raw, now)
@@ -86,14 +92,16 @@ class Reconciler:
             await self._read_chief(job)
             observed = self._observe(key, job, memory, now)
         self._ask(key, job, observed, memory, now)
-        decision = decide(job, observed, memory.facts(self._reports.reports(key)), now)
+        decision = decide(
+            job, observed, memory.facts(self._reports.reports(key), self._offer()), now
+        )
         plan = make_plan(job, observed, decision, image)
         outcome = await self._applier.apply(job, plan, carefully=memory.was_refused)
         if plan.delete_job:
             return None
         _note(memory, outcome, now)
         observed = self._observe(key, job, memory, now)
-        facts = memory.facts(self._reports.reports(key))
+        facts = memory.facts(self._reports.reports(key), self._offer())
         status = compute_status(job, observed, decision, facts, now, trainer_image=image)
         due = next_write(job.status, status, now)
         actions = _actions(job, plan, outcome, created_service=prepared or outcome.created_service)
@@ -127,7 +135,9 @@ class Reconciler:
 
     def _observe(self, key: JobKey, job: Job, memory: Memory, now: datetime) -> Observed:
         pods = self._store.children(Kind.POD, key)
-        observed = observe(job, pods, self._store.children(Kind.SERVICE, key), now)
+        groups = {gang: self._store.children(kind, key) for gang, kind in GROUPS.items()}
+        services = self._store.children(Kind.SERVICE, key)
+        observed = observe(job, pods, services, now, groups)
         return memory.settle_clocks(observed, now)
 
     def _ask(

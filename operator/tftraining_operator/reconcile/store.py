@@ -15,6 +15,8 @@ from enum import StrEnum
 from typing import Any, NamedTuple
 
 from tftraining_operator.api import keys
+from tftraining_operator.api.scheduling import Gang
+from tftraining_operator.core.schedulers import SCHEDULERS
 
 logger = logging.getLogger(__name__)
 
@@ -29,6 +31,13 @@ class Kind(StrEnum):
     JOB = keys.KIND
     POD = "Pod"
     SERVICE = "Service"
+    IN_TREE_GROUP = SCHEDULERS[Gang.IN_TREE].api.resource
+    COSCHEDULING_GROUP = SCHEDULERS[Gang.POD_GROUP].api.resource
+    VOLCANO_GROUP = SCHEDULERS[Gang.VOLCANO].api.resource
+
+
+GROUPS = {gang: Kind(scheduler.api.resource) for gang, scheduler in SCHEDULERS.items()}
+"""The kind of each scheduler's groups."""
 
 
 class JobKey(NamedTuple):
@@ -161,8 +170,12 @@ class Store:
         known = self._named(Kind.JOB, key, key.name)
         return None if known is None else known.raw
 
+    def jobs(self) -> list[JobKey]:
+        """Return all jobs."""
+        return list(self._objects[Kind.JOB])
+
     def children(self, kind: Kind, key: JobKey) -> list[_Object]:
-        """Return the pods or services of a job."""
+        """Return the pods, services or groups of a job."""
         return [known.raw for known in self._objects[kind].get(key, {}).values()]
 
     def unlisted(self) -> list[tuple[Kind, JobKey, _Object]]:

@@ -107,6 +107,24 @@ BROKEN = (
             *("Example.com/queue", "-a.com/queue", "a..b/queue", "example.com/queue\n", "é.com/q"),
         )
     ),
+    Broken(
+        "a topology without a preference",
+        "spec.scheduling.topology",
+        a_spec(scheduling_topology={}),
+    ),
+    Broken(
+        "pods both close together and apart",
+        "spec.scheduling.topology",
+        a_spec(scheduling_topology={"pack": "example.com/rack", "spread": "example.com/rack"}),
+    ),
+    Broken(
+        "a queue without Volcano", "spec.scheduling.queue", a_spec(scheduling={"queue": "research"})
+    ),
+    Broken(
+        "a queue of a scheduler that has none",
+        "spec.scheduling.queue",
+        a_spec(scheduling={"queue": "research", "gang": "InTree"}),
+    ),
     Broken("an evaluator without a checkpoint", "spec.checkpoint", a_spec(evaluator={})),
     Broken(
         "an evaluator that cannot read the chief's emptyDir",
@@ -251,6 +269,19 @@ CHANGES = (
     Change("ps are scaled while running", a_spec(), a_spec(ps_replicas=2), "spec.ps"),
     Change("the evaluator is removed", _EVALUATED, a_spec(checkpoint=CLAIM), "spec.evaluator"),
     Change("a checkpoint is set", a_spec(), a_spec(checkpoint=CLAIM), "spec.checkpoint"),
+    Change(
+        "a gang is asked for while the job runs",
+        a_spec(),
+        a_spec(scheduling={"gang": "InTree"}),
+        "spec.scheduling",
+        state="Running",
+    ),
+    Change(
+        "a job does without the scheduler that is not available",
+        a_spec(scheduling={"gang": "Volcano", "queue": "research"}),
+        a_spec(scheduling={"gang": "None"}),
+        state="SchedulerUnavailable",
+    ),
     Change(
         "the checkpoint moves",
         a_spec(checkpoint=CLAIM),

@@ -8,6 +8,7 @@ from typing import Any
 from hypothesis import strategies as st
 from tftraining_operator.api.keys import REJECTED_STATES
 from tftraining_operator.api.rules import problems
+from tftraining_operator.api.scheduling import Gang
 from tftraining_operator.api.types import CleanPodPolicy, RestartPolicy, Strategy, parse_spec
 
 from tests.unit.api.cases import CLAIM, MIRRORED, TEMPLATE, a_spec
@@ -91,6 +92,13 @@ _run_policies = _some(
     managedBy=st.sampled_from(["tftraining.dev/operator", "example.com/other", "a.b/", "other"]),
 )
 
+_schedulings = _some(
+    gang=st.sampled_from([*Gang]).map(str),
+    queue=st.sampled_from(["research", "q" * 253]),
+    priorityClassName=st.just("high"),
+    topology=_some(pack=st.just("example.com/rack"), spread=st.sampled_from(["zone", "a.b/c_d.e"])),
+)
+
 
 def specs() -> st.SearchStrategy[dict[str, Any]]:
     """Specs that the schema accepts and that rules may refuse."""
@@ -102,6 +110,7 @@ def specs() -> st.SearchStrategy[dict[str, Any]]:
         ps=_role(),
         evaluator=_role(),
         checkpoint=_checkpoints,
+        scheduling=_schedulings,
         runPolicy=_run_policies,
     )
 
@@ -114,6 +123,12 @@ def _full() -> dict[str, Any]:
         worker={"replicas": 2, "template": TEMPLATE, "restartPolicy": "Never"},
         evaluator={"replicas": 1},
         checkpoint=CLAIM | {"path": "/data", "resumeFrom": "/data/old"},
+        scheduling={
+            "gang": "Volcano",
+            "queue": "research",
+            "priorityClassName": "high",
+            "topology": {"pack": "topology.kubernetes.io/zone"},
+        },
         runPolicy={
             "suspend": False,
             "backoffLimit": 3,
@@ -181,6 +196,7 @@ _CHANGED: dict[str, st.SearchStrategy[Any]] = {
     "ps": _role(),
     "evaluator": _role(),
     "checkpoint": _checkpoints,
+    "scheduling": _schedulings,
     "runPolicy": _run_policies,
 }
 

@@ -57,7 +57,9 @@ class LocalRun:
         `scratch` is an empty folder that outlives the run's processes.
         """
         self.job = manifest.job
-        self._stored = manifest.stored
+        # There are no nodes to be given.
+        spec = {k: v for k, v in manifest.stored["spec"].items() if k != "scheduling"}
+        self._stored = {**manifest.stored, "spec": spec}
         self._tasks = Tasks(manifest, settings, scratch)
         self.pods = _first_pods(manifest.job)
         for pod in self.pods:

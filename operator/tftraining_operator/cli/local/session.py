@@ -143,7 +143,10 @@ def _print_header(run: LocalRun, settings: Settings, console: Console) -> None:
     elif job.spec.checkpoint is None:
         field("checkpoints", "none: spec.checkpoint is not set")
     field("logs", _relative(settings.logs))
-    if ignored := ignored_features(run.pods):
+    ignored = ignored_features(run.pods)
+    if job.spec.scheduling is not None:
+        ignored.append("spec.scheduling")
+    if ignored:
         field("ignored", "; ".join(ignored))
 
 

@@ -4,7 +4,9 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from tftraining_operator.api.keys import Role
+from tftraining_operator.api.status import GangStatus
 from tftraining_operator.core.facts import Facts
+from tftraining_operator.core.gang import is_waiting, needed
 from tftraining_operator.core.job import Job
 from tftraining_operator.core.observed import Observed, slots
 from tftraining_operator.core.policies.restart import next_chief_due
@@ -22,7 +24,9 @@ class Creations:
     """When others may be created."""
 
 
-def missing_pods(job: Job, observed: Observed, facts: Facts, now: datetime) -> Creations:
+def missing_pods(
+    job: Job, observed: Observed, facts: Facts, gang: GangStatus | None, now: datetime
+) -> Creations:
     """Return the missing pods of an active job, those that are to join the cluster last."""
     roles = set(Role)
     chief_due = next_chief_due(job)
@@ -30,9 +34,13 @@ def missing_pods(job: Job, observed: Observed, facts: Facts, now: datetime) -> C
         roles.discard(Role.CHIEF)
     else:
         chief_due = None
-    if _waits_for_servers(job, observed):
+    # Servers of a gang get no node before its chief exists.
+    if not is_waiting(gang) and _waits_for_servers(job, observed):
         roles.discard(Role.CHIEF)
     found = _missing(job, observed, facts, roles, now)
+    if is_waiting(gang):
+        # What the gang can do without would only take its room.
+        found = [(role, index) for role, index in found if index < needed(job, role)]
     waits = [moment for moment in (chief_due, _retry(facts, now)) if moment is not None]
     members = {(role, i) for role in Role for i in range(job.cluster_size(role))}
     return Creations(

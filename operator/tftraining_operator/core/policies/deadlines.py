@@ -20,8 +20,13 @@ def startup_deadline(job: Job) -> datetime | None:
     """Return until when a job that never ran has to run."""
     if job.status.start_time is None or has_run(job):
         return None
-    limit = job.spec.run_policy.startup_deadline_seconds
-    return parse(job.status.start_time) + timedelta(seconds=limit)
+    began = parse(job.status.start_time)
+    if (gang := job.status.gang) is not None:
+        # In a queue it waits for others, however long that takes; activeDeadlineSeconds limits it.
+        if gang.scheduled_time is None:
+            return None
+        began = max(began, parse(gang.scheduled_time))
+    return began + timedelta(seconds=job.spec.run_policy.startup_deadline_seconds)
 
 
 def has_run(job: Job) -> bool:

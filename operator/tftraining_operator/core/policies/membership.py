@@ -79,12 +79,16 @@ def membership(job: Job, observed: Observed, now: datetime) -> Membership:
     returns = {i: _back_at(observed, i) for i in excluded - absent}
     excluded -= {i for i, moment in returns.items() if moment is not None and moment <= now}
     waits = [moment for moment in returns.values() if moment is not None and moment > now]
-    if has_run(job):
-        due = {w.index: parse(w.since) + EXCLUDED_AFTER for w in missing if w.index not in excluded}
-        waits += [moment for moment in due.values() if moment > now]
-        leaving = {index for index, moment in due.items() if moment <= now}
-        if size - len(excluded | leaving) >= least:
-            excluded |= leaving
+    due = {
+        worker.index: moment
+        for worker in missing
+        if worker.index not in excluded
+        and (moment := _leaves_at(job, observed, worker)) is not None
+    }
+    waits += [moment for moment in due.values() if moment > now]
+    leaving = {index for index, moment in due.items() if moment <= now}
+    if leaving and size - len(excluded | leaving) >= least:
+        excluded |= leaving
     waits += [joins] if joins is not None else []
     return Membership(size, tuple(sorted(excluded)), missing, min(waits, default=None))
 
@@ -133,6 +137,20 @@ def _unavailable(
         for index in range(size)
         if (pod := observed.get(Role.WORKER, index)) is None or not pod.counts_as_ready
     )
+
+
+def _leaves_at(job: Job, observed: Observed, worker: UnavailableWorker) -> datetime | None:
+    """Return when the cluster continues without a worker, None if it waits for it."""
+    since = parse(worker.since)
+    if has_run(job):
+        return since + EXCLUDED_AFTER
+    gang = job.status.gang
+    if gang is None or gang.scheduled_time is None:
+        return None
+    # The gang has its place, and training can begin without those for whom there is no node.
+    pod = observed.get(Role.WORKER, worker.index)
+    is_placed = pod is not None and pod.node is not None
+    return None if is_placed else max(since, parse(gang.scheduled_time)) + EXCLUDED_AFTER
 
 
 def _back_at(observed: Observed, index: int) -> datetime | None:
