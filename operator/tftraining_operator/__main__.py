@@ -26,7 +26,11 @@ def main() -> int:
     # A line for each event or probe would be a fifth of the operator's CPU.
     for chatty in ("kopf", "aiohttp.access"):
         logging.getLogger(chatty).setLevel(max(level, logging.WARNING))
-    asyncio.run(operate(settings))
+    try:
+        asyncio.run(operate(settings))
+    except SettingsError as error:
+        sys.stderr.write(f"{error}\n")
+        return 64
     return 0
 
 

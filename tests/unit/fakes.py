@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Any
 from pydantic import ValidationError
 from tftraining_operator.api import keys
 from tftraining_operator.api.status import Status
+from tftraining_operator.controller.metrics import Metrics
 from tftraining_operator.controller.recorder import Recorder
 from tftraining_operator.core.times import rfc3339
 from tftraining_operator.reconcile import errors
@@ -38,7 +39,10 @@ if TYPE_CHECKING:
 
     from tftraining_operator.api.keys import Role
     from tftraining_operator.core.progress import Report
-    from tftraining_operator.reconcile.protocols import Target
+    from tftraining_operator.reconcile.protocols import StatusObserver, Target
+
+METRICS = Metrics()
+"""Sees every status that any test has written, however it was tampered with."""
 
 Key = tuple[Kind, str, str]
 
@@ -446,6 +450,7 @@ class Operator:
         instance: str = "test",
         retry_seconds: float = 0.1,
         lags: Iterable[Lag] = (),
+        observe: StatusObserver = METRICS.saw_status,
     ) -> None:
         self.cluster = cluster
         self.store = Store()
@@ -462,6 +467,7 @@ class Operator:
             Recorder(cluster, instance, cluster.clock),
             trainer_image=IMAGE,
             clock=cluster.clock,
+            observe=observe,
         )
         cluster.dead = False
         self._read = dict.fromkeys(Kind, len(cluster.watch))

@@ -15,6 +15,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from tftraining_operator.controller.kubernetes_api import KubernetesApi
+from tftraining_operator.controller.metrics import Metrics
 from tftraining_operator.controller.poller import ProgressPoller
 from tftraining_operator.controller.recorder import Recorder
 from tftraining_operator.controller.settings import Settings
@@ -43,9 +44,13 @@ class Runtime:
     """
 
     def __init__(
-        self, settings: Settings, seconds_left: Callable[[], float] = lambda: math.inf
+        self,
+        settings: Settings,
+        seconds_left: Callable[[], float] = lambda: math.inf,
+        metrics: Metrics | None = None,
     ) -> None:
         self._settings = settings
+        self._metrics = metrics or Metrics()
         self._seconds_left = seconds_left
         self._store = Store()
         self._tasks: list[asyncio.Task[object]] = []
@@ -55,8 +60,12 @@ class Runtime:
 
     async def start(self) -> None:
         """Connect, list what exists, and only then begin to reconcile. Raises ApiError."""
-        cluster = self._cluster = await KubernetesApi.connect(seconds_left=self._seconds_left)
-        poller = ProgressPoller(self._look, self._settings.progress_seconds, _now)
+        cluster = self._cluster = await KubernetesApi.connect(
+            seconds_left=self._seconds_left, observe=self._metrics.saw_call
+        )
+        poller = ProgressPoller(
+            self._look, self._settings.progress_seconds, _now, observe=self._metrics.saw_poll
+        )
         reconciler = Reconciler(
             cluster,
             self._store,
@@ -64,10 +73,14 @@ class Runtime:
             Recorder(cluster, socket.gethostname(), _now),
             trainer_image=self._settings.trainer_image,
             clock=_now,
+            observe=self._metrics.saw_status,
         )
-        self._queue = WorkQueue(reconciler, workers=self._settings.workers)
+        self._queue = WorkQueue(self._metrics.timed(reconciler), workers=self._settings.workers)
+        self._metrics.read_queue(self._queue)
+        self._metrics.read_reports(poller.ages)
         # A pass before the first listing would take every existing pod for missing.
         await self._first_listing()
+        self._metrics.read_jobs(self._store)
         self.start_task("queue", self._queue.run())
         self.start_task("progress polling", poller.run())
         self.start_task("resync", self._keep_in_sync())
@@ -87,8 +100,13 @@ class Runtime:
         if self._cluster is not None:
             await self._cluster.close()
 
-    def see(self, kind: Kind, seen: Mapping[str, Any], *, deleted: bool) -> None:
-        """Take in one watch event. Must not fail: kopf would not repeat it."""
+    def see(self, kind: Kind, seen: Mapping[str, Any], event_type: str | None) -> None:
+        """Take in one watch event, of type None while a watch lists what exists.
+
+        Must not fail: kopf would not repeat it.
+        """
+        self._metrics.saw_event(kind, event_type)
+        deleted = event_type == "DELETED"
         raw = {**seen, "metadata": dict(seen["metadata"])}
         key = self._store.remove(kind, raw) if deleted else self._store.put(kind, raw)
         self._take(key)

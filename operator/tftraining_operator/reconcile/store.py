@@ -161,6 +161,12 @@ class Store:
         known = self._named(Kind.JOB, key, key.name)
         return None if known is None else known.raw
 
+    def jobs(self) -> Iterator[_Object]:
+        """Yield all jobs."""
+        for named in self._objects[Kind.JOB].values():
+            for known in named.values():
+                yield known.raw
+
     def children(self, kind: Kind, key: JobKey) -> list[_Object]:
         """Return the pods or services of a job."""
         return [known.raw for known in self._objects[kind].get(key, {}).values()]
