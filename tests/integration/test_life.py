@@ -148,6 +148,7 @@ def test_a_failed_chief_is_recreated_until_the_backoff_limit(
     assert space.condition("Succeeded") == {}
     assert space.status()["restarts"] == 1
     tells_of_a_restart_and_a_failure(operator, space.name, created)
+    logs_them_with_the_fields_of_the_job(operator, space)
 
 
 def tells_of_a_restart_and_a_failure(operator: Operator, namespace: str, created: float) -> None:
@@ -184,6 +185,19 @@ def tells_of_a_restart_and_a_failure(operator: Operator, namespace: str, created
     assert operator.metric("tftraining_operator_event_loop_lag_seconds_count") > 0
     assert operator.metric("tftraining_operator_leader") == 1
     assert operator.metric("process_resident_memory_bytes") > 10e6
+
+
+def logs_them_with_the_fields_of_the_job(operator: Operator, space: Namespace) -> None:
+    """Read the JSON of the log: each line is a record, and those of the job can be selected."""
+    eventually(lambda: f"{space.name}/mnist: Failed" in operator.logged(), "the end in the log")
+    records = [json.loads(line) for line in operator.logged().splitlines()]
+    assert all({"message", "timestamp", "severity", "logger"} <= set(each) for each in records)
+    ours = [each for each in records if each.get("namespace") == space.name]
+    uid = space.job()["metadata"]["uid"]
+    assert {(each["job"], each["uid"]) for each in ours} == {("mnist", uid)}
+    assert {each["attempt"] for each in ours} == {0, 1}
+    assert {each["role"] for each in ours if each.get("pod") == "mnist-chief-0"} == {"chief"}
+    assert any("backoffLimit (1) exceeded" in each["message"] for each in ours)
 
 
 def test_a_permanent_exit_code_fails_the_job_at_once(space: Namespace) -> None:

@@ -16,6 +16,7 @@ from http import HTTPStatus
 import aiohttp
 
 from tftraining_operator.api.keys import Role
+from tftraining_operator.controller.logs import about
 from tftraining_operator.core.progress import Report, parse_report
 from tftraining_operator.core.text import one_line
 from tftraining_operator.reconcile.protocols import Target
@@ -139,13 +140,14 @@ class ProgressPoller:
             pod.task = self._tasks.create_task(self._follow(self._session, pod))
 
     async def _follow(self, session: aiohttp.ClientSession, pod: _Pod) -> None:
-        while True:
-            async with self._requests if pod.answered else self._retries:
-                report = await self._ask(session, pod)
-            if report is not None:
-                self._take(pod, report)
-            pod.answered = report is not None
-            await asyncio.sleep(self._interval)
+        with about(namespace=pod.key.namespace, job=pod.key.name, role=pod.role.value):
+            while True:
+                async with self._requests if pod.answered else self._retries:
+                    report = await self._ask(session, pod)
+                if report is not None:
+                    self._take(pod, report)
+                pod.answered = report is not None
+                await asyncio.sleep(self._interval)
 
     def _take(self, pod: _Pod, report: Report) -> None:
         before, pod.report, pod.received = pod.report, report, self._monotonic()

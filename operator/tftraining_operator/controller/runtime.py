@@ -14,6 +14,7 @@ from collections.abc import Callable, Coroutine, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
+from tftraining_operator.controller import logs
 from tftraining_operator.controller.kubernetes_api import KubernetesApi
 from tftraining_operator.controller.metrics import Metrics
 from tftraining_operator.controller.poller import ProgressPoller
@@ -75,7 +76,12 @@ class Runtime:
             clock=_now,
             observe=self._metrics.saw_status,
         )
-        self._queue = WorkQueue(self._metrics.timed(reconciler), workers=self._settings.workers)
+
+        async def named(key: JobKey) -> float | None:
+            logs.begin_job(key, self._store.job(key))
+            return await reconciler(key)
+
+        self._queue = WorkQueue(self._metrics.timed(named), workers=self._settings.workers)
         self._metrics.read_queue(self._queue)
         self._metrics.read_reports(poller.ages)
         # A pass before the first listing would take every existing pod for missing.
