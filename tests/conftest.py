@@ -22,6 +22,7 @@ _NEEDED: Mapping[str, tuple[str, ...]] = {
     "own_apiserver": PROGRAMS,
     "garbage_collector": ("kube-controller-manager",),
     "helm": ("helm",),
+    "promtool": ("promtool",),
 }
 
 
@@ -92,3 +93,9 @@ def garbage_collector(apiserver: ApiServer, crd: str) -> Iterator[None]:
 def helm() -> Path:
     """The helm program."""
     return program_or_skip("helm")
+
+
+@pytest.fixture(scope="session")
+def promtool() -> Path:
+    """Prometheus' own tool."""
+    return program_or_skip("promtool")

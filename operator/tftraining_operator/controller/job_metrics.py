@@ -45,6 +45,9 @@ STATES = frozenset(
 )
 """Values of the label `state`: those of status.state that are known beforehand, else OTHER."""
 
+WAITS = ("Rejected", "Stalled", "Interrupted", "Starting")
+"""Why a job that should train does not, the first that applies."""
+
 
 class Names:
     """The first so many names keep theirs, further ones become OTHER."""
@@ -103,7 +106,7 @@ class JobsCollector(Collector):
         for labels, number in count.items():
             jobs.add_metric(labels, number)
         by_reason = Counter(each.reason for each in waiting)
-        for reason in _WAITS:
+        for reason in WAITS:
             total.add_metric([reason], by_reason[reason])
         for each in sorted(waiting, reverse=True)[:MAX_WAITING]:
             longest.add_metric([each.namespace, each.job, each.reason], each.seconds)
@@ -140,9 +143,6 @@ def _state(raw: _Object) -> str:
     return str(state) if state in STATES else OTHER
 
 
-_WAITS = ("Rejected", "Stalled", "Interrupted", "Starting")
-
-
 def _wait(raw: _Object, now: datetime) -> _Waiting | None:
     """Return for what and how long a job that should train has been waiting."""
     status = raw.get("status") or {}
@@ -162,7 +162,7 @@ def _wait(raw: _Object, now: datetime) -> _Waiting | None:
         started,
     )
     metadata = raw["metadata"]
-    for reason, moment in zip(_WAITS, moments, strict=True):
+    for reason, moment in zip(WAITS, moments, strict=True):
         if moment:
             with suppress(ValueError):  # somebody else wrote it
                 seconds = max(0.0, seconds_since(moment, now))
