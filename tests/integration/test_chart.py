@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import os
+import re
 import subprocess
 from datetime import UTC, datetime
 from pathlib import Path
@@ -262,7 +263,6 @@ def test_probes_ask_the_port_that_is_open(render: Callable[..., list[Object]]) -
         "log.level=loud",
         "watchNamespaces={Red}",
         "crds.keep=perhaps",
-        "metrics.port=8080",
         "metrics.serviceMonitor.interval=often",
     ],
 )
@@ -362,9 +362,17 @@ def test_nothing_that_needs_other_definitions_is_rendered_unasked(
     assert [port["name"] for port in container(off)["ports"]] == ["health"]
 
 
-def test_a_monitor_of_metrics_that_are_off_is_refused(run_helm: Helm) -> None:
-    values = "metrics.port=0,metrics.serviceMonitor.enabled=true"
-    with pytest.raises(AssertionError, match="need the operator's metrics: set"):
+@pytest.mark.parametrize(
+    ("values", "problem"),
+    [
+        ("metrics.port=0,metrics.serviceMonitor.enabled=true", "metrics: set metrics.port to ano"),
+        ("metrics.port=8080", "metrics.port is 8080, on which the operator answers probes: set it"),
+    ],
+)
+def test_a_port_that_cannot_serve_metrics_is_refused(
+    run_helm: Helm, values: str, problem: str
+) -> None:
+    with pytest.raises(AssertionError, match=re.escape(problem)):
         run_helm("template", RELEASE, str(CHART), "--set", values)
 
 
