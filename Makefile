@@ -73,8 +73,10 @@ test-e2e: .venv/ready ## Run the scenarios: real pods on a real cluster
 
 # ---- generated files and checks -----------------------------------------------------------------
 .PHONY: manifests
-manifests: .venv/ready ## Generate the CRD from the models
+manifests: .venv/ready ## Generate the CRD from the models, the dashboards and the chart's README
 	@$(PY) -m tftraining_operator.api.crd --write .
+	@$(PY) -m tools.dashboards
+	@$(PY) -m tools.chart_readme
 
 .PHONY: lint
 lint: .venv/ready .venv-trainer/ready ## Check style, types, layers, generated files, chart and workflow

@@ -23,6 +23,7 @@ _NEEDED: Mapping[str, tuple[str, ...]] = {
     "garbage_collector": ("kube-controller-manager",),
     "gang_server": (*PROGRAMS, "kube-controller-manager", "kube-scheduler"),
     "helm": ("helm",),
+    "promtool": ("promtool",),
 }
 
 
@@ -93,3 +94,9 @@ def garbage_collector(apiserver: ApiServer, crd: str) -> Iterator[None]:
 def helm() -> Path:
     """The helm program."""
     return program_or_skip("helm")
+
+
+@pytest.fixture(scope="session")
+def promtool() -> Path:
+    """Prometheus' own tool."""
+    return program_or_skip("promtool")

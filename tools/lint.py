@@ -35,6 +35,8 @@ def checks() -> Mapping[str, list[str]]:
         ],
         "import-linter": [f"{BIN}/lint-imports"],
         "generated files": [sys.executable, "-m", "tftraining_operator.api.crd", "--check", "."],
+        "chart README": [sys.executable, "-m", "tools.chart_readme", "--check"],
+        "dashboards": [sys.executable, "-m", "tools.dashboards", "--check"],
         "helm lint": [helm, "lint", "--strict", CHART],
         "yamllint": [f"{BIN}/yamllint", "--strict", "examples", ".github"],
         "actionlint": [actionlint],

@@ -2,3 +2,5 @@
 
 `api` is what users write and read, `core` decides (pure), `controller` acts.
 """
+
+__version__ = "0.1.0"

@@ -6,6 +6,7 @@ import sys
 
 import kopf
 
+from tftraining_operator.controller.logs import add_job_fields
 from tftraining_operator.controller.main import operate
 from tftraining_operator.controller.settings import Settings, SettingsError
 
@@ -21,12 +22,17 @@ def main() -> int:
         verbose=settings.log_level == "debug",
         log_format=kopf.LogFormat.JSON if settings.log_format == "json" else kopf.LogFormat.FULL,
     )
+    add_job_fields()
     level = getattr(logging, settings.log_level.upper())
     logging.getLogger("tftraining_operator").setLevel(level)
     # A line for each event or probe would be a fifth of the operator's CPU.
     for chatty in ("kopf", "aiohttp.access"):
         logging.getLogger(chatty).setLevel(max(level, logging.WARNING))
-    asyncio.run(operate(settings))
+    try:
+        asyncio.run(operate(settings))
+    except SettingsError as error:
+        sys.stderr.write(f"{error}\n")
+        return 64
     return 0
 
 

@@ -15,7 +15,8 @@ def operator(
 ) -> Iterator[Operator]:
     """The operator for all namespaces; other modules write the status of jobs themselves."""
     assert crd
-    running = Operator(apiserver.kubeconfig, tmp_path_factory.mktemp("operator") / "log")
+    log = tmp_path_factory.mktemp("operator") / "log"
+    running = Operator(apiserver.kubeconfig, log, {"TFTRAINING_LOG_FORMAT": "json"})
     running.start()
     yield running
     running.stop()

@@ -9,6 +9,8 @@ from pathlib import Path
 from urllib.error import URLError
 from urllib.request import urlopen
 
+from prometheus_client.parser import text_string_to_metric_families
+
 from tools.ports import free_port
 from tools.waiting import eventually
 
@@ -24,6 +26,7 @@ class Operator:
     settings: dict[str, str] = field(default_factory=dict)
     _process: subprocess.Popen[bytes] | None = None
     _probes: str = ""
+    _metrics: str = ""
 
     def start(self) -> None:
         """Start it and wait until it says that it is ready."""
@@ -38,6 +41,8 @@ class Operator:
         """Start it."""
         port = free_port()
         self._probes = f"http://127.0.0.1:{port}"
+        metrics_port = free_port()
+        self._metrics = f"http://127.0.0.1:{metrics_port}/metrics"
         with self.log.open("ab") as out:
             self._process = subprocess.Popen(
                 [sys.executable, "-m", "tftraining_operator"],
@@ -46,6 +51,7 @@ class Operator:
                     "PYTHONPATH": str(ROOT / "operator"),
                     "KUBECONFIG": str(self.kubeconfig),
                     "TFTRAINING_HEALTH": f"{self._probes}/healthz",
+                    "TFTRAINING_METRICS_PORT": str(metrics_port),
                     "TFTRAINING_PROGRESS_SECONDS": "0.2",
                     **self.settings,
                 },
@@ -60,6 +66,17 @@ class Operator:
     def healthy(self) -> bool:
         """Tell whether it wants to go on living."""
         return self._says_yes("/healthz")
+
+    def metric(self, name: str, **labels: str) -> float:
+        """Scrape it; return the sum of a metric's samples that have these labels."""
+        with urlopen(self._metrics, timeout=5) as answer:  # noqa: S310 - loopback
+            families = text_string_to_metric_families(answer.read().decode())
+            return sum(
+                sample.value
+                for family in families
+                for sample in family.samples
+                if sample.name == name and labels.items() <= sample.labels.items()
+            )
 
     def stop(self, number: signal.Signals = signal.SIGTERM) -> None:
         """End it, gently or by SIGKILL."""

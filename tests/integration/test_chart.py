@@ -5,15 +5,22 @@ from __future__ import annotations
 import dataclasses
 import json
 import os
+import re
 import subprocess
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 import yaml
 from tftraining_operator.api import crd
+from tftraining_operator.api.keys import Role
 from tftraining_operator.controller.settings import Settings
+from tftraining_operator.core import desired
+from tftraining_operator.core.job import parse_job
 
+from tools.cluster.binaries import module_dir
+from tools.cluster.shell import ClusterError
 from tools.waiting import eventually
 
 if TYPE_CHECKING:
@@ -224,9 +231,10 @@ def test_every_pod_has_a_name_of_its_own_in_the_lease(render: Callable[..., list
 
 
 def test_every_setting_is_one_that_the_operator_reads(render: Callable[..., list[Object]]) -> None:
-    told = environment(render("leaseSeconds=40"))
+    told = environment(render("leaseSeconds=40", "metrics.port=9090"))
     read = Settings.from_environment(told)
     assert (read.lease_name, read.lease_seconds) == (FULLNAME, 40)
+    assert (read.metrics_port, read.log_format) == (9090, "json")
     known = {f"TFTRAINING_{field.name.upper()}" for field in dataclasses.fields(Settings)}
     assert set(told) <= known
 
@@ -245,7 +253,10 @@ def test_images_follow_the_version_a_tag_or_a_digest(
 
 def test_probes_ask_the_port_that_is_open(render: Callable[..., list[Object]]) -> None:
     found = container(render())
-    assert found["ports"] == [{"name": "health", "containerPort": 8080, "protocol": "TCP"}]
+    assert found["ports"] == [
+        {"name": "health", "containerPort": 8080, "protocol": "TCP"},
+        {"name": "metrics", "containerPort": 8081, "protocol": "TCP"},
+    ]
     paths = {"startupProbe": "/healthz", "livenessProbe": "/healthz", "readinessProbe": "/readyz"}
     for probe, path in paths.items():
         assert found[probe]["httpGet"] == {"path": path, "port": "health"}
@@ -262,11 +273,117 @@ def test_probes_ask_the_port_that_is_open(render: Callable[..., list[Object]]) -
         "scheduling.kueue=true",
         "watchNamespaces={Red}",
         "crds.keep=perhaps",
+        "metrics.serviceMonitor.interval=often",
     ],
 )
 def test_a_wrong_value_is_refused(run_helm: Helm, value: str) -> None:
     with pytest.raises(AssertionError, match="don't meet the specifications of the schema"):
         run_helm("template", RELEASE, str(CHART), "--set", value)
+
+
+def monitoring(*values: str) -> tuple[str, ...]:
+    kinds = ("serviceMonitor", "podMonitor", "alerts", "dashboards")
+    return (*(f"metrics.{kind}.enabled=true" for kind in kinds), *values)
+
+
+def test_prometheus_finds_the_operator_by_a_service_without_an_address(
+    render: Callable[..., list[Object]],
+) -> None:
+    objects = render(*monitoring("metrics.port=9090", "metrics.serviceMonitor.labels.release=x"))
+    service = only(objects, "Service", f"{FULLNAME}-metrics")
+    pod = only(objects, "Deployment")["spec"]["template"]["metadata"]["labels"]
+    assert service["spec"]["selector"].items() <= pod.items()
+    (port,) = service["spec"]["ports"]
+    assert (port["port"], port["targetPort"], service["spec"]["clusterIP"]) == (
+        9090,
+        "metrics",
+        "None",
+    )
+    assert {"name": "metrics", "containerPort": 9090, "protocol": "TCP"} in container(objects)[
+        "ports"
+    ]
+    monitor = only(objects, "ServiceMonitor")
+    selector = monitor["spec"]["selector"]["matchLabels"]
+    assert selector.items() <= service["metadata"]["labels"].items()
+    (endpoint,) = monitor["spec"]["endpoints"]
+    assert (endpoint["port"], endpoint["honorLabels"]) == (port["name"], True)
+    assert monitor["metadata"]["labels"]["release"] == "x"
+
+
+def test_prometheus_finds_the_pods_that_report_progress_where_jobs_may_be(
+    render: Callable[..., list[Object]],
+) -> None:
+    name = f"{FULLNAME}-jobs"
+    spec = only(render(*monitoring()), "PodMonitor", name)["spec"]
+    assert spec["namespaceSelector"] == {"any": True}
+    some = only(render(*monitoring("watchNamespaces={red,blue}")), "PodMonitor", name)["spec"]
+    assert some["namespaceSelector"] == {"matchNames": ["red", "blue"]}
+    job = parse_job(
+        {
+            "metadata": {"name": "mnist", "namespace": "red", "uid": "u", "generation": 1},
+            "spec": {
+                "template": {"spec": {"containers": [{"name": "tensorflow", "image": "x"}]}},
+                **{role: {"replicas": 1} for role in ("worker", "ps", "evaluator")},
+                "checkpoint": {"persistentVolumeClaim": {"claimName": "x"}},
+            },
+        },
+        datetime.now(UTC),
+    )
+    scraped = {
+        role
+        for role in Role
+        if all(
+            _matches(desired.pod(job, role, 0, 0, "x")["metadata"]["labels"], each)
+            for each in spec["selector"]["matchExpressions"]
+        )
+    }
+    assert scraped == {Role.CHIEF, Role.EVALUATOR}
+    (endpoint,) = spec["podMetricsEndpoints"]
+    for role in scraped:
+        (trains,) = desired.pod(job, role, 0, 0, "x")["spec"]["containers"]
+        assert endpoint["port"] in {port["name"] for port in trains["ports"]}
+
+
+def _matches(labels: dict[str, str], expression: Object) -> bool:
+    value = labels.get(expression["key"])
+    return value is not None and value in expression.get("values", [value])
+
+
+def test_alerts_and_dashboards_are_the_files_of_the_chart(
+    render: Callable[..., list[Object]],
+) -> None:
+    objects = render(*monitoring("metrics.alerts.labels.release=x"))
+    rules = only(objects, "PrometheusRule")
+    assert rules["spec"] == yaml.safe_load((CHART / "files/alerts.yaml").read_text())
+    assert rules["metadata"]["labels"]["release"] == "x"
+    for path in (CHART / "files/dashboards").glob("*.json"):
+        found = only(objects, "ConfigMap", f"{FULLNAME}-dashboard-{path.stem}")
+        assert found["metadata"]["labels"]["grafana_dashboard"] == "1"
+        assert found["data"] == {f"tftraining-{path.name}": path.read_text()}
+
+
+def test_nothing_that_needs_other_definitions_is_rendered_unasked(
+    render: Callable[..., list[Object]],
+) -> None:
+    groups = {each["apiVersion"].partition("/")[0] for each in render()}
+    assert "monitoring.coreos.com" not in groups
+    off = render("metrics.port=0")
+    assert not [each for each in off if each["kind"] == "Service"]
+    assert [port["name"] for port in container(off)["ports"]] == ["health"]
+
+
+@pytest.mark.parametrize(
+    ("values", "problem"),
+    [
+        ("metrics.port=0,metrics.serviceMonitor.enabled=true", "metrics: set metrics.port to ano"),
+        ("metrics.port=8080", "metrics.port is 8080, on which the operator answers probes: set it"),
+    ],
+)
+def test_a_port_that_cannot_serve_metrics_is_refused(
+    run_helm: Helm, values: str, problem: str
+) -> None:
+    with pytest.raises(AssertionError, match=re.escape(problem)):
+        run_helm("template", RELEASE, str(CHART), "--set", values)
 
 
 def test_values_and_their_schema_name_the_same() -> None:
@@ -308,6 +425,34 @@ def test_the_server_takes_all_that_is_rendered(
     server.kubectl(
         *("apply", "--server-side", "--dry-run=server", "--validate=strict", "-f", "-"),
         stdin=json.dumps(objects),
+    )
+
+
+@pytest.fixture(scope="module")
+def monitored(server: ApiServer) -> ApiServer:
+    """The API server with the Prometheus operator's definitions, from its own module."""
+    module = "github.com/prometheus-operator/prometheus-operator"
+    try:
+        sources = module_dir("prometheus-operator", module)
+    except ClusterError as error:
+        pytest.skip(f"the Prometheus operator's definitions are not available: {error}")
+    for plural in ("servicemonitors", "podmonitors", "prometheusrules"):
+        path = sources / f"example/prometheus-operator-crd/monitoring.coreos.com_{plural}.yaml"
+        server.kubectl("create", "-f", str(path))
+        server.wait_for_crd(f"{plural}.monitoring.coreos.com")
+    return server
+
+
+def test_the_prometheus_operators_own_definitions_take_monitors_and_alerts(
+    monitored: ApiServer, render: Callable[..., list[Object]]
+) -> None:
+    found = render(*monitoring("watchNamespaces={red,blue}"))
+    kinds = ("ServiceMonitor", "PodMonitor", "PrometheusRule", "ConfigMap", "Service")
+    items = [each for each in found if each["kind"] in kinds]
+    assert {each["kind"] for each in items} == set(kinds)
+    monitored.kubectl(
+        *("apply", "--server-side", "--dry-run=server", "--validate=strict", "-f", "-"),
+        stdin=json.dumps({"apiVersion": "v1", "kind": "List", "items": items}),
     )
 
 

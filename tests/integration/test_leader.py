@@ -142,6 +142,10 @@ def test_one_works_and_the_other_stands_by(pair: Pair, alone: Namespace) -> None
     assert pair.holder() == "one"
     assert pair.operators["two"].healthy()
     assert pair.operators["two"].ready()
+    leads = {n: o.metric("tftraining_operator_leader") for n, o in pair.operators.items()}
+    assert leads == {"one": 1, "two": 0}
+    assert pair.operators["one"].metric("tftraining_jobs") == 1
+    assert pair.operators["two"].metric("tftraining_jobs") == 0
     assert of_jobs(pair.wires["one"])
     assert pair.wires["two"].writes == []
 

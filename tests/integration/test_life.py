@@ -3,6 +3,7 @@
 import json
 
 from tests.integration.jobs import Namespace, manifest
+from tests.integration.process import Operator
 from tools.waiting import eventually
 
 ALL = ("mnist-chief-0", "mnist-ps-0", "mnist-worker-0", "mnist-worker-1")
@@ -108,11 +109,18 @@ def test_an_evaluator_that_does_not_finish_is_told_of(space: Namespace) -> None:
     assert "did not finish within 1 s" in succeeded["message"]
 
 
-def test_a_failed_chief_is_recreated_until_the_backoff_limit(space: Namespace) -> None:
+def test_a_failed_chief_is_recreated_until_the_backoff_limit(
+    space: Namespace, operator: Operator
+) -> None:
+    created = operator.metric(
+        "tftraining_operator_api_requests_total", verb="create", resource="pods", code="201"
+    )
     space.apply(manifest(runPolicy={"backoffLimit": 1}))
     space.wait_for_pods(*ALL)
     space.run_all()
     space.wait_for("Running")
+    here = {"namespace": space.name, "state": "Running"}
+    eventually(lambda: operator.metric("tftraining_jobs", **here) == 1, "a running job")
     first = space.pods()["mnist-chief-0"]["metadata"]["uid"]
 
     space.end("mnist-chief-0", 75, "a parameter server was lost")
@@ -139,6 +147,57 @@ def test_a_failed_chief_is_recreated_until_the_backoff_limit(space: Namespace) -
     assert "ValueError: bad shape" in failed["message"]
     assert space.condition("Succeeded") == {}
     assert space.status()["restarts"] == 1
+    tells_of_a_restart_and_a_failure(operator, space.name, created)
+    logs_them_with_the_fields_of_the_job(operator, space)
+
+
+def tells_of_a_restart_and_a_failure(operator: Operator, namespace: str, created: float) -> None:
+    """Read of a job that restarted once and then failed what the metrics say."""
+
+    def count(name: str, **labels: str) -> float:
+        return operator.metric(name, namespace=namespace, **labels)
+
+    failed = {"state": "Failed", "strategy": "ParameterServer"}
+    eventually(lambda: count("tftraining_jobs", **failed) == 1, "the store knows the end")
+    assert count("tftraining_jobs") == 1, "in one state at a time"
+    assert count("tftraining_job_restarts_total") == 1
+    assert count("tftraining_job_restarts_total", reason="ParameterServerLost") == 1
+    ended = {"result": "failed", "reason": "BackoffLimitExceeded"}
+    assert count("tftraining_jobs_finished_total", **ended) == 1
+
+    requests = "tftraining_operator_api_requests_total"
+    pods = {"verb": "create", "resource": "pods"}
+    assert operator.metric(requests, **pods, code="201") - created >= len(ALL) + 1
+    assert operator.metric(requests, verb="list", resource="tftrainingjobs", code="200") >= 1
+    assert operator.metric(requests, verb="patch", resource="tftrainingjobs/status") >= 4
+    watched = "tftraining_operator_watch_events_total"
+    for resource in ("pods", "services", "tftrainingjobs"):
+        assert operator.metric(watched, resource=resource, type="ADDED") >= 1, resource
+    polls = "tftraining_operator_progress_polls_total"
+    assert operator.metric(polls, result="success") == 0, "no pod has a network"
+    assert operator.metric(polls) > 0
+    start = "tftraining_job_stage_duration_seconds_count"
+    assert operator.metric(start, stage="start") >= 1
+    passes = "tftraining_operator_reconcile_duration_seconds_count"
+    assert operator.metric(passes, result="success") > 5
+    assert operator.metric(passes, result="error") == 0
+    assert operator.metric("tftraining_operator_workqueue_oldest_key_age_seconds") < 10
+    assert operator.metric("tftraining_operator_event_loop_lag_seconds_count") > 0
+    assert operator.metric("tftraining_operator_leader") == 1
+    assert operator.metric("process_resident_memory_bytes") > 10e6
+
+
+def logs_them_with_the_fields_of_the_job(operator: Operator, space: Namespace) -> None:
+    """Read the JSON of the log: each line is a record, and those of the job can be selected."""
+    eventually(lambda: f"{space.name}/mnist: Failed" in operator.logged(), "the end in the log")
+    records = [json.loads(line) for line in operator.logged().splitlines()]
+    assert all({"message", "timestamp", "severity", "logger"} <= set(each) for each in records)
+    ours = [each for each in records if each.get("namespace") == space.name]
+    uid = space.job()["metadata"]["uid"]
+    assert {(each["job"], each["uid"]) for each in ours} == {("mnist", uid)}
+    assert {each["attempt"] for each in ours} == {0, 1}
+    assert {each["role"] for each in ours if each.get("pod") == "mnist-chief-0"} == {"chief"}
+    assert any("backoffLimit (1) exceeded" in each["message"] for each in ours)
 
 
 def test_a_permanent_exit_code_fails_the_job_at_once(space: Namespace) -> None:

@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Any
 from pydantic import ValidationError
 from tftraining_operator.api import keys
 from tftraining_operator.api.status import Status
+from tftraining_operator.controller.metrics import Metrics
 from tftraining_operator.controller.recorder import Recorder
 from tftraining_operator.core.schedulers.offer import Offer
 from tftraining_operator.core.times import rfc3339
@@ -39,7 +40,10 @@ if TYPE_CHECKING:
 
     from tftraining_operator.api.keys import Role
     from tftraining_operator.core.progress import Report
-    from tftraining_operator.reconcile.protocols import Target
+    from tftraining_operator.reconcile.protocols import StatusObserver, Target
+
+METRICS = Metrics()
+"""Sees every status that any test has written, however it was tampered with."""
 
 Key = tuple[Kind, str, str]
 
@@ -448,6 +452,7 @@ class Operator:
         retry_seconds: float = 0.1,
         lags: Iterable[Lag] = (),
         offer: Offer | None = None,
+        observe: StatusObserver = METRICS.saw_status,
     ) -> None:
         self.cluster = cluster
         self.offer = offer or Offer()
@@ -466,6 +471,7 @@ class Operator:
             trainer_image=IMAGE,
             clock=cluster.clock,
             offer=lambda: self.offer,
+            observe=observe,
         )
         cluster.dead = False
         self._read = dict.fromkeys(Kind, len(cluster.watch))

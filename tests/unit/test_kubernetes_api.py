@@ -9,17 +9,20 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from aiohttp import web
 from kubernetes.aio import client
-from tftraining_operator.controller.kubernetes_api import KubernetesApi
+from tftraining_operator.controller.kubernetes_api import Call, KubernetesApi
 from tftraining_operator.reconcile import errors
 from tftraining_operator.reconcile.store import Kind
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, Callable
 
 
 @contextlib.asynccontextmanager
 async def answering(
-    status: int, body: str | bytes, headers: dict[str, str] | None = None
+    status: int,
+    body: str | bytes,
+    headers: dict[str, str] | None = None,
+    observe: Callable[[Call], None] = lambda _call: None,
 ) -> AsyncIterator[KubernetesApi]:
     """A client of a server that gives one answer to everything."""
 
@@ -34,7 +37,8 @@ async def answering(
     site = web.TCPSite(runner, "127.0.0.1", 0)
     await site.start()
     host, port = runner.addresses[0][:2]
-    api = KubernetesApi(client.ApiClient(client.Configuration(host=f"http://{host}:{port}")))
+    configuration = client.Configuration(host=f"http://{host}:{port}")
+    api = KubernetesApi(client.ApiClient(configuration), observe=observe)
     try:
         yield api
     finally:
@@ -150,3 +154,50 @@ async def test_a_server_that_is_away_is_an_error_to_retry() -> None:
     with pytest.raises(errors.TransientError):
         await get(api)
     await api.close()
+
+
+async def test_every_request_is_observed_by_verb_resource_and_code() -> None:
+    calls: list[Call] = []
+    metadata = {"namespace": "default", "name": "x"}
+    async with answering(409, a_status("no"), observe=calls.append) as api:
+        for call in (
+            api.list(Kind.JOB, None),
+            api.list(Kind.POD, "default"),
+            get(api),
+            create(api),
+            delete(api),
+            patch(api),
+            api.create_event({"metadata": metadata}),
+            api.get_lease("default", "x"),
+            api.replace_lease({"metadata": metadata}),
+        ):
+            with pytest.raises(errors.ApiError):
+                await call
+    assert [(call.verb, call.resource, call.code) for call in calls] == [
+        ("list", "tftrainingjobs", "409"),
+        ("list", "pods", "409"),
+        ("get", "pods", "409"),
+        ("create", "pods", "409"),
+        ("delete", "pods", "409"),
+        ("patch", "tftrainingjobs/status", "409"),
+        ("create", "events", "409"),
+        ("get", "leases", "409"),
+        ("update", "leases", "409"),
+    ]
+    assert all(0 < call.seconds < 5 for call in calls)
+
+
+async def test_a_request_without_an_answer_is_observed_as_an_error_and_one_not_sent_is_not() -> (
+    None
+):
+    calls: list[Call] = []
+    nobody = client.Configuration(host="http://127.0.0.1:1")
+    api = KubernetesApi(client.ApiClient(nobody), observe=calls.append)
+    with pytest.raises(errors.TransientError):
+        await get(api)
+    fenced = KubernetesApi(client.ApiClient(nobody), lambda: 0.0, calls.append)
+    with pytest.raises(errors.NotLeadingError):
+        await create(fenced)
+    await api.close()
+    await fenced.close()
+    assert [(call.verb, call.resource, call.code) for call in calls] == [("get", "pods", "error")]

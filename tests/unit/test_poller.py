@@ -12,7 +12,7 @@ import pytest
 from aiohttp import web
 from tftraining_operator.api.keys import Role
 from tftraining_operator.controller import poller
-from tftraining_operator.controller.poller import ProgressPoller
+from tftraining_operator.controller.poller import PollResult, ProgressPoller
 from tftraining_operator.reconcile.protocols import Target
 from tftraining_operator.reconcile.store import JobKey
 
@@ -41,8 +41,13 @@ class Chief:
         self.answer: Callable[[web.Request], Awaitable[web.StreamResponse]] = self._report
         self.now = NOW
         self.monotonic = 0.0
+        self.results: list[PollResult] = []
         self.poller = ProgressPoller(
-            self.changed.append, INTERVAL, lambda: self.now, lambda: self.monotonic
+            self.changed.append,
+            INTERVAL,
+            lambda: self.now,
+            lambda: self.monotonic,
+            self.results.append,
         )
 
     async def __aenter__(self) -> Self:
@@ -155,27 +160,32 @@ async def _hangs_up(request: web.Request) -> web.StreamResponse:
 
 
 @pytest.mark.parametrize(
-    "answer",
+    ("answer", "result"),
     [
-        pytest.param(_broken, id="no text"),
-        pytest.param(_nested, id="brackets without end"),
-        pytest.param(_error, id="an error"),
-        pytest.param(_error_with_a_report, id="an error that carries a report"),
-        pytest.param(_created, id="a success that is not 200"),
-        pytest.param(_endless, id="more than anybody needs"),
-        pytest.param(_elsewhere, id="a redirect, which is not followed"),
-        pytest.param(_hangs_up, id="nothing"),
+        pytest.param(_broken, PollResult.INVALID_REPORT, id="no text"),
+        pytest.param(_nested, PollResult.INVALID_REPORT, id="brackets without end"),
+        pytest.param(_error, PollResult.HTTP_ERROR, id="an error"),
+        pytest.param(
+            _error_with_a_report, PollResult.HTTP_ERROR, id="an error that carries a report"
+        ),
+        pytest.param(_created, PollResult.HTTP_ERROR, id="a success that is not 200"),
+        pytest.param(_endless, PollResult.INVALID_REPORT, id="more than anybody needs"),
+        pytest.param(_elsewhere, PollResult.HTTP_ERROR, id="a redirect, which is not followed"),
+        pytest.param(_hangs_up, PollResult.CONNECTION_FAILED, id="nothing"),
     ],
 )
 async def test_what_is_no_report_changes_nothing_and_stops_nothing(
-    answer: Callable[[web.Request], Awaitable[web.StreamResponse]],
+    answer: Callable[[web.Request], Awaitable[web.StreamResponse]], result: PollResult
 ) -> None:
     async with Chief() as chief:
+        chief.poller.forget(OTHER)
+        chief.results.clear()
         chief.poller.watch(KEY, {Role.CHIEF: chief.target})
         await chief.asks(1)
         good, chief.answer = chief.answer, answer
         await chief.asks(2)
         assert chief.alive
+        assert set(chief.results) == {PollResult.SUCCESS, result}
         assert chief.report is not None
         assert chief.report.step == 1
         chief.answer, chief.step = good, 7
@@ -257,6 +267,18 @@ async def test_the_age_of_a_report_does_not_depend_on_a_clock_that_is_set() -> N
         chief.now, chief.monotonic = NOW - timedelta(hours=1), 7.0
         assert chief.report is not None
         assert chief.report.received == chief.now - timedelta(seconds=7)
+
+
+async def test_ages_count_from_the_last_report_or_from_the_first_request() -> None:
+    async with Chief() as chief:
+        chief.poller.forget(OTHER)
+        chief.poller.watch(KEY, {Role.CHIEF: chief.target, Role.EVALUATOR: NOBODY})
+        chief.monotonic = 5.0
+        await until(lambda: sorted(chief.poller.ages()) == [0.0, 5.0])
+        chief.answer = _error
+        await chief.asks(1)
+        chief.monotonic = 7.0
+        assert sorted(chief.poller.ages()) == [2.0, 7.0]
 
 
 async def test_after_a_silence_even_the_same_report_is_announced() -> None:

@@ -20,6 +20,7 @@ def test_settings_are_read_from_the_environment() -> None:
             "TFTRAINING_PROGRESS_SECONDS": "0.5",
             "TFTRAINING_RESYNC_SECONDS": "60",
             "TFTRAINING_WORKERS": "4",
+            "TFTRAINING_METRICS_PORT": "9090",
             "TFTRAINING_LEASE_NAMESPACE": "here",
             "TFTRAINING_LEASE_NAME": "one-of-us",
             "TFTRAINING_LEASE_IDENTITY": "me",
@@ -28,6 +29,7 @@ def test_settings_are_read_from_the_environment() -> None:
     )
     lease = (found.lease_namespace, found.lease_name, found.lease_identity, found.lease_seconds)
     assert lease == ("here", "one-of-us", "me", 30)
+    assert found.metrics_port == 9090
     assert found.namespaces == ("team-a", "team-b")
     assert (found.trainer_image, found.log_level, found.log_format) == (
         "my/trainer:2",
@@ -49,6 +51,7 @@ def test_settings_are_read_from_the_environment() -> None:
         pytest.param("RESYNC_SECONDS", "inf", id="without end"),
         pytest.param("WORKERS", "-1", id="less than none"),
         pytest.param("WORKERS", "0.5", id="half a worker"),
+        pytest.param("METRICS_PORT", "65536", id="a port that is none"),
         pytest.param("LEASE_SECONDS", "0", id="a lease that is over when it begins"),
     ],
 )

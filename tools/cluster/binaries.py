@@ -28,12 +28,13 @@ _KUBERNETES_STAMPS = tuple(
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """A program's source; stamps are the variables that the linker sets."""
+    """A program's source; stamps are the variables that the linker sets, tags go's build tags."""
 
     family: str
     package: str
     module: str = ""
     stamps: tuple[str, ...] = ()
+    tags: str = ""
 
 
 def _kubernetes(name: str) -> Source:
@@ -90,6 +91,13 @@ SOURCES: dict[str, Source] = {
     ),
     "actionlint": Source(
         "actionlint", "github.com/rhysd/actionlint/cmd/actionlint", "github.com/rhysd/actionlint"
+    ),
+    # Without the clients of clouds by which Prometheus can find targets: one cannot be downloaded.
+    "promtool": Source(
+        "prometheus",
+        "github.com/prometheus/prometheus/cmd/promtool",
+        "github.com/prometheus/prometheus",
+        tags="remove_all_sd",
     ),
 }
 """Every program by name, the first needed first."""
@@ -165,7 +173,8 @@ def _flags(source: Source, folder: Path) -> list[str]:
         major, minor = found.removeprefix("v").split(".")[:2]
         for stamp in source.stamps:
             words += ["-X", stamp.format(version=found, major=major, minor=minor)]
-    return ["-trimpath", "-buildvcs=false", "-mod=readonly", f"-ldflags={' '.join(words)}"]
+    tags = [f"-tags={source.tags}"] if source.tags else []
+    return ["-trimpath", "-buildvcs=false", "-mod=readonly", *tags, f"-ldflags={' '.join(words)}"]
 
 
 def _go_version() -> str:

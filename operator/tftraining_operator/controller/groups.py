@@ -56,7 +56,7 @@ class Groups:
             names = ", ".join(sorted(usable)) or "none"
             logger.info("gang schedulers that can be used: %s", names)
             self.offer = offer
-            for key in self._store.jobs():
+            for key in self._store.job_keys():
                 self._look(key)
 
     async def _list(self, gang: Gang) -> None:

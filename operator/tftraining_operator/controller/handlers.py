@@ -36,15 +36,15 @@ def registry(runtime: Runtime) -> kopf.OperatorRegistry:
 
     @kopf.on.event(keys.GROUP, keys.VERSION, keys.PLURAL, registry=found)
     async def job_changed(event: kopf.RawEvent, **_: object) -> None:
-        runtime.see(Kind.JOB, event["object"], deleted=event["type"] == "DELETED")
+        runtime.see(Kind.JOB, event["object"], event["type"])
 
     @kopf.on.event("", "v1", "pods", labels=_CHILDREN, registry=found)
     async def pod_changed(event: kopf.RawEvent, **_: object) -> None:
-        runtime.see(Kind.POD, event["object"], deleted=event["type"] == "DELETED")
+        runtime.see(Kind.POD, event["object"], event["type"])
 
     @kopf.on.event("", "v1", "services", labels=_CHILDREN, registry=found)
     async def service_changed(event: kopf.RawEvent, **_: object) -> None:
-        runtime.see(Kind.SERVICE, event["object"], deleted=event["type"] == "DELETED")
+        runtime.see(Kind.SERVICE, event["object"], event["type"])
 
     return found
 

@@ -6,6 +6,8 @@ from urllib.parse import urlsplit
 
 from aiohttp import web
 
+from tftraining_operator.controller.listening import listening
+
 Check = Callable[[], str | None]
 """Returns the problem, None if there is none."""
 
@@ -20,13 +22,8 @@ async def served(url: str, *, alive: Check, ready: Check) -> AsyncIterator[None]
     app.add_routes(
         [web.get(parts.path or "/", _answering(alive)), web.get(READY_PATH, _answering(ready))]
     )
-    runner = web.AppRunner(app, handle_signals=False, access_log=None, shutdown_timeout=1.0)
-    await runner.setup()
-    try:
-        await web.TCPSite(runner, parts.hostname, parts.port).start()
+    async with listening(app, parts.hostname, parts.port):
         yield
-    finally:
-        await runner.cleanup()
 
 
 def _answering(check: Check) -> Callable[[web.Request], Awaitable[web.Response]]:

@@ -5,9 +5,10 @@ Objects are raw dicts in both directions: the client's models refuse and drop le
 
 import json
 import math
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 from urllib.parse import urlencode
 
 import aiohttp
@@ -26,6 +27,13 @@ _MAX_RETRY_AFTER = 60.0
 _MAX_MESSAGE = 2000
 _MERGE_PATCH = "application/merge-patch+json"
 _GROUP_KINDS = frozenset(GROUPS.values())
+_VERBS = {
+    "GET": "get",
+    "POST": "create",
+    "PUT": "update",
+    "PATCH": "patch",
+    "DELETE": "delete",
+}
 _DENIED = ("denied the request", "denied request")
 """How the API server begins what an admission webhook or a ValidatingAdmissionPolicy says."""
 
@@ -38,6 +46,18 @@ class Listing:
     resource_version: str
 
 
+class Call(NamedTuple):
+    """A request that was sent."""
+
+    verb: str
+    """The API's word for it: get, list, create, update, patch or delete."""
+    resource: str
+    """Plural of the kind, with the subresource: tftrainingjobs/status."""
+    code: str
+    """Status of the answer; error without one."""
+    seconds: float
+
+
 class KubernetesApi:
     """Calls to the API server.
 
@@ -47,10 +67,14 @@ class KubernetesApi:
     """
 
     def __init__(
-        self, api: client.ApiClient, seconds_left: Callable[[], float] = lambda: math.inf
+        self,
+        api: client.ApiClient,
+        seconds_left: Callable[[], float] = lambda: math.inf,
+        observe: Callable[[Call], None] = lambda _call: None,
     ) -> None:
         self._api = api
         self._seconds_left = seconds_left
+        self._observe = observe
 
     @classmethod
     async def connect(
@@ -58,6 +82,7 @@ class KubernetesApi:
         kubeconfig: str | None = None,
         *,
         seconds_left: Callable[[], float] = lambda: math.inf,
+        observe: Callable[[Call], None] = lambda _call: None,
     ) -> Self:
         """Connect as the pod's service account, else as this kubeconfig or KUBECONFIG says."""
         configuration = client.Configuration()
@@ -66,7 +91,7 @@ class KubernetesApi:
         except config.ConfigException:
             await config.load_kube_config(kubeconfig, client_configuration=configuration)
         configuration.connection_pool_maxsize = 64
-        return cls(client.ApiClient(configuration=configuration), seconds_left)
+        return cls(client.ApiClient(configuration=configuration), seconds_left, observe)
 
     async def close(self) -> None:
         """Close the connections."""
@@ -168,26 +193,49 @@ class KubernetesApi:
             timeout = min(timeout, self._seconds_left())
             if timeout <= 0:
                 raise errors.NotLeadingError(f"{method} {path}: not sent, the lease is over")
+        began, code = time.monotonic(), "error"
         try:
             response = await self._api.call_api(*serialized, _request_timeout=timeout)
             text = await response.read()
+            code = str(response.status)
         except (TimeoutError, aiohttp.ClientError, OSError) as error:
             reason = one_line(str(error)) or type(error).__name__
             raise errors.TransientError(f"{method} {path}: {reason}") from error
+        finally:
+            self._observe(Call(*_words(method, path), code, time.monotonic() - began))
         if response.status >= 300:  # noqa: PLR2004 - HTTP
             raise _error(method, response.status, text, response.headers)
         return _parse(method, path, text)
 
 
+def plural(kind: Kind) -> str:
+    """Return a kind's resource, as in paths and roles."""
+    if kind is Kind.JOB:
+        return keys.PLURAL
+    return kind.value.split(".")[0] if kind in _GROUP_KINDS else f"{kind.value.lower()}s"
+
+
+def _words(method: str, path: str) -> tuple[str, str]:
+    """Return verb and resource of a request, as in roles."""
+    start = 3 if path.startswith("/api/") else 4  # /api/v1/…, /apis/group/version/…
+    parts = path.split("/")[start:]
+    if parts[0] == "namespaces":
+        parts = parts[2:]
+    resource, name, subresource = (*parts, "", "")[:3]
+    verb = "list" if method == "GET" and not name else _VERBS[method]
+    return verb, f"{resource}/{subresource}" if subresource else resource
+
+
 def _collection(kind: Kind, namespace: str | None) -> str:
     if kind is Kind.JOB:
-        base, plural = f"/apis/{keys.API_VERSION}", keys.PLURAL
+        base = f"/apis/{keys.API_VERSION}"
     elif kind in _GROUP_KINDS:
-        plural, version, group = kind.value.split(".", 2)
+        _, version, group = kind.value.split(".", 2)
         base = f"/apis/{group}/{version}"
     else:
-        base, plural = "/api/v1", f"{kind.value.lower()}s"
-    return f"{base}/namespaces/{namespace}/{plural}" if namespace else f"{base}/{plural}"
+        base = "/api/v1"
+    resource = plural(kind)
+    return f"{base}/namespaces/{namespace}/{resource}" if namespace else f"{base}/{resource}"
 
 
 def _leases(namespace: str) -> str:

@@ -14,6 +14,8 @@ from tftraining_operator.controller import handlers
 from tftraining_operator.controller.health import served
 from tftraining_operator.controller.kubernetes_api import KubernetesApi
 from tftraining_operator.controller.leader import Alone, Candidate, Leadership
+from tftraining_operator.controller.metrics import Metrics
+from tftraining_operator.controller.metrics_server import exposed
 from tftraining_operator.controller.runtime import Runtime
 from tftraining_operator.controller.settings import Settings
 
@@ -29,8 +31,13 @@ async def operate(settings: Settings) -> None:
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
-    async with _leadership(settings) as leadership:
-        runtime = Runtime(settings, leadership.seconds_left)
+    metrics = Metrics()
+    async with (
+        exposed(settings.metrics_port, metrics),
+        _leadership(settings, metrics) as leadership,
+    ):
+        metrics.read_leadership(leadership.seconds_left)
+        runtime = Runtime(settings, leadership.seconds_left, metrics)
 
         def unready() -> str | None:
             return runtime.unready() if leadership.seconds_left() > 0 else leadership.problem()
@@ -41,12 +48,12 @@ async def operate(settings: Settings) -> None:
 
 
 @asynccontextmanager
-async def _leadership(settings: Settings) -> AsyncIterator[Leadership]:
+async def _leadership(settings: Settings, metrics: Metrics) -> AsyncIterator[Leadership]:
     if not settings.lease_namespace:
         yield Alone()
         return
     # A connection of its own: a renewal must not wait behind the calls of passes.
-    api = await KubernetesApi.connect()
+    api = await KubernetesApi.connect(observe=metrics.saw_call)
     try:
         candidate = Candidate(
             api,

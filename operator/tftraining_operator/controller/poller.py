@@ -10,10 +10,13 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from enum import StrEnum
+from http import HTTPStatus
 
 import aiohttp
 
 from tftraining_operator.api.keys import Role
+from tftraining_operator.controller.logs import about
 from tftraining_operator.core.progress import Report, parse_report
 from tftraining_operator.core.text import one_line
 from tftraining_operator.reconcile.protocols import Target
@@ -28,6 +31,16 @@ _MAX_RETRIES = 256
 """Requests at once to pods that did not answer last time: they wait for each other only."""
 
 
+class PollResult(StrEnum):
+    """What came of one request."""
+
+    SUCCESS = "success"
+    TIMEOUT = "timeout"
+    CONNECTION_FAILED = "connection_failed"
+    HTTP_ERROR = "http_error"
+    INVALID_REPORT = "invalid_report"
+
+
 @dataclass(slots=True)
 class _Pod:
     """A pod that is asked, and what it answered."""
@@ -38,6 +51,7 @@ class _Pod:
     task: asyncio.Task[None] | None = None
     report: Report | None = None
     received: float = 0.0
+    """When the report was received (monotonic); before the first, since when the pod is asked."""
     answered: bool = True
     """Whether its last answer was a report; true before the first request."""
 
@@ -54,11 +68,13 @@ class ProgressPoller:
         interval: float,
         clock: Callable[[], datetime],
         monotonic: Callable[[], float] = time.monotonic,
+        observe: Callable[[PollResult], None] = lambda _result: None,
     ) -> None:
         self._changed = changed
         self._interval = interval
         self._clock = clock
         self._monotonic = monotonic
+        self._observe = observe
         self._pods: dict[JobKey, dict[Role, _Pod]] = {}
         self._session: aiohttp.ClientSession | None = None
         self._tasks: asyncio.TaskGroup | None = None
@@ -73,7 +89,7 @@ class ProgressPoller:
                 _stop(pods.pop(role))
         for role, target in targets.items():
             if role not in pods:
-                pods[role] = _Pod(key, role, target)
+                pods[role] = _Pod(key, role, target, received=self._monotonic())
                 self._start(pods[role])
         if not pods:
             del self._pods[key]
@@ -92,6 +108,11 @@ class ProgressPoller:
             for role, pod in self._pods.get(key, {}).items()
             if pod.report is not None
         }
+
+    def ages(self) -> list[float]:
+        """Return how old (s) each pod's last report is; without one, for how long it is asked."""
+        now = self._monotonic()
+        return [now - pod.received for pods in self._pods.values() for pod in pods.values()]
 
     async def run(self) -> None:
         """Ask until cancelled."""
@@ -119,13 +140,14 @@ class ProgressPoller:
             pod.task = self._tasks.create_task(self._follow(self._session, pod))
 
     async def _follow(self, session: aiohttp.ClientSession, pod: _Pod) -> None:
-        while True:
-            async with self._requests if pod.answered else self._retries:
-                report = await self._ask(session, pod)
-            if report is not None:
-                self._take(pod, report)
-            pod.answered = report is not None
-            await asyncio.sleep(self._interval)
+        with about(namespace=pod.key.namespace, job=pod.key.name, role=pod.role.value):
+            while True:
+                async with self._requests if pod.answered else self._retries:
+                    report = await self._ask(session, pod)
+                if report is not None:
+                    self._take(pod, report)
+                pod.answered = report is not None
+                await asyncio.sleep(self._interval)
 
     def _take(self, pod: _Pod, report: Report) -> None:
         before, pod.report, pod.received = pod.report, report, self._monotonic()
@@ -134,20 +156,25 @@ class ProgressPoller:
             self._changed(pod.key)
 
     async def _ask(self, session: aiohttp.ClientSession, pod: _Pod) -> Report | None:
+        text, result = None, PollResult.INVALID_REPORT
         try:
             async with session.get(pod.target.url, allow_redirects=False) as response:
-                text = await _read(response)
-        except (aiohttp.ClientError, OSError) as error:  # TimeoutError is an OSError
+                if response.status == HTTPStatus.OK:
+                    text = await _read(response)
+                else:
+                    result = PollResult.HTTP_ERROR
+        except (aiohttp.ClientError, OSError) as error:
+            timed_out = isinstance(error, TimeoutError)
+            result = PollResult.TIMEOUT if timed_out else PollResult.CONNECTION_FAILED
             reason = one_line(str(error)) or type(error).__name__
             logger.debug("%s/%s: no report from the %s: %s", *pod.key, pod.role, reason)
-            return None
-        return None if text is None else parse_report(text, pod_uid=pod.target.pod_uid)
+        report = None if text is None else parse_report(text, pod_uid=pod.target.pod_uid)
+        self._observe(result if report is None else PollResult.SUCCESS)
+        return report
 
 
 async def _read(response: aiohttp.ClientResponse) -> bytes | None:
-    """Read an answer; None if it is no report or longer than any."""
-    if response.status != 200:  # noqa: PLR2004 - HTTP
-        return None
+    """Read an answer; None if it is longer than any report."""
     text = b""
     async for chunk in response.content.iter_chunked(_MAX_BYTES):
         text += chunk

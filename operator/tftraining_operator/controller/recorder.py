@@ -11,6 +11,7 @@ from typing import Any, Protocol
 
 from tftraining_operator.api import keys
 from tftraining_operator.api.types import ObjectMeta
+from tftraining_operator.controller.logs import about
 from tftraining_operator.core.events import Event, EventType
 from tftraining_operator.core.text import one_line, printable
 from tftraining_operator.reconcile import errors
@@ -43,7 +44,8 @@ class Recorder:
             level = logging.INFO if event.type == EventType.NORMAL else logging.WARNING
             reason = _reason(event)
             note = _first_line(event.note)
-            logger.log(level, "%s/%s: %s: %s", job.namespace, job.name, reason, note)
+            with about(**_pod_fields(job, event)):
+                logger.log(level, "%s/%s: %s: %s", job.namespace, job.name, reason, note)
             try:
                 await self._api.create_event(self._body(job, event))
             except errors.ApiError as error:
@@ -87,6 +89,14 @@ class Recorder:
             "reportingController": CONTROLLER,
             "reportingInstance": self._instance,
         }
+
+
+def _pod_fields(job: ObjectMeta, event: Event) -> dict[str, str]:
+    """Return the fields of the log for the pod that an event is about."""
+    if not event.pod:
+        return {}
+    role, _, _index = event.pod.removeprefix(f"{job.name}-").rpartition("-")
+    return {"pod": event.pod, "role": role}
 
 
 def _reason(event: Event) -> str:

@@ -14,8 +14,10 @@ from collections.abc import Callable, Coroutine, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
+from tftraining_operator.controller import logs
 from tftraining_operator.controller.groups import Groups
 from tftraining_operator.controller.kubernetes_api import KubernetesApi
+from tftraining_operator.controller.metrics import Metrics
 from tftraining_operator.controller.poller import ProgressPoller
 from tftraining_operator.controller.recorder import Recorder
 from tftraining_operator.controller.settings import Settings
@@ -44,9 +46,13 @@ class Runtime:
     """
 
     def __init__(
-        self, settings: Settings, seconds_left: Callable[[], float] = lambda: math.inf
+        self,
+        settings: Settings,
+        seconds_left: Callable[[], float] = lambda: math.inf,
+        metrics: Metrics | None = None,
     ) -> None:
         self._settings = settings
+        self._metrics = metrics or Metrics()
         self._seconds_left = seconds_left
         self._store = Store()
         self._tasks: list[asyncio.Task[object]] = []
@@ -57,8 +63,12 @@ class Runtime:
 
     async def start(self) -> None:
         """Connect, list what exists, and only then begin to reconcile. Raises ApiError."""
-        cluster = self._cluster = await KubernetesApi.connect(seconds_left=self._seconds_left)
-        poller = ProgressPoller(self._look, self._settings.progress_seconds, _now)
+        cluster = self._cluster = await KubernetesApi.connect(
+            seconds_left=self._seconds_left, observe=self._metrics.saw_call
+        )
+        poller = ProgressPoller(
+            self._look, self._settings.progress_seconds, _now, observe=self._metrics.saw_poll
+        )
         namespaces = self._settings.namespaces or (None,)
         groups = self._groups = Groups(cluster, self._store, namespaces, self._look)
         reconciler = Reconciler(
@@ -69,10 +79,19 @@ class Runtime:
             trainer_image=self._settings.trainer_image,
             clock=_now,
             offer=lambda: groups.offer,
+            observe=self._metrics.saw_status,
         )
-        self._queue = WorkQueue(reconciler, workers=self._settings.workers)
+
+        async def named(key: JobKey) -> float | None:
+            logs.begin_job(key, self._store.job(key))
+            return await reconciler(key)
+
+        self._queue = WorkQueue(self._metrics.timed(named), workers=self._settings.workers)
+        self._metrics.read_queue(self._queue)
+        self._metrics.read_reports(poller.ages)
         # A pass before the first listing would take every existing pod for missing.
         await self._first_listing()
+        self._metrics.read_jobs(self._store)
         self.start_task("queue", self._queue.run())
         self.start_task("progress polling", poller.run())
         self.start_task("resync", self._keep_in_sync())
@@ -93,8 +112,13 @@ class Runtime:
         if self._cluster is not None:
             await self._cluster.close()
 
-    def see(self, kind: Kind, seen: Mapping[str, Any], *, deleted: bool) -> None:
-        """Take in one watch event. Must not fail: kopf would not repeat it."""
+    def see(self, kind: Kind, seen: Mapping[str, Any], event_type: str | None) -> None:
+        """Take in one watch event, of type None while a watch lists what exists.
+
+        Must not fail: kopf would not repeat it.
+        """
+        self._metrics.saw_event(kind, event_type)
+        deleted = event_type == "DELETED"
         raw = {**seen, "metadata": dict(seen["metadata"])}
         key = self._store.remove(kind, raw) if deleted else self._store.put(kind, raw)
         self._take(key)

@@ -27,6 +27,9 @@ class Settings:
     """text or json. TFTRAINING_LOG_FORMAT."""
     health: str = "http://0.0.0.0:8080/healthz"
     """Where liveness is served; readiness is at /readyz of the same port. TFTRAINING_HEALTH."""
+    metrics_port: int = 8081
+    """Port on which Prometheus finds /metrics, of every address; 0 for none.
+    TFTRAINING_METRICS_PORT."""
     lease_namespace: str = ""
     """Namespace of the lease for leader election; empty to run without leader election.
     TFTRAINING_LEASE_NAMESPACE."""
@@ -63,6 +66,9 @@ class Settings:
             ),
             log_format=_choice(environment, "LOG_FORMAT", default.log_format, ("text", "json")),
             health=environment.get(_PREFIX + "HEALTH") or default.health,
+            metrics_port=int(
+                _at_least(0, environment, "METRICS_PORT", default.metrics_port, most=65535)
+            ),
             lease_namespace=environment.get(_PREFIX + "LEASE_NAMESPACE") or default.lease_namespace,
             lease_name=environment.get(_PREFIX + "LEASE_NAME") or default.lease_name,
             lease_identity=environment.get(_PREFIX + "LEASE_IDENTITY") or default.lease_identity,

@@ -66,6 +66,12 @@ class Job:
         return str(len(members)) if whole else ",".join(map(str, members))
 
 
+def is_ours(raw: dict[str, Any]) -> bool:
+    """Tell whether an object as the API server returned it is a job of this operator's."""
+    policy = (raw.get("spec") or {}).get("runPolicy") or {}
+    return bool(policy.get("managedBy", keys.MANAGED_BY) == keys.MANAGED_BY)
+
+
 def parse_job(raw: dict[str, Any], now: datetime) -> Job:
     """Parse an object as the API server returned it. Raises InvalidJobError.
 

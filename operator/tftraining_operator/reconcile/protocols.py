@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from tftraining_operator.api.keys import Role
+from tftraining_operator.api.status import Status
 from tftraining_operator.api.types import ObjectMeta
 from tftraining_operator.core.events import Event
 from tftraining_operator.core.progress import Report
@@ -49,3 +50,6 @@ class ReportSource(Protocol):
 
 Record = Callable[[ObjectMeta, list[Event]], Awaitable[None]]
 """Makes events of a job known; must not fail because an event cannot be written."""
+
+StatusObserver = Callable[[_Object, Status, Status], None]
+"""Learns of each status that was written: the job as it was, its status before and after."""

@@ -4,7 +4,6 @@ from collections.abc import Callable
 from datetime import datetime, timedelta
 from typing import Any
 
-from tftraining_operator.api import keys
 from tftraining_operator.api.keys import ConditionType, Role
 from tftraining_operator.api.reasons import Reason
 from tftraining_operator.api.status import Status
@@ -15,7 +14,7 @@ from tftraining_operator.core.decide import decide
 from tftraining_operator.core.decision import Decision
 from tftraining_operator.core.events import Actions, events_of
 from tftraining_operator.core.gang import SchedulerUnavailableError
-from tftraining_operator.core.job import InvalidJobError, Job, parse_job
+from tftraining_operator.core.job import InvalidJobError, Job, is_ours, parse_job
 from tftraining_operator.core.naming import pod_name
 from tftraining_operator.core.observed import Observed, observe
 from tftraining_operator.core.patch import status_patch
@@ -28,7 +27,13 @@ from tftraining_operator.core.trainer_image import trainer_image
 from tftraining_operator.reconcile.applier import Applier, NameConflictError, Outcome
 from tftraining_operator.reconcile.errors import NotFoundError
 from tftraining_operator.reconcile.memory import Memory
-from tftraining_operator.reconcile.protocols import Api, Record, ReportSource, Target
+from tftraining_operator.reconcile.protocols import (
+    Api,
+    Record,
+    ReportSource,
+    StatusObserver,
+    Target,
+)
 from tftraining_operator.reconcile.rejection import Rejection, rejected
 from tftraining_operator.reconcile.store import GROUPS, JobKey, Kind, Store
 
@@ -48,6 +53,7 @@ class Reconciler:
         trainer_image: str,
         clock: Callable[[], datetime],
         offer: Callable[[], Offer] = Offer,
+        observe: StatusObserver = lambda _raw, _before, _after: None,
     ) -> None:
         self._api = api
         self._store = store
@@ -56,13 +62,14 @@ class Reconciler:
         self._trainer_image = trainer_image
         self._clock = clock
         self._offer = offer
+        self._observe_status = observe
         self._applier = Applier(api, store)
         self._memories: dict[JobKey, Memory] = {}
 
     async def __call__(self, key: JobKey) -> float | None:
         """Do one pass; return in how many seconds to do another though nothing changes."""
         raw = self._store.job(key)
-        if raw is None or "deletionTimestamp" in raw["metadata"] or not _is_ours(raw):
+        if raw is None or "deletionTimestamp" in raw["metadata"] or not is_ours(raw):
             self._forget(key)
             return None
         now = self._clock()
@@ -154,6 +161,7 @@ class Reconciler:
         if found.status is not None:
             patch = status_patch(raw.get("status") or {}, found.status)
             if await self._patch(key, raw, patch):
+                self._observe_status(raw, found.before, found.status)
                 events = events_of(found.before, found.status, Actions(), now)
                 await self._record(ObjectMeta.model_validate(raw["metadata"]), events)
         return found.look_again
@@ -172,6 +180,7 @@ class Reconciler:
         patch = status_patch(raw.get("status") or {}, status)
         if not await self._patch(key, raw, patch):
             return False
+        self._observe_status(raw, job.status, status)
         await self._record(job.meta, events_of(job.status, status, actions, now))
         return True
 
@@ -201,11 +210,6 @@ class Reconciler:
     def _forget(self, key: JobKey) -> None:
         self._reports.forget(key)
         self._memories.pop(key, None)
-
-
-def _is_ours(raw: _Object) -> bool:
-    policy = (raw.get("spec") or {}).get("runPolicy") or {}
-    return bool(policy.get("managedBy", keys.MANAGED_BY) == keys.MANAGED_BY)
 
 
 def _is_new(job: Job) -> bool:

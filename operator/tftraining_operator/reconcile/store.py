@@ -170,9 +170,15 @@ class Store:
         known = self._named(Kind.JOB, key, key.name)
         return None if known is None else known.raw
 
-    def jobs(self) -> list[JobKey]:
-        """Return all jobs."""
+    def job_keys(self) -> list[JobKey]:
+        """Return the keys of all jobs."""
         return list(self._objects[Kind.JOB])
+
+    def jobs(self) -> Iterator[_Object]:
+        """Yield all jobs."""
+        for named in self._objects[Kind.JOB].values():
+            for known in named.values():
+                yield known.raw
 
     def children(self, kind: Kind, key: JobKey) -> list[_Object]:
         """Return the pods, services or groups of a job."""

@@ -75,6 +75,14 @@ class WorkQueue(Generic[K]):
         since = [*self._ready.values(), *self._working.values()]
         return self._clock() - min(since) if since else 0.0
 
+    def depth(self) -> int:
+        """Return how many keys wait for a pass."""
+        return len(self._ready)
+
+    def retrying(self) -> int:
+        """Return of how many keys the last pass failed."""
+        return len(self._failures)
+
     async def _work(self) -> None:
         while True:
             while not self._ready:

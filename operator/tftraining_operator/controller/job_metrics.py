@@ -1,0 +1,170 @@
+"""Metrics of the jobs in the store, computed when Prometheus scrapes. Used by metrics.
+
+Statuses are read as they are stored, without a model of each: a scrape may find thousands.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from datetime import UTC, datetime
+from typing import Any, NamedTuple
+
+from prometheus_client import Metric
+from prometheus_client.core import GaugeMetricFamily
+from prometheus_client.registry import Collector
+
+from tftraining_operator.api.keys import ConditionType
+from tftraining_operator.api.reasons import Reason
+from tftraining_operator.api.types import Strategy
+from tftraining_operator.core.job import is_ours
+from tftraining_operator.core.times import seconds_since
+from tftraining_operator.reconcile.store import Store
+
+_Object = dict[str, Any]
+
+OTHER = "other"
+"""The value of a label for everything that is not among the values that it may have."""
+
+MAX_NAMESPACES = 200
+MAX_WAITING = 100
+WAITING_SECONDS = 60.0
+"""A job that waits for a shorter time is not named: most do at their start."""
+
+STATES = frozenset(
+    {
+        "New",  # no status yet
+        *("Starting", "Running", "Restarting", "Suspended", "Evaluating", "Succeeded", "Failed"),
+        *(Reason.INVALID_SPEC, Reason.INVALID_TEMPLATE, Reason.NAME_CONFLICT),
+        *(Reason.NO_WORKERS, Reason.QUOTA_EXCEEDED, Reason.POD_SECURITY, Reason.REFUSED),
+        *(Reason.INVALID_POD, Reason.DELETION_REFUSED),
+        # The cluster's own words.
+        *("ContainerCreating", "CrashLoopBackOff", "CreateContainerConfigError"),
+        *("ImagePullBackOff", "InitContainerFailed", "NotScheduled", "PodInitializing"),
+        *("SchedulingGated", "Unschedulable"),
+    }
+)
+"""Values of the label `state`: those of status.state that are known beforehand, else OTHER."""
+
+WAITS = ("Rejected", "Stalled", "Interrupted", "Starting")
+"""Why a job that should train does not, the first that applies."""
+
+
+class Names:
+    """The first so many names keep theirs, further ones become OTHER."""
+
+    def __init__(self, most: int = MAX_NAMESPACES) -> None:
+        self._most = most
+        self._known: set[str] = set()
+
+    def bounded(self, name: str) -> str:
+        """Return the name, or OTHER."""
+        if name in self._known:
+            return name
+        if len(self._known) >= self._most:
+            return OTHER
+        self._known.add(name)
+        return name
+
+
+class _Waiting(NamedTuple):
+    seconds: float
+    reason: str
+    namespace: str
+    job: str
+
+
+class JobsCollector(Collector):
+    """Counts the jobs of the store, and names those that wait for training longest."""
+
+    def __init__(
+        self,
+        store: Store,
+        namespaces: Names,
+        clock: Callable[[], datetime] = lambda: datetime.now(UTC),
+    ) -> None:
+        self._store = store
+        self._namespaces = namespaces
+        self._clock = clock
+
+    def describe(self) -> Iterator[Metric]:
+        """Return the metrics without values: registration needs their names."""
+        yield from self._families()
+
+    def collect(self) -> Iterator[Metric]:
+        """Return the metrics as the store is now."""
+        now = self._clock()
+        count: Counter[tuple[str, str, str]] = Counter()
+        waiting: list[_Waiting] = []
+        for raw in self._store.jobs():
+            if not is_ours(raw):
+                continue
+            namespace = self._namespaces.bounded(raw["metadata"]["namespace"])
+            count[namespace, strategy_of(raw), _state(raw)] += 1
+            if (found := _wait(raw, now)) is not None and found.seconds >= WAITING_SECONDS:
+                waiting.append(found)
+        jobs, total, longest = self._families()
+        for labels, number in count.items():
+            jobs.add_metric(labels, number)
+        by_reason = Counter(each.reason for each in waiting)
+        for reason in WAITS:
+            total.add_metric([reason], by_reason[reason])
+        for each in sorted(waiting, reverse=True)[:MAX_WAITING]:
+            longest.add_metric([each.namespace, each.job, each.reason], each.seconds)
+        yield from (jobs, total, longest)
+
+    @staticmethod
+    def _families() -> tuple[GaugeMetricFamily, GaugeMetricFamily, GaugeMetricFamily]:
+        return (
+            GaugeMetricFamily(
+                "tftraining_jobs", "Jobs.", labels=["namespace", "strategy", "state"]
+            ),
+            GaugeMetricFamily(
+                "tftraining_jobs_waiting",
+                f"Jobs that should train and have not for {WAITING_SECONDS:g} s.",
+                labels=["reason"],
+            ),
+            GaugeMetricFamily(
+                "tftraining_job_waiting_seconds",
+                "For how long a job that should train has not; the longest "
+                f"{MAX_WAITING} of those above {WAITING_SECONDS:g} s.",
+                labels=["namespace", "training_job", "reason"],
+            ),
+        )
+
+
+def strategy_of(raw: _Object) -> str:
+    """Return the strategy of a job as it is stored, or OTHER."""
+    given = (raw.get("spec") or {}).get("strategy", Strategy.PARAMETER_SERVER.value)
+    return str(given) if given in tuple(Strategy) else OTHER
+
+
+def _state(raw: _Object) -> str:
+    state = (raw.get("status") or {}).get("state") or "New"
+    return str(state) if state in STATES else OTHER
+
+
+def _wait(raw: _Object, now: datetime) -> _Waiting | None:
+    """Return for what and how long a job that should train has been waiting."""
+    status = raw.get("status") or {}
+    if status.get("completionTime") or status.get("chiefCompletionTime"):
+        return None
+    conditions = {each.get("type"): each for each in status.get("conditions") or []}
+
+    def since(kind: ConditionType, value: str) -> str | None:
+        found = conditions.get(kind.value) or {}
+        return found.get("lastTransitionTime") if found.get("status") == value else None
+
+    started = None if status.get("firstRunningTime") else status.get("startTime")
+    moments = (
+        since(ConditionType.ACCEPTED, "False"),
+        since(ConditionType.STALLED, "True"),
+        status.get("interruptedTime"),
+        started,
+    )
+    metadata = raw["metadata"]
+    for reason, moment in zip(WAITS, moments, strict=True):
+        if moment:
+            with suppress(ValueError):  # somebody else wrote it
+                seconds = max(0.0, seconds_since(moment, now))
+                return _Waiting(seconds, reason, metadata["namespace"], metadata["name"])
+    return None

@@ -1,0 +1,224 @@
+"""What one operator process counts and measures, in a registry of its own.
+
+Fed by main, handlers and runtime, which observe at the edges; nothing below them knows of it. What
+exists already (the queue, the reports, the jobs of the store) is read when Prometheus scrapes, so
+that no number is kept twice. docs/guide/monitoring.md is the table for users.
+"""
+
+import platform
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any, TypeVar
+
+from prometheus_client import (
+    CollectorRegistry,
+    Counter,
+    Gauge,
+    Histogram,
+    Info,
+    ProcessCollector,
+    disable_created_metrics,
+)
+
+from tftraining_operator import __version__
+from tftraining_operator.api.reasons import Reason
+from tftraining_operator.api.status import Status
+from tftraining_operator.controller.job_metrics import OTHER, JobsCollector, Names, strategy_of
+from tftraining_operator.controller.kubernetes_api import Call, plural
+from tftraining_operator.controller.poller import PollResult
+from tftraining_operator.core.milestones import job_end, restart_reason, stage_ends
+from tftraining_operator.reconcile.errors import ApiError
+from tftraining_operator.reconcile.store import Kind, Store
+from tftraining_operator.reconcile.workqueue import WorkQueue
+
+_Object = dict[str, Any]
+
+K = TypeVar("K")
+
+# The time at which each series began, as a series of its own: nobody asks for it.
+disable_created_metrics()  # type: ignore[no-untyped-call]
+
+_FAST = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
+_LONG = (1, 2, 5, 10, 20, 30, 60, 120, 300, 600, 1800, 3600, 4 * 3600, 12 * 3600, 86400, 604800)
+_REASONS = frozenset(reason.value for reason in Reason)
+
+
+class Metrics:
+    """The metrics of one operator process."""
+
+    def __init__(self) -> None:
+        self.registry = registry = CollectorRegistry()
+        self._namespaces = Names()
+        ProcessCollector(registry=registry)
+        Info(
+            "tftraining_operator_build", "Versions of operator and Python.", registry=registry
+        ).info({"version": __version__, "python": platform.python_version()})
+        self._leader = Gauge(
+            "tftraining_operator_leader",
+            "1 if this process is the leader, 0 on standby.",
+            registry=registry,
+        )
+        self._lag = Histogram(
+            "tftraining_operator_event_loop_lag_seconds",
+            "How late the event loop runs what is due.",
+            buckets=_FAST,
+            registry=registry,
+        )
+        self._queue_depth = Gauge(
+            "tftraining_operator_workqueue_depth",
+            "Jobs that wait for a pass.",
+            registry=registry,
+        )
+        self._queue_age = Gauge(
+            "tftraining_operator_workqueue_oldest_key_age_seconds",
+            "How long the oldest job has been waiting or in work.",
+            registry=registry,
+        )
+        self._queue_retrying = Gauge(
+            "tftraining_operator_workqueue_retrying",
+            "Jobs whose last pass failed.",
+            registry=registry,
+        )
+        self._passes = Histogram(
+            "tftraining_operator_reconcile_duration_seconds",
+            "Duration of passes over one job.",
+            ["result"],
+            buckets=_FAST,
+            registry=registry,
+        )
+        self._calls = Counter(
+            "tftraining_operator_api_requests",
+            "Requests to the API server, but for watches; code is 'error' without an answer.",
+            ["verb", "resource", "code"],
+            registry=registry,
+        )
+        self._call_seconds = Histogram(
+            "tftraining_operator_api_request_duration_seconds",
+            "Duration of requests to the API server, but for watches.",
+            ["verb", "resource"],
+            buckets=_FAST,
+            registry=registry,
+        )
+        self._watch_events = Counter(
+            "tftraining_operator_watch_events",
+            "Objects that watches delivered; type LISTED while a watch begins, or begins anew.",
+            ["resource", "type"],
+            registry=registry,
+        )
+        self._polls = Counter(
+            "tftraining_operator_progress_polls",
+            "Requests to chiefs and evaluators for their progress.",
+            ["result"],
+            registry=registry,
+        )
+        self._targets = Gauge(
+            "tftraining_operator_progress_targets",
+            "Chiefs and evaluators that are asked for their progress.",
+            registry=registry,
+        )
+        self._report_age = Gauge(
+            "tftraining_operator_progress_oldest_report_age_seconds",
+            "Age of the oldest last report; of a pod that never reported, since it is asked.",
+            registry=registry,
+        )
+        self._restarts = Counter(
+            "tftraining_job_restarts",
+            "Restarts of chiefs.",
+            ["namespace", "reason"],
+            registry=registry,
+        )
+        self._finished = Counter(
+            "tftraining_jobs_finished",
+            "Jobs that finished.",
+            ["namespace", "result", "reason"],
+            registry=registry,
+        )
+        self._job_seconds = Histogram(
+            "tftraining_job_duration_seconds",
+            "Time from the creation of a job to its end.",
+            ["strategy", "result"],
+            buckets=_LONG,
+            registry=registry,
+        )
+        self._stage_seconds = Histogram(
+            "tftraining_job_stage_duration_seconds",
+            "Duration of the stages of a job.",
+            ["strategy", "stage"],
+            buckets=_LONG,
+            registry=registry,
+        )
+
+    def read_leadership(self, seconds_left: Callable[[], float]) -> None:
+        """Show whether this process leads."""
+        self._leader.set_function(lambda: float(seconds_left() > 0))
+
+    def read_queue(self, queue: WorkQueue[Any]) -> None:
+        """Show the state of the queue."""
+        self._queue_depth.set_function(queue.depth)
+        self._queue_age.set_function(queue.stuck_for)
+        self._queue_retrying.set_function(queue.retrying)
+
+    def read_reports(self, ages: Callable[[], Sequence[float]]) -> None:
+        """Show the ages (s) of the reports of the pods that are asked."""
+        self._targets.set_function(lambda: len(ages()))
+        self._report_age.set_function(lambda: max(ages(), default=0.0))
+
+    def read_jobs(self, store: Store) -> None:
+        """Show the jobs of the store."""
+        self.registry.register(JobsCollector(store, self._namespaces))
+
+    def timed(
+        self, handle: Callable[[K], Awaitable[float | None]]
+    ) -> Callable[[K], Awaitable[float | None]]:
+        """Return `handle` with its duration and result observed."""
+
+        async def observed(key: K) -> float | None:
+            began = time.monotonic()
+            result = "error"
+            try:
+                wake_in = await handle(key)
+                result = "success"
+            except ApiError:
+                result = "api_error"
+                raise
+            finally:
+                self._passes.labels(result).observe(time.monotonic() - began)
+            return wake_in
+
+        return observed
+
+    def saw_lag(self, seconds: float) -> None:
+        """Count one sample of the event loop's lag."""
+        self._lag.observe(seconds)
+
+    def saw_call(self, call: Call) -> None:
+        """Count a request to the API server."""
+        self._calls.labels(call.verb, call.resource, call.code).inc()
+        self._call_seconds.labels(call.verb, call.resource).observe(call.seconds)
+
+    def saw_event(self, kind: Kind, event_type: str | None) -> None:
+        """Count an object that a watch delivered; None while it lists."""
+        self._watch_events.labels(plural(kind), event_type or "LISTED").inc()
+
+    def saw_poll(self, result: PollResult) -> None:
+        """Count a request for progress."""
+        self._polls.labels(result.value).inc()
+
+    def saw_status(self, raw: _Object, before: Status, after: Status) -> None:
+        """Count what a written status says for the first time; `raw` is the job."""
+        metadata = raw["metadata"]
+        created = metadata.get("creationTimestamp")
+        namespace = self._namespaces.bounded(metadata["namespace"])
+        strategy = strategy_of(raw)
+        for ended in stage_ends(before, after, created):
+            self._stage_seconds.labels(strategy, ended.stage.value).observe(ended.seconds)
+        if (reason := restart_reason(before, after)) is not None:
+            self._restarts.labels(namespace, _known(reason)).inc()
+        if (end := job_end(before, after, created)) is not None:
+            result = "succeeded" if end.succeeded else "failed"
+            self._finished.labels(namespace, result, _known(end.reason)).inc()
+            self._job_seconds.labels(strategy, result).observe(end.seconds)
+
+
+def _known(reason: str) -> str:
+    return reason if reason in _REASONS else OTHER

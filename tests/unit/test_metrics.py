@@ -1,0 +1,260 @@
+"""What the metrics say, under the names and labels that the page for users has."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import tftraining_operator
+from prometheus_client import CollectorRegistry
+from tftraining_operator.api.keys import ConditionType
+from tftraining_operator.api.status import Restart, Status
+from tftraining_operator.controller import job_metrics
+from tftraining_operator.controller.job_metrics import JobsCollector, Names
+from tftraining_operator.controller.kubernetes_api import Call
+from tftraining_operator.controller.metrics import Metrics
+from tftraining_operator.controller.poller import PollResult
+from tftraining_operator.reconcile.errors import ConflictError
+from tftraining_operator.reconcile.store import JobKey, Kind, Store
+from tftraining_operator.reconcile.workqueue import WorkQueue
+
+from tests.unit.builders import a_condition, a_job, at, stamp
+
+if TYPE_CHECKING:
+    from tests.unit.builders import JobBuilder
+
+ROOT = Path(__file__).parents[2]
+PAGE = ROOT / "docs/guide/monitoring.md"
+_ROW = re.compile(r"^\| `(tftraining_\w+)` \| (\w+) \| (.*?) \|", re.MULTILINE)
+
+KEY = JobKey("default", "mnist")
+
+
+def stored(*jobs: JobBuilder) -> Store:
+    store = Store()
+    for index, job in enumerate(jobs):
+        metadata = job.raw["metadata"]
+        metadata |= {"uid": f"uid-{index}", "resourceVersion": str(index + 1)}
+        store.put(Kind.JOB, job.raw)
+    return store
+
+
+def samples(registry: CollectorRegistry, name: str) -> dict[tuple[str, ...], float]:
+    """Return the values of a metric by the values of its labels, in their order."""
+    return {
+        tuple(sample.labels.values()): sample.value
+        for metric in registry.collect()
+        for sample in metric.samples
+        if sample.name == name
+    }
+
+
+def waiting(store: Store, seconds: float) -> dict[tuple[str, ...], float]:
+    registry = CollectorRegistry()
+    registry.register(JobsCollector(store, Names(), lambda: at(seconds)))
+    return samples(registry, "tftraining_job_waiting_seconds")
+
+
+async def everything() -> Metrics:
+    """Return metrics each of which has a value."""
+    metrics = Metrics()
+    metrics.read_leadership(lambda: 1.0)
+    metrics.read_reports(lambda: [3.0, 9.0])
+    metrics.read_jobs(stored(a_job().with_status(state="Starting")))
+
+    async def handle(_key: JobKey) -> float | None:
+        return None
+
+    metrics.read_queue(WorkQueue(handle, workers=1))
+    await metrics.timed(handle)(KEY)
+    metrics.saw_lag(0.002)
+    metrics.saw_call(Call("create", "pods", "201", 0.01))
+    metrics.saw_event(Kind.POD, None)
+    metrics.saw_poll(PollResult.TIMEOUT)
+    restart = Restart(reason="Stalled", time=stamp(), counted=True)
+    end = {"completion_time": stamp(9), "last_restart": restart, "start_time": stamp()}
+    after = Status(**end, conditions=[a_condition(ConditionType.FAILED, reason="PodFailed")])
+    raw = a_job().raw
+    raw["metadata"]["creationTimestamp"] = stamp()
+    metrics.saw_status(raw, Status(), after)
+    return metrics
+
+
+async def test_the_page_names_every_metric_with_its_type_and_labels_and_no_other() -> None:
+    served: dict[str, tuple[str, set[str]]] = {}
+    for metric in (await everything()).registry.collect():
+        if metric.name.startswith("process_"):
+            continue
+        suffix = {"counter": "_total", "info": "_info"}.get(metric.type, "")
+        labels = {label for sample in metric.samples for label in sample.labels} - {"le"}
+        served[metric.name + suffix] = (metric.type, labels)
+    page = PAGE.read_text().partition("## Metrics of the training")[0]
+    documented = {
+        name: (kind, set(re.findall(r"`(\w+)`", labels)))
+        for name, kind, labels in _ROW.findall(page)
+    }
+    assert documented == served
+
+
+def test_the_page_states_how_many_series_there_can_be() -> None:
+    page = PAGE.read_text()
+    assert f"{len(job_metrics.STATES)} known states" in page
+    assert f"first {job_metrics.MAX_NAMESPACES} with a job" in page
+    assert f"{job_metrics.MAX_WAITING}, of jobs that have been waiting" in page
+
+
+async def test_names_follow_the_conventions() -> None:
+    for metric in (await everything()).registry.collect():
+        assert re.fullmatch(r"(tftraining|process)(_[a-z]+)+", metric.name), metric.name
+        assert metric.documentation.endswith("."), metric.name
+        if metric.type == "histogram":
+            assert metric.name.endswith("_seconds"), metric.name
+
+
+def test_the_version_is_that_of_the_package() -> None:
+    package = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    assert tftraining_operator.__version__ == package["version"]
+    ((shown, _),) = samples(Metrics().registry, "tftraining_operator_build_info")
+    assert shown == package["version"]
+
+
+def test_a_process_leads_while_it_may_write() -> None:
+    left = 0.0
+    metrics = Metrics()
+    metrics.read_leadership(lambda: left)
+    name = "tftraining_operator_leader"
+    assert samples(metrics.registry, name) == {(): 0.0}
+    left = 0.5
+    assert samples(metrics.registry, name) == {(): 1.0}
+
+
+async def test_passes_are_counted_by_what_came_of_them() -> None:
+    metrics = Metrics()
+
+    async def handle(error: Exception | None) -> float | None:
+        if error is not None:
+            raise error
+        return 5.0
+
+    observed = metrics.timed(handle)
+    assert await observed(None) == 5.0
+    for error in (ConflictError("changed"), ZeroDivisionError()):
+        with pytest.raises(type(error)):
+            await observed(error)
+    count = samples(metrics.registry, "tftraining_operator_reconcile_duration_seconds_count")
+    assert count == {("success",): 1, ("api_error",): 1, ("error",): 1}
+
+
+def test_jobs_are_counted_by_namespace_strategy_and_state() -> None:
+    registry = CollectorRegistry()
+    store = stored(
+        a_job(),
+        a_job().named("b", namespace="red").mirrored().with_status(state="Running"),
+        a_job().named("c", namespace="red").mirrored().with_status(state="Running"),
+        a_job()
+        .named("d", namespace="red")
+        .with_spec(strategy="Next")
+        .with_status(state="Anything"),
+        a_job().named("theirs").with_policy(managedBy="example.com/queue"),
+    )
+    registry.register(JobsCollector(store, Names()))
+    assert samples(registry, "tftraining_jobs") == {
+        ("default", "ParameterServer", "New"): 1,
+        ("red", "Mirrored", "Running"): 2,
+        ("red", "other", "other"): 1,
+    }
+
+
+def test_every_state_that_the_operator_writes_by_itself_is_a_label() -> None:
+    page = (ROOT / "docs/reasons.md").read_text()
+    refused = re.findall(r"^\| `(\w+)` \| .*PodsReady", page, re.MULTILINE)
+    never_shown = {"AllReady", "ChiefSucceeded", "PodReplaced"}
+    assert set(refused) <= job_metrics.STATES | never_shown
+    assert len(refused) > len(never_shown)
+
+
+def test_namespaces_beyond_the_limit_share_one_label() -> None:
+    names = Names(2)
+    assert [names.bounded(name) for name in ("a", "b", "c", "a", "d")] == [
+        *("a", "b", "other", "a", "other")
+    ]
+
+
+STALLED = a_condition(ConditionType.STALLED, since=20)
+REJECTED = a_condition(ConditionType.ACCEPTED, value=False, since=10)
+RUNS: dict[str, Any] = {"first_running_time": stamp(5)}
+
+
+@pytest.mark.parametrize(
+    ("job", "expected"),
+    [
+        pytest.param(a_job().with_status(), {"Starting": 100}, id="it has not run yet"),
+        pytest.param(a_job().with_status(**RUNS), {}, id="it runs"),
+        pytest.param(a_job().with_status(STALLED, **RUNS), {"Stalled": 80}, id="it is stalled"),
+        pytest.param(
+            a_job().with_status(**RUNS, interrupted_time=stamp(40)),
+            {"Interrupted": 60},
+            id="it is interrupted",
+        ),
+        pytest.param(
+            a_job().with_status(**RUNS, interrupted_time=stamp(41)), {}, id="but not for long"
+        ),
+        pytest.param(
+            a_job().with_status(REJECTED, start_time=None), {"Rejected": 90}, id="it is rejected"
+        ),
+        pytest.param(a_job().with_status(start_time=None), {}, id="it is suspended"),
+        pytest.param(
+            a_job().with_status(chief_completion_time=stamp(50)), {}, id="its training is done"
+        ),
+        pytest.param(a_job().with_status(completion_time=stamp(50)), {}, id="it has finished"),
+        pytest.param(a_job(), {}, id="it is new"),
+    ],
+)
+def test_a_job_that_should_train_and_does_not_is_named(
+    job: JobBuilder, expected: dict[str, float]
+) -> None:
+    found = waiting(stored(job), 100)
+    assert found == {("default", "mnist", reason): value for reason, value in expected.items()}
+
+
+def test_the_jobs_that_wait_longest_are_named_and_all_are_counted(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(job_metrics, "MAX_WAITING", 2)
+    jobs = [a_job().named(f"job-{n}").with_status(start_time=stamp(n)) for n in range(4)]
+    registry = CollectorRegistry()
+    registry.register(JobsCollector(stored(*jobs), Names(), lambda: at(100)))
+    assert samples(registry, "tftraining_job_waiting_seconds") == {
+        ("default", "job-0", "Starting"): 100,
+        ("default", "job-1", "Starting"): 99,
+    }
+    assert samples(registry, "tftraining_jobs_waiting")["Starting",] == 4
+
+
+def test_a_time_that_is_none_hides_no_other_job() -> None:
+    broken = a_job().named("broken").with_status()
+    broken.raw["status"]["startTime"] = "yesterday"
+    assert set(waiting(stored(broken, a_job().with_status()), 100)) == {
+        ("default", "mnist", "Starting")
+    }
+
+
+async def test_a_written_status_is_counted_by_what_it_says_first() -> None:
+    metrics = await everything()
+    found = metrics.registry
+    assert samples(found, "tftraining_job_restarts_total") == {("default", "Stalled"): 1}
+    failed = ("default", "failed", "PodFailed")
+    assert samples(found, "tftraining_jobs_finished_total") == {failed: 1}
+    lasted = samples(found, "tftraining_job_duration_seconds_sum")
+    assert lasted == {("ParameterServer", "failed"): 9}
+
+
+def test_a_reason_of_somebody_elses_is_no_label_of_its_own() -> None:
+    metrics = Metrics()
+    restart = Restart(reason="\x1b[31mAnything", time=stamp(), counted=True)
+    metrics.saw_status(a_job().raw, Status(), Status(last_restart=restart))
+    found = samples(metrics.registry, "tftraining_job_restarts_total")
+    assert found == {("default", "other"): 1}
