@@ -1,5 +1,7 @@
 """The consoles that commands write to: results on standard output, all else on standard error."""
 
+import sys
+
 from rich.console import Console
 from rich.text import Text
 
@@ -17,6 +19,12 @@ def err() -> Console:
 def show(text: str | Text) -> None:
     """Print a line of results; long ones are not broken, so that a pipe can read them."""
     out().print(text, soft_wrap=True)
+
+
+def write(text: str) -> None:
+    """Write text as it is, such as a document or a line of a log: rich would replace tabs."""
+    sys.stdout.write(text)
+    sys.stdout.flush()
 
 
 def note(text: str) -> None:

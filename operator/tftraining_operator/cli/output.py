@@ -31,8 +31,7 @@ def show_jobs(
     """Print jobs; `one` prints a single object, and not a list of one."""
     if form in (Format.JSON, Format.YAML):
         document: _Object = {"apiVersion": "v1", "kind": "List", "items": list(jobs)}
-        text = dumped(jobs[0] if one else document, form)
-        console.out().print(text, soft_wrap=True, end="")
+        console.write(dumped(jobs[0] if one else document, form))
         return
     if form is Format.NAME:
         for job in jobs:

@@ -123,7 +123,7 @@ def submit(
     plan = sources.plan(source, task, wanted)
     submission.check(plan.job, source)
     if dry_run:
-        console.out().print(sources.as_yaml(plan), soft_wrap=True, end="")
+        console.write(sources.as_yaml(plan))
         return
     cluster = options.cluster(namespace, context)
     made = submission.send(cluster, plan, replace=replace, say=console.note)

@@ -172,10 +172,12 @@ def logs(
         width = max(width, len(line.source.label))
         label = f"{line.source.label:{width}} "
         time = f"{line.time} " if timestamps else ""
-        text = Text.assemble(
-            (label, ROLE_COLOURS[line.source.role]), (time, "dim"), printable(line.text)
-        )
-        out.print(text, soft_wrap=True)
+        text = printable(line.text)
+        if not out.is_terminal:
+            console.write(f"{label}{time}{text}\n")
+            return
+        parts = ((label, ROLE_COLOURS[line.source.role]), (time, "dim"), text)
+        out.print(Text.assemble(*parts), soft_wrap=True)
 
     if follow:
         log_reader.Follower(cluster, name, choice).run(show)
