@@ -24,12 +24,18 @@ for group in (change, look, local, convert, setup):
     app.add_typer(group.app)
 
 _DEBUG = "TFTJ_VERBOSE"
+COMPLETE = "_TFTJ_COMPLETE"
+"""The variable by which typer is asked what could stand in a line."""
 
 
 def main() -> None:
     """Run the command line; the process ends here."""
     # kubectl runs a plugin as kubectl-NAME; its users type `kubectl tftj`.
     name = "kubectl tftj" if Path(sys.argv[0]).name.startswith("kubectl-") else "tftj"
+    if COMPLETE in os.environ:  # set by the script that `tftj completion` prints
+        from typer._completion_classes import completion_init
+
+        completion_init()
     try:
         app(prog_name=name)
     except CommandError as error:

@@ -14,7 +14,6 @@ from tftraining_operator.core.times import parse
 
 _Object = dict[str, Any]
 
-_LEASE = "tftraining-operator"
 _CHART = "app.kubernetes.io/name=tftraining-operator"
 _EXPIRED = timedelta(seconds=60)
 _RIGHTS = (
@@ -63,58 +62,52 @@ def checks(cluster: Cluster, now: datetime) -> Iterator[Check]:
     yield from _operator(cluster, now)
     for verb, group, resource, what in _RIGHTS:
         allowed = cluster.may(verb, group, resource)
-        where = f"in namespace {cluster.namespace}"
-        fix = f": ask for the right to {verb} {resource}" if not allowed else ""
-        yield Check(allowed, f"you may {what} {where}" if allowed else f"{what} {where}{fix}")
+        may = "may" if allowed else "may not"
+        fix = "" if allowed else f": ask for the right to {verb} {resource}"
+        text = f"in namespace {cluster.namespace} you {may} {what}{fix}"
+        yield Check(ok=allowed, text=text)
 
 
 def _operator(cluster: Cluster, now: datetime) -> Iterator[Check]:
-    """Find the operator by its lease, which the process that works renews."""
+    """Find the operators by their Deployments, and whether one of each one's processes works."""
+    path = f"/apis/apps/v1/deployments?labelSelector={_CHART}"
     try:
-        found = cluster.read("/apis/coordination.k8s.io/v1/leases") or {}
-    except CommandError:
-        yield _ok("you may not read leases of all namespaces, so the operator is not checked")
-        return
-    leases = [each for each in found.get("items", []) if each["metadata"]["name"] == _LEASE]
-    held = [each for each in leases if _renewed(each, now)]
-    if not held:
-        last = leases[0]["metadata"]["namespace"] if leases else None
-        yield _missing(
-            f"the operator does not run; look at its pods: kubectl get pods -n {last}"
-            if last
-            else "the operator never ran here: install its chart, or look at its Deployment",
-        )
-        return
-    for lease in held:
-        namespace = lease["metadata"]["namespace"]
-        spec = lease["spec"]
-        yield _ok(
-            f"the operator runs in namespace {namespace} ({spec['holderIdentity']} leads for"
-            f" {age(spec.get('acquireTime'), now)})",
-        )
-        yield from _version(cluster, namespace)
-
-
-def _renewed(lease: _Object, now: datetime) -> bool:
-    spec = lease.get("spec") or {}
-    if not spec.get("holderIdentity") or not spec.get("renewTime"):
-        return False
-    return now - parse(spec["renewTime"]) < _EXPIRED
-
-
-def _version(cluster: Cluster, namespace: str) -> Iterator[Check]:
-    """Compare the version of the operator's Deployment with that of tftj."""
-    try:
-        path = f"/apis/apps/v1/namespaces/{namespace}/deployments?labelSelector={_CHART}"
         found = (cluster.read(path) or {}).get("items", [])
     except CommandError:
+        yield _ok("you may not read Deployments of all namespaces: the operator is not checked")
         return
-    own = own_version()
+    if not found:
+        yield _missing("no operator is installed by its chart in any namespace: install it")
     for each in found:
-        version = (each["metadata"].get("labels") or {}).get("app.kubernetes.io/version")
-        if version is None:
-            continue
-        same = own in (None, version)
-        text = f"operator {version}" + (f", tftj {own}" if own else "")
-        fix = "" if same else ": install the tftj of the operator's version"
-        yield Check(same, f"{text}{fix}")
+        yield _leads(cluster, each, now)
+        yield from _same_version(each)
+
+
+def _leads(cluster: Cluster, deployment: _Object, now: datetime) -> Check:
+    """Tell by its lease, which the process that works renews, whether an operator runs."""
+    name, namespace = deployment["metadata"]["name"], deployment["metadata"]["namespace"]
+    fix = f"look at its pods (kubectl get pods -n {namespace})"
+    try:
+        path = f"/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases/{name}"
+        lease = (cluster.read(path) or {}).get("spec") or {}
+    except CommandError:
+        return _ok(f"you may not read the lease of the operator in namespace {namespace}")
+    holder, renewed = lease.get("holderIdentity"), lease.get("renewTime")
+    if not holder or not renewed:
+        return _missing(f"the operator in namespace {namespace} does not run: {fix}")
+    if now - parse(renewed) > _EXPIRED:
+        silent = age(renewed, now)
+        return _missing(f"the operator in namespace {namespace} is silent for {silent}: {fix}")
+    since = age(lease.get("acquireTime"), now)
+    return _ok(f"the operator runs in namespace {namespace} ({holder} leads for {since})")
+
+
+def _same_version(deployment: _Object) -> Iterator[Check]:
+    """Compare the operator's version with that of tftj."""
+    version = (deployment["metadata"].get("labels") or {}).get("app.kubernetes.io/version")
+    own = own_version()
+    if version is None or own is None:
+        return
+    same = version == own
+    fix = "" if same else ": install the tftj of the operator's version"
+    yield Check(ok=same, text=f"operator {version}, tftj {own}{fix}")

@@ -11,6 +11,8 @@ import pytest
 import typer
 from tftraining_operator.cli.app import app
 
+from tools import cli_reference
+
 ROOT = Path(__file__).parents[3]
 COMMANDS = typer.main.get_command(app).commands  # type: ignore[attr-defined]
 
@@ -44,3 +46,30 @@ def test_help_imports_no_client_and_none_of_the_operator(arguments: tuple[str, .
     assert loaded & (heavy | {"rich.console", "rich.markdown"}) == set()
     ours = {name for name in loaded if name.startswith("tftraining_operator.")}
     assert {name for name in ours if not name.startswith("tftraining_operator.cli")} == set()
+
+
+def test_the_reference_is_what_the_program_says() -> None:
+    current = cli_reference.PAGE.read_text()
+    assert cli_reference.page(current) == current, "run `make manifests`"
+
+
+def test_a_shell_can_complete_commands() -> None:
+    script = subprocess.run(
+        [sys.executable, "-m", "tftraining_operator.cli", "completion", "bash"],
+        env={"PYTHONPATH": str(ROOT / "operator")},
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout
+    run = f'tftj() {{ "{sys.executable}" -m tftraining_operator.cli "$@"; }}\n'
+    # What the script runs is a program, and not a function of the shell.
+    script = script.replace("$( env ", "$( ")
+    asked = 'COMP_WORDS=(tftj su) COMP_CWORD=1; _tftj_completion tftj; echo "${COMPREPLY[@]}"'
+    done = subprocess.run(
+        ["bash", "-c", f"{run}{script}\n{asked}"],
+        env={"PYTHONPATH": str(ROOT / "operator"), "PATH": "/usr/bin:/bin"},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert sorted(done.stdout.split()) == ["submit", "suspend"]

@@ -159,11 +159,13 @@ class Cluster:
 
     def may(self, verb: str, group: str, resource: str) -> bool:
         """Tell whether the user may do something in the namespace."""
+        resource, _, subresource = resource.partition("/")
         attributes = {
             "namespace": self.namespace,
             "verb": verb,
             "group": group,
             "resource": resource,
+            "subresource": subresource,
         }
         review = {
             "apiVersion": "authorization.k8s.io/v1",

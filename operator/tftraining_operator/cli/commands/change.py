@@ -72,6 +72,7 @@ def submit(
     image: Annotated[
         str | None,
         typer.Option(
+            metavar="IMAGE",
             help="Image; by default the operator's trainer image.",
             show_default=False,
         ),
@@ -118,7 +119,7 @@ def submit(
         claim=checkpoint,
         image=image,
         variables=options.pairs("--env", env),
-        arguments=arguments or [],
+        arguments=tuple(arguments or ()),
     )
     plan = sources.plan(source, task, wanted)
     submission.check(plan.job, source)

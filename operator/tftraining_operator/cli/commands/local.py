@@ -108,10 +108,11 @@ def tensorboard(
     ],
     *,
     namespace: Namespace = None,
-    port: Annotated[int, typer.Option(help="Local port.", min=1, max=65535)] = 6006,
+    port: Annotated[int, typer.Option(metavar="PORT", help="Local port.", min=1, max=65535)] = 6006,
     image: Annotated[
         str | None,
         typer.Option(
+            metavar="IMAGE",
             help="Image with TensorBoard, for a job in a cluster; by default the job's own.",
             show_default=False,
         ),

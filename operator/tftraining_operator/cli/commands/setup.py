@@ -46,7 +46,7 @@ def doctor(*, namespace: Namespace = None, context: Context = None) -> None:
 
 @app.command("completion", no_args_is_help=True)
 def completion(
-    shell: Annotated[Shell, typer.Argument(help="Shell to complete in.")],
+    shell: Annotated[Shell, typer.Argument(metavar="bash|zsh|fish", help="Shell to complete in.")],
 ) -> None:
     """Print the script that completes commands and options in a shell.
 
