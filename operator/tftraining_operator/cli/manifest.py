@@ -6,7 +6,7 @@ What the API server would refuse is refused here, with the same message. Only `r
 import base64
 import binascii
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -55,8 +55,8 @@ def parse(text: str, source: str, *, uid: str) -> Manifest:
     `source` names the file in messages; `uid` becomes the job's, as an API server gives it one.
     """
     found = list(documents(text, source))
-    raw = _only_job(found, source)
-    job = _job(raw, source, uid)
+    raw = only_job(found, source)
+    job = job_of(raw, source, uid)
     return Manifest(
         job=job,
         stored=_stored(raw, job),
@@ -92,7 +92,8 @@ def documents(text: str, source: str) -> Iterator[_Object]:
             raise InputError(f"{source}: each document must be an object with kind and metadata")
 
 
-def _only_job(found: list[_Object], source: str) -> _Object:
+def only_job(found: Sequence[_Object], source: str) -> _Object:
+    """Return the one job among some objects. Raises InputError."""
     jobs = [document for document in found if document.get("kind") == keys.KIND]
     if len(jobs) == 1:
         return jobs[0]
@@ -103,7 +104,8 @@ def _only_job(found: list[_Object], source: str) -> _Object:
     raise InputError(f"{source}: contains no {keys.KIND} (found: {kinds})")
 
 
-def _job(raw: _Object, source: str, uid: str) -> Job:
+def job_of(raw: _Object, source: str, uid: str) -> Job:
+    """Return an object as a job. Raises InputError with all that the API server would refuse."""
     problems: list[Problem] = []
     if raw.get("apiVersion") != keys.API_VERSION:
         message = f"must be {keys.API_VERSION}, not {raw.get('apiVersion') or 'absent'}"

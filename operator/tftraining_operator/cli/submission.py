@@ -4,12 +4,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from pydantic import ValidationError
-
-from tftraining_operator.api import keys, rules
-from tftraining_operator.api.problems import Problem, from_error
-from tftraining_operator.api.types import parse_spec
-from tftraining_operator.cli import recreation
+from tftraining_operator.api import keys
+from tftraining_operator.cli import manifest, recreation
 from tftraining_operator.cli.cluster.cluster import Cluster
 from tftraining_operator.cli.errors import AlreadyExistsError, InputError
 from tftraining_operator.core.conditions import is_finished
@@ -33,11 +29,7 @@ def plan_of(documents: Sequence[_Object], source: str, name: str | None) -> Plan
 
     Raises InputError.
     """
-    jobs = [each for each in documents if each.get("kind") == keys.KIND]
-    if len(jobs) != 1:
-        found = ", ".join(str(each.get("kind")) for each in documents) or "nothing"
-        raise InputError(f"{source}: must contain exactly one {keys.KIND} (found: {found})")
-    (job,) = jobs
+    job = manifest.only_job(documents, source)
     if name is not None:
         job = {**job, "metadata": {**(job.get("metadata") or {}), "name": name}}
     others = [each for each in documents if each.get("kind") != keys.KIND]
@@ -51,22 +43,12 @@ def plan_of(documents: Sequence[_Object], source: str, name: str | None) -> Plan
 
 def check(job: _Object, source: str) -> None:
     """Refuse what the API server would refuse, before anything is sent. Raises InputError."""
-    problems: list[Problem] = []
-    if job.get("apiVersion") != keys.API_VERSION:
-        found = job.get("apiVersion") or "absent"
-        problems.append(Problem("apiVersion", f"must be {keys.API_VERSION}, not {found}"))
-    metadata = job.get("metadata") or {}
-    name = metadata.get("name") or metadata.get("generateName", "").rstrip("-") or ""
-    if not name:
-        problems.append(Problem("metadata.name", "is required"))
-    try:
-        spec = parse_spec(job.get("spec") or {})
-    except ValidationError as error:
-        problems += from_error(error)
-    else:
-        problems += rules.problems(str(name), spec) if name else []
-    if problems:
-        raise InputError("\n".join(f"{source}: {problem}" for problem in problems))
+    metadata = job.get("metadata")
+    if isinstance(metadata, dict) and metadata.get("generateName") and not metadata.get("name"):
+        # As the API server does, with another suffix of that length.
+        named = {**metadata, "name": f"{metadata['generateName']}xxxxx"}
+        job = {**job, "metadata": named}
+    manifest.job_of(job, source, uid="")
 
 
 def send(cluster: Cluster, plan: Plan, *, replace: bool, say: Callable[[str], None]) -> _Object:
