@@ -183,8 +183,24 @@ def test_out_of_memory_names_the_limit_and_how_many_restarts_are_left(
         operator.wait(1)
     told = line(operator.cluster)
     assert "memory limit of 900Mi; raise resources.limits.memory" in told
-    assert "restart 2 of at most 3, waiting until 03:04:" in told
+    assert "; restart 2 of 3; waiting until 03:04:" in told
     assert "(in 9s)" in told or "(in 10s)" in told
+
+
+def test_a_restart_that_does_not_get_on_says_what_keeps_it(operator: Operator) -> None:
+    running(operator, a_job())
+    operator.cluster.act("mnist-chief-0", lambda pod: pod.exited(1, "ValueError: once"))
+    operator.settle()
+    operator.cluster.run_pods()
+    operator.settle()
+    operator.cluster.act("mnist-chief-0", lambda pod: pod.exited(1, "ValueError: twice"))
+    operator.settle()
+    operator.wait(30)
+    operator.cluster.act("mnist-chief-0", PodBuilder.unschedulable)
+    operator.settle()
+    told = line(operator.cluster)
+    assert "ValueError: twice" in told
+    assert "restart 2 of 3; now Unschedulable: mnist-chief-0: " in told
 
 
 def test_a_stall_names_who_does_not_answer(operator: Operator) -> None:

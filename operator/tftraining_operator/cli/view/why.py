@@ -83,12 +83,16 @@ def _of_seen(job: Job, pods: Sequence[_Object], events: Sequence[_Object], now: 
     status = job.status
     state, message = status.state or "Starting", status.message or ""
     ready = find(status.conditions, ConditionType.PODS_READY)
-    if (found := _ended(status) or _stopped(job, message, now)) is not None:
+    if (found := _ended(status) or _stopped(job, message)) is not None:
         return found
+    if find_true(status, ConditionType.RESTARTING) is not None:
+        problem = _problem(job, pods, events, now)
+        return Why(state, _restart(job, message, now) + (f"; now {problem}" if problem else ""))
     if state == "Running" and ready is not None and ready.status == "True":
         return Why(state, _running(status) or message)
     if state == "Starting" or (ready is not None and ready.reason in _KUBELETS_WORD_IS_BETTER):
-        return _problem(job, pods, events, now) or Why(state, _waiting(job, message))
+        problem = _problem(job, pods, events, now)
+        return problem or Why(state, _waiting(job, message))
     return Why(state, message)
 
 
@@ -101,14 +105,12 @@ def _ended(status: Status) -> Why | None:
     return None
 
 
-def _stopped(job: Job, message: str, now: datetime) -> Why | None:
+def _stopped(job: Job, message: str) -> Why | None:
     status = job.status
     if find_true(status, ConditionType.SUSPENDED) is not None:
         return Why("Suspended", f"{message}; tftj resume {job.name} continues it")
     if (stalled := find_true(status, ConditionType.STALLED)) is not None:
         return Why("Stalled", stalled.message)
-    if find_true(status, ConditionType.RESTARTING) is not None:
-        return Why(status.state or "Restarting", _restart(job, message, now))
     return None
 
 
@@ -122,18 +124,12 @@ def _with_cause(message: str, status: Status) -> str:
 
 
 def _restart(job: Job, message: str, now: datetime) -> str:
+    """Return the operator's message, with the time until which the next chief waits."""
     last = job.status.last_restart
-    if last is None:
+    if last is None or last.not_before is None or (due := parse(last.not_before)) <= now:
         return message
-    count = (
-        f"; restart {job.status.restarts} of at most {job.spec.run_policy.backoff_limit}"
-        if last.counted
-        else "; not counted"
-    )
-    if last.not_before is not None and (due := parse(last.not_before)) > now:
-        left = eta_text(int((due - now).total_seconds()) + 1)
-        count += f", waiting until {due:%H:%M:%S} UTC (in {left})"
-    return f"{message}{count}"
+    left = eta_text(int((due - now).total_seconds()) + 1)
+    return f"{message}; waiting until {due:%H:%M:%S} UTC (in {left})"
 
 
 def _running(status: Status) -> str:
