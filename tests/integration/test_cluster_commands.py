@@ -239,3 +239,40 @@ def test_the_api_server_takes_what_was_converted(
     text = converted.read_text().replace("namespace: vision\n", f"namespace: {space.name}\n")
     options = ("--dry-run=server", "--validate=strict", "-f", "-")
     assert "tftrainingjob.tftraining.dev/" in space.kubectl("create", *options, stdin=text)
+
+
+def test_tfjobs_of_the_cluster_are_converted(space: Namespace, tmp_path: Path) -> None:
+    anything = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+    version = {
+        "name": "v1",
+        "served": True,
+        "storage": True,
+        "schema": {"openAPIV3Schema": {"type": "object", "properties": {"spec": anything}}},
+    }
+    names = {"plural": "tfjobs", "singular": "tfjob", "kind": "TFJob"}
+    crd = tmp_path / "crd.yaml"
+    crd.write_text(
+        yaml.safe_dump(
+            {
+                "apiVersion": "apiextensions.k8s.io/v1",
+                "kind": "CustomResourceDefinition",
+                "metadata": {"name": "tfjobs.kubeflow.org"},
+                "spec": {
+                    "group": "kubeflow.org",
+                    "names": names,
+                    "scope": "Namespaced",
+                    "versions": [version],
+                },
+            }
+        )
+    )
+    space.server.serve_crd(crd)
+    space.kubectl("create", "-f", str(TFJOBS / "anchors.yaml"))
+    out, said = tftj(space, "convert", "--from-cluster", f"--namespace={space.name}")
+    made = yaml.safe_load(out)
+    assert made["metadata"] == {"name": "anchors", "namespace": space.name}
+    assert "TFJob anchors: anchors: converted" in said
+    _, said = tftj(
+        space, "convert", "--from-cluster", f"--namespace={space.name}", "absent", code=3
+    )
+    assert f"no TFJob absent in namespace {space.name} (found: anchors)" in said

@@ -63,15 +63,12 @@ def a_traceback(error: str) -> str:
     [
         pytest.param(
             lambda pod: pod.waiting("ErrImagePull", "rpc error: manifest unknown"),
-            [
-                "ImagePullBackOff: mnist-worker-0",
-                "image example.com/trainer:1 cannot be pulled",
-            ],
+            ["ImagePullBackOff: mnist-worker-0: image example.com/trainer:1 cannot be pulled: "],
             id="an image that does not exist",
         ),
         pytest.param(
             lambda pod: pod.unschedulable("0/3 nodes are available: 3 Insufficient cpu."),
-            ["Unschedulable: mnist-worker-0", "0/3 nodes are available: 3 Insufficient cpu."],
+            ["Unschedulable: mnist-worker-0: 0/3 nodes are available: 3 Insufficient cpu."],
             id="no node has room, in the scheduler's words",
         ),
         pytest.param(

@@ -60,7 +60,9 @@ def why(raw: _Object, pods: Sequence[_Object], events: Sequence[_Object], now: d
     if generation is not None and generation < job.meta.generation:
         text = f"{found.text} (the operator has not acted on the latest change of the spec)"
         found = Why(found.state, text)
-    return Why(found.state, one_line(found.text, _LIMIT))
+    # The operator's messages name the reason after the pod; here it stands in front already.
+    text = found.text.replace(f": {found.state}: ", ": ", 1)
+    return Why(found.state, one_line(text, _LIMIT))
 
 
 def _unseen(job: Job, raw: _Object, now: datetime) -> Why | None:
