@@ -64,19 +64,19 @@ class ProgressView:
 
     def _rendered(self, seen: Seen, found: Why) -> Group:
         name = seen.raw["metadata"]["name"]
-        word = found.state.partition(" ")[0]
-        lines: list[Text | Table] = [
-            Text.assemble((f"{name:{_LABEL}} ", "bold"), (str(found), table.colour(word)))
-        ]
+        progress = seen.job.status.progress if seen.job is not None else None
+        # While it trains, the line below says how.
+        told = found.state if found.state == "Running" and progress is not None else str(found)
+        colour = table.colour(found.state.partition(" ")[0])
+        lines: list[Text | Table] = [Text.assemble((f"{name:{_LABEL}} ", "bold"), (told, colour))]
         if seen.job is None:
             return Group(*lines)
-        progress = seen.job.status.progress
         if progress is not None and progress.total_steps:
             bar = Table.grid(padding=(0, 1))
-            width = max(10, min(60, self._console.width - 60))
+            width = max(10, min(60, self._console.width - 70))
             done = ProgressBar(total=progress.total_steps, completed=progress.step, width=width)
             rates = Text(training.rates(seen.job), overflow="ellipsis", no_wrap=True)
-            bar.add_row(Text(f"{progress.percent_text or '':>{_LABEL}}"), done, rates)
+            bar.add_row(Text(" " * _LABEL), done, rates)
             lines.append(bar)
         sparks = training.sparkline(
             self._losses.values, min(_MAX_SPARKS, max(10, self._console.width - 30))

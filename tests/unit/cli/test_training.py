@@ -79,7 +79,7 @@ def test_a_pipe_gets_lines_without_repetition() -> None:
         view.show(seen(a_running_job()))
     lines = out.getvalue().splitlines()
     assert lines[0].startswith("Unseen: ")
-    assert lines[1:] == ["Running: 25% step 50/200, 5 steps/s, loss 0.5, 30s left"]
+    assert lines[1:] == ["Running: step 50 of 200, 25%, 5 steps/s, loss 0.5, 30s left"]
 
 
 @pytest.mark.parametrize("width", [80, 160])

@@ -6,6 +6,7 @@ from typing import Any
 
 from tftraining_operator.api.keys import Role
 from tftraining_operator.cli.cluster.cluster import event_time
+from tftraining_operator.cli.local.messages import describe_roles
 from tftraining_operator.cli.view.table import age, lines
 from tftraining_operator.cli.view.why import why
 from tftraining_operator.core.error_text import telling_line
@@ -48,13 +49,9 @@ def _describe(
 
 def _facts(job: Job, raw: _Object, now: datetime) -> Iterator[tuple[str, str]]:
     status = job.status
-    wanted = ((role, job.desired(role)) for role in (Role.CHIEF, Role.WORKER, Role.PS))
-    roles = ", ".join(f"{count} {role}" for role, count in wanted if count)
-    if job.desired(Role.EVALUATOR):
-        roles += ", evaluator"
     yield "Namespace", job.namespace
     yield "Created", f"{age(raw['metadata'].get('creationTimestamp'), now)} ago"
-    yield "Cluster", f"{job.spec.strategy}: {roles}"
+    yield "Cluster", f"{job.spec.strategy}: {describe_roles(job)}"
     if (progress := status.progress) is not None:
         total = "" if progress.total_steps is None else f" of {progress.total_steps}"
         percent = f" ({progress.percent_text})" if progress.percent_text else ""

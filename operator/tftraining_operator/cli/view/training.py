@@ -56,16 +56,18 @@ def sparkline(values: Sequence[float], width: int) -> str:
 
 
 def rates(job: Job) -> str:
-    """Return step, speed, loss and the time left; "" before the first report."""
+    """Return step, percent, speed, loss and the time left; "" before the first report."""
     progress = job.status.progress
     if progress is None:
         return ""
-    total = "" if progress.total_steps is None else f"/{progress.total_steps}"
+    total = "" if progress.total_steps is None else f" of {progress.total_steps}"
+    goes_on = progress.eta_text is not None and progress.step != progress.total_steps
     parts = [
         f"step {progress.step}{total}",
+        progress.percent_text or "",
         f"{progress.steps_per_second} steps/s" if progress.steps_per_second else "",
         f"loss {progress.loss}" if progress.loss else "",
-        f"{progress.eta_text} left" if progress.eta_text and progress.percent != 100 else "",  # noqa: PLR2004 - all
+        f"{progress.eta_text} left" if goes_on else "",
     ]
     return ", ".join(part for part in parts if part)
 
@@ -76,8 +78,7 @@ def plain(job: Job, told: str) -> str:
     state = job.status.state or "Starting"
     if state not in ("Running", "Evaluating") or progress is None:
         return told
-    percent = f" {progress.percent_text}" if progress.percent_text else ""
-    return f"{state}:{percent} {rates(job)}"
+    return f"{state}: {rates(job)}"
 
 
 def role_lines(job: Job, pods: Sequence[_Object], now: datetime) -> list[tuple[Role, str]]:

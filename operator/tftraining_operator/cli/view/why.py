@@ -15,6 +15,7 @@ from tftraining_operator.api.keys import ConditionType
 from tftraining_operator.api.reasons import Reason
 from tftraining_operator.api.status import Status
 from tftraining_operator.cli.view.table import UNSEEN, age
+from tftraining_operator.cli.view.training import rates
 from tftraining_operator.core.conditions import find, find_true
 from tftraining_operator.core.error_text import telling_line
 from tftraining_operator.core.facts import Facts
@@ -91,7 +92,7 @@ def _of_seen(job: Job, pods: Sequence[_Object], events: Sequence[_Object], now: 
         problem = _problem(job, pods, events, now)
         return Why(state, _restart(job, message, now) + (f"; now {problem}" if problem else ""))
     if state == "Running" and ready is not None and ready.status == "True":
-        return Why(state, _running(status) or message)
+        return Why(state, rates(job) or message)
     if state == "Starting" or (ready is not None and ready.reason in _KUBELETS_WORD_IS_BETTER):
         problem = _problem(job, pods, events, now)
         return problem or Why(state, _waiting(job, message))
@@ -132,21 +133,6 @@ def _restart(job: Job, message: str, now: datetime) -> str:
         return message
     left = eta_text(int((due - now).total_seconds()) + 1)
     return f"{message}; waiting until {due:%H:%M:%S} UTC (in {left})"
-
-
-def _running(status: Status) -> str:
-    progress = status.progress
-    if progress is None:
-        return ""
-    total = "" if progress.total_steps is None else f" of {progress.total_steps}"
-    parts = [
-        f"step {progress.step}{total}",
-        progress.percent_text or "",
-        f"{progress.steps_per_second} steps/s" if progress.steps_per_second else "",
-        f"loss {progress.loss}" if progress.loss else "",
-        f"{progress.eta_text} left" if progress.eta_text else "",
-    ]
-    return ", ".join(part for part in parts if part)
 
 
 def _evaluated(status: Status) -> str:
