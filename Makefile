@@ -75,7 +75,7 @@ test-e2e: .venv/ready ## Run the scenarios: real pods on a real cluster
 .PHONY: manifests
 manifests: .venv/ready ## Generate the CRD from the models, and the reference of tftj
 	@$(PY) -m tftraining_operator.api.crd --write .
-	@$(PY) -m tools.cli_reference
+	@$(PY) -m tftraining_operator.cli.reference
 
 .PHONY: lint
 lint: .venv/ready .venv-trainer/ready ## Check style, types, layers, generated files, chart and workflow

@@ -9,9 +9,8 @@ from pathlib import Path
 
 import pytest
 import typer
+from tftraining_operator.cli import reference
 from tftraining_operator.cli.app import app
-
-from tools import cli_reference
 
 ROOT = Path(__file__).parents[3]
 COMMANDS = typer.main.get_command(app).commands  # type: ignore[attr-defined]
@@ -49,8 +48,8 @@ def test_help_imports_no_client_and_none_of_the_operator(arguments: tuple[str, .
 
 
 def test_the_reference_is_what_the_program_says() -> None:
-    current = cli_reference.PAGE.read_text()
-    assert cli_reference.page(current) == current, "run `make manifests`"
+    current = reference.PAGE.read_text()
+    assert reference.page(current) == current, "run `make manifests`"
 
 
 def test_a_shell_can_complete_commands() -> None:
