@@ -24,8 +24,14 @@ def watch(
 ) -> ExitCode:
     """Show the progress until the job has finished. Raises CommandError."""
     limit = durations.seconds(option, timeout)
+    goal = ConditionType.FINISHED
     with ProgressView(console) as view:
-        seen = following.follow(cluster, name, ConditionType.FINISHED, view.show, timeout=limit)
+
+        def show(seen: Seen) -> None:
+            if not following.reached(seen.job, goal):  # the end is told below
+                view.show(seen)
+
+        seen = following.follow(cluster, name, goal, show, timeout=limit)
     return _conclude(seen)
 
 
