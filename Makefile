@@ -73,8 +73,9 @@ test-e2e: .venv/ready ## Run the scenarios: real pods on a real cluster
 
 # ---- generated files and checks -----------------------------------------------------------------
 .PHONY: manifests
-manifests: .venv/ready ## Generate the CRD from the models, the dashboards and the chart's README
+manifests: .venv/ready ## Generate the CRD, the reference of tftj, the dashboards and the chart's README
 	@$(PY) -m tftraining_operator.api.crd --write .
+	@$(PY) -m tftraining_operator.cli.reference
 	@$(PY) -m tools.dashboards
 	@$(PY) -m tools.chart_readme
 

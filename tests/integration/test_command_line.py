@@ -33,7 +33,8 @@ def tftj(*arguments: str, cwd: Path, given: str = "") -> subprocess.CompletedPro
         pytest.param(
             ("run", "job.yaml"),
             "",
-            "--local is required: only local runs are supported",
+            "--local is required: it runs on this computer; to run the job in a cluster, use tftj"
+            " submit job.yaml",
             id="run without a place",
         ),
         pytest.param(

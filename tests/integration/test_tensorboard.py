@@ -118,7 +118,7 @@ def test_a_job_that_is_not_there_is_told(strict: Namespace) -> None:
     strict.kubectl("delete", "tftj", "mnist")
     with shown(strict) as board:
         code, said = board.ends()
-    assert code == 2
+    assert code == 3
     assert "no job mnist in this namespace" in said
 
 

@@ -9,6 +9,8 @@ class ExitCode(IntEnum):
     SUCCEEDED = 0
     FAILED = 1
     BAD_INPUT = 2
+    TIMED_OUT = 2
+    NOT_FOUND = 3
     INTERRUPTED = 130
     TERMINATED = 143
 
@@ -23,3 +25,23 @@ class InputError(CommandError):
     """A file, a field or an option is wrong."""
 
     code = ExitCode.BAD_INPUT
+
+
+class TimedOutError(CommandError):
+    """What the command waited for did not happen in time."""
+
+    code = ExitCode.TIMED_OUT
+
+
+class NotFoundError(CommandError):
+    """The cluster has no such object."""
+
+    code = ExitCode.NOT_FOUND
+
+
+class AlreadyExistsError(InputError):
+    """The cluster has an object of that name."""
+
+
+class UnreachableError(CommandError):
+    """The cluster did not answer, or not now: a loop may try again."""

@@ -6,7 +6,7 @@ What the API server would refuse is refused here, with the same message. Only `r
 import base64
 import binascii
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -54,14 +54,14 @@ def parse(text: str, source: str, *, uid: str) -> Manifest:
 
     `source` names the file in messages; `uid` becomes the job's, as an API server gives it one.
     """
-    documents = list(_documents(text, source))
-    raw = _only_job(documents, source)
-    job = _job(raw, source, uid)
+    found = list(documents(text, source))
+    raw = only_job(found, source)
+    job = job_of(raw, source, uid)
     return Manifest(
         job=job,
         stored=_stored(raw, job),
-        config_maps=_contents(documents, "ConfigMap", source),
-        secrets=_contents(documents, "Secret", source),
+        config_maps=_contents(found, "ConfigMap", source),
+        secrets=_contents(found, "Secret", source),
     )
 
 
@@ -74,7 +74,8 @@ class _Loader(yaml.SafeLoader):
     }
 
 
-def _documents(text: str, source: str) -> Iterator[_Object]:
+def documents(text: str, source: str) -> Iterator[_Object]:
+    """Yield the objects of a file, those of a List one by one. Raises InputError."""
     try:
         loaded = list(yaml.load_all(text, Loader=_Loader))
     except yaml.YAMLError as error:
@@ -91,18 +92,20 @@ def _documents(text: str, source: str) -> Iterator[_Object]:
             raise InputError(f"{source}: each document must be an object with kind and metadata")
 
 
-def _only_job(documents: list[_Object], source: str) -> _Object:
-    jobs = [document for document in documents if document.get("kind") == keys.KIND]
+def only_job(found: Sequence[_Object], source: str) -> _Object:
+    """Return the one job among some objects. Raises InputError."""
+    jobs = [document for document in found if document.get("kind") == keys.KIND]
     if len(jobs) == 1:
         return jobs[0]
     if jobs:
         names = ", ".join(_name(job) for job in jobs)
         raise InputError(f"{source}: contains {len(jobs)} jobs ({names}); keep only one of them")
-    kinds = ", ".join(str(document.get("kind")) for document in documents) or "nothing"
+    kinds = ", ".join(str(document.get("kind")) for document in found) or "nothing"
     raise InputError(f"{source}: contains no {keys.KIND} (found: {kinds})")
 
 
-def _job(raw: _Object, source: str, uid: str) -> Job:
+def job_of(raw: _Object, source: str, uid: str) -> Job:
+    """Return an object as a job. Raises InputError with all that the API server would refuse."""
     problems: list[Problem] = []
     if raw.get("apiVersion") != keys.API_VERSION:
         message = f"must be {keys.API_VERSION}, not {raw.get('apiVersion') or 'absent'}"
@@ -137,10 +140,10 @@ def _stored(raw: _Object, job: Job) -> _Object:
     }
 
 
-def _contents(documents: list[_Object], kind: str, source: str) -> dict[str, Files]:
+def _contents(found: list[_Object], kind: str, source: str) -> dict[str, Files]:
     return {
         _name(document): _files(document, source)
-        for document in documents
+        for document in found
         if document.get("kind") == kind
     }
 

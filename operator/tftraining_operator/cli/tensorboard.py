@@ -12,7 +12,7 @@ from rich.console import Console
 
 from tftraining_operator.api.keys import GROUP, LABEL_JOB, PLURAL
 from tftraining_operator.cli import interpreter, manifest, tensorboard_pod
-from tftraining_operator.cli.errors import CommandError, ExitCode, InputError
+from tftraining_operator.cli.errors import CommandError, ExitCode, InputError, NotFoundError
 from tftraining_operator.cli.kubectl import Kubectl
 from tftraining_operator.cli.local.session import checkpoint_folder
 from tftraining_operator.cli.signals import StopRequests, stop_requests
@@ -102,7 +102,7 @@ def _show_job(
 ) -> ExitCode:
     job = kubectl.get(f"{PLURAL}.{GROUP}", name)
     if job is None:
-        raise InputError(
+        raise NotFoundError(
             f"no job {name} in this namespace (-n NAMESPACE for another), and no folder of that"
             " name here"
         )

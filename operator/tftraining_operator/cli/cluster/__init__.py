@@ -1,0 +1,1 @@
+"""The cluster as `tftj` talks to it: a connection, and the calls that the commands make."""

@@ -1,0 +1,278 @@
+"""`tftj` as a process of its own, against a real API server and the real operator."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import yaml
+
+from tests.integration.jobs import manifest
+from tools.waiting import eventually
+
+if TYPE_CHECKING:
+    from tests.integration.jobs import Namespace
+
+ROOT = Path(__file__).parents[2]
+TFJOBS = ROOT / "tests/unit/cli/tfjobs"
+TASK = "def model(): ...\n\n\ndef dataset(split, context): ...\n"
+TRACEBACK = (
+    "Traceback (most recent call last):\n"
+    '  File "/task/task.py", line 12, in dataset\n'
+    "ValueError: no examples\n"
+)
+
+pytestmark = pytest.mark.timeout(120)
+
+
+def command(*arguments: str) -> list[str]:
+    return [sys.executable, "-m", "tftraining_operator.cli", *arguments]
+
+
+def environment(space: Namespace) -> dict[str, str]:
+    return {
+        "PATH": os.environ["PATH"],
+        "PYTHONPATH": str(ROOT / "operator"),
+        "KUBECONFIG": str(space.server.kubeconfig),
+        "HOME": str(space.server.kubeconfig.parent),
+    }
+
+
+def tftj(
+    space: Namespace, *arguments: str, given: str | None = None, code: int = 0
+) -> tuple[str, str]:
+    """Run a command in the namespace; return what it said on both channels."""
+    where = () if arguments[0] in ("convert", "completion") else (f"--namespace={space.name}",)
+    name, *rest = arguments
+    done = subprocess.run(
+        command(name, *where, *rest),
+        env=environment(space),
+        input=given,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+    assert "Traceback" not in done.stderr
+    assert done.returncode == code, done.stdout + done.stderr
+    return done.stdout, done.stderr
+
+
+def a_failed_job(space: Namespace) -> None:
+    space.run_all()
+    space.end("mnist-chief-0", 64, TRACEBACK)
+    space.wait_for("Finished")
+
+
+def test_a_job_is_submitted_listed_described_and_changed(space: Namespace) -> None:
+    out, _ = tftj(space, "submit", "-", given=json.dumps(manifest()))
+    assert out == f"mnist: submitted to namespace {space.name}\n"
+    space.wait_for_pods("mnist-chief-0", "mnist-ps-0", "mnist-worker-0", "mnist-worker-1")
+    space.run_all()
+    eventually(lambda: space.status().get("state") == "Running", "it runs")
+
+    listed, _ = tftj(space, "list")
+    assert [line.split()[:4] for line in listed.splitlines()] == [
+        ["NAME", "STATE", "WORKERS", "PS"],
+        ["mnist", "Running", "2/2", "1/1"],
+    ]
+    assert tftj(space, "list", "-o", "name")[0] == "tftrainingjob.tftraining.dev/mnist\n"
+    whole = yaml.safe_load(tftj(space, "get", "mnist", "-o", "yaml")[0])
+    assert whole["metadata"]["uid"] == space.job()["metadata"]["uid"]
+
+    described, _ = tftj(space, "describe", "mnist")
+    assert described.startswith("mnist: Running: ")
+    assert "mnist-worker-1" in described
+    assert "created 4 pods and the service" in described
+
+    assert tftj(space, "scale", "mnist", "--workers=1")[0] == "mnist: scaled from 2 to 1 worker\n"
+    assert space.job()["spec"]["worker"]["replicas"] == 1
+    tftj(space, "suspend", "mnist")
+    space.wait_for("Suspended")
+    assert tftj(space, "wait", "mnist", "--for=suspended")[0].startswith("mnist: Suspended: ")
+    assert tftj(space, "resume", "mnist")[0] == "mnist: resuming from its newest checkpoint\n"
+    space.wait_for("Suspended", "False")
+
+
+def test_the_first_line_and_the_exit_code_say_how_a_job_failed(space: Namespace) -> None:
+    space.apply(manifest())
+    space.wait_for_pods("mnist-chief-0", "mnist-ps-0", "mnist-worker-0", "mnist-worker-1")
+    process = subprocess.Popen(
+        command("progress", "mnist", f"--namespace={space.name}"),
+        env=environment(space),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+    assert process.stdout is not None
+    assert "Starting: " in process.stdout.readline()
+    a_failed_job(space)
+    rest, _ = process.communicate(timeout=30)
+    expected = "ValueError: no examples (/task/task.py, line 12)"
+    assert expected in rest.splitlines()[-1]
+    assert process.returncode == 1
+    first = tftj(space, "describe", "mnist")[0].splitlines()[0]
+    assert first.startswith("mnist: Failed (PermanentFailure): mnist-chief-0 exited with 64")
+    assert expected in first
+    tftj(space, "wait", "mnist", code=1)
+    _, said = tftj(space, "suspend", "mnist", code=2)
+    assert "mnist has ended (Failed): tftj restart starts it again" in said
+
+
+@pytest.mark.usefixtures("garbage_collector")
+def test_a_finished_job_is_created_again_and_keeps_its_code(
+    space: Namespace, tmp_path: Path
+) -> None:
+    task = tmp_path / "mnist.py"
+    task.write_text(TASK)
+    tftj(space, "submit", str(task), "--workers=1", "--", "--epochs=5")
+    code = space.server.request("GET", f"/api/v1/namespaces/{space.name}/configmaps/mnist-code")
+    assert code.body["data"] == {"mnist.py": TASK}
+    before = space.job()["metadata"]["uid"]
+    assert [owner["uid"] for owner in code.body["metadata"]["ownerReferences"]] == [before]
+    eventually(lambda: len(space.pods()) == 3, "its pods")
+    a_failed_job(space)
+
+    _, said = tftj(space, "submit", str(task), code=2)
+    assert "job mnist exists (Failed; it has ended): --replace deletes it first" in said
+
+    assert tftj(space, "restart", "mnist")[0].startswith("mnist: created again")
+    after = space.job()["metadata"]["uid"]
+    assert after != before
+    code = space.server.request("GET", f"/api/v1/namespaces/{space.name}/configmaps/mnist-code")
+    assert [owner["uid"] for owner in code.body["metadata"]["ownerReferences"]] == [after]
+
+    task.write_text(f"{TASK}# changed\n")
+    tftj(space, "submit", str(task), "--replace")
+    assert space.job()["metadata"]["uid"] not in (before, after)
+    code = space.server.request("GET", f"/api/v1/namespaces/{space.name}/configmaps/mnist-code")
+    assert code.body["data"] == {"mnist.py": f"{TASK}# changed\n"}
+    tftj(space, "delete", "mnist", "--wait")
+    assert not space.pods()
+
+
+def test_the_chief_of_a_running_job_is_restarted(space: Namespace) -> None:
+    space.apply(manifest())
+    space.wait_for_pods("mnist-chief-0", "mnist-ps-0", "mnist-worker-0", "mnist-worker-1")
+    space.run_all()
+    out, _ = tftj(space, "restart", "mnist")
+    assert out == "mnist: restarting the chief, from step 0: it has no checkpoint\n"
+    eventually(lambda: space.attempt("mnist-chief-0") == "1", "a new chief")
+    assert space.status()["restarts"] == 0
+
+
+def test_wrong_use_is_told_in_a_sentence(space: Namespace) -> None:
+    space.apply(manifest(strategy="Mirrored", worker=None, ps=None))
+    _, said = tftj(space, "get", "mnits", code=3)
+    expected = f"error: no job mnits in namespace {space.name}; did you mean mnist?\n"
+    assert said == expected
+    _, said = tftj(space, "scale", "mnist", "--workers=2", code=2)
+    assert "strategy Mirrored trains in the chief only" in said
+    _, said = tftj(space, "logs", "mnist", code=3)
+    assert "no logs to show: mnist is " in said
+    _, said = tftj(space, "wait", "mnist", "--timeout=1s", code=2)
+    assert "job mnist is not finished after 1 s" in said
+    _, said = tftj(space, "get", "mnist", "--context=absent", code=2)
+    assert "no context absent in the kubeconfig; it has " in said
+    broken = manifest(ps={"replicas": 0})
+    _, said = tftj(space, "submit", "-", given=json.dumps(broken), code=2)
+    assert "-: spec.ps: strategy ParameterServer needs parameter servers" in said
+
+
+def test_doctor_says_what_there_is_and_what_is_missing(space: Namespace) -> None:
+    out, _ = tftj(space, "doctor", code=1)
+    assert "ok       the API tftraining.dev/v1alpha1 is served" in out
+    assert "missing  no operator is installed by its chart" in out
+    assert f"ok       in namespace {space.name} you may create jobs" in out
+
+    # The operator of this module is not installed by the chart.
+    labels = {"app.kubernetes.io/name": "tftraining-operator"}
+    template = {
+        "metadata": {"labels": labels},
+        "spec": {"containers": [{"name": "x", "image": "x"}]},
+    }
+    deployment = {
+        "metadata": {"name": "my-operator", "labels": labels},
+        "spec": {"selector": {"matchLabels": labels}, "template": template},
+    }
+    path = f"/apis/apps/v1/namespaces/{space.name}/deployments"
+    assert space.server.request("POST", path, deployment).ok
+    now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+    spec = {"holderIdentity": "operator-0", "acquireTime": now, "renewTime": now}
+    path = f"/apis/coordination.k8s.io/v1/namespaces/{space.name}/leases"
+    lease = {"metadata": {"name": "my-operator"}, "spec": spec}
+    assert space.server.request("POST", path, lease).ok
+    out, _ = tftj(space, "doctor")
+    assert f"ok       the operator runs in namespace {space.name} (operator-0 leads for " in out
+
+
+def test_a_cluster_that_does_not_answer_is_named(space: Namespace, tmp_path: Path) -> None:
+    kubeconfig = tmp_path / "config"
+    cluster: Any = {"name": "away", "cluster": {"server": "http://127.0.0.1:1"}}
+    context = {"name": "away", "context": {"cluster": "away"}}
+    document = {"clusters": [cluster], "contexts": [context], "current-context": "away"}
+    kubeconfig.write_text(yaml.safe_dump({"apiVersion": "v1", "kind": "Config", **document}))
+    done = subprocess.run(
+        command("list"),
+        env=environment(space) | {"KUBECONFIG": str(kubeconfig)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 1
+    assert done.stderr.startswith("error: cannot reach the cluster at http://127.0.0.1:1: ")
+    assert len(done.stderr.splitlines()) == 1
+
+
+@pytest.mark.parametrize("file", sorted(TFJOBS.iterdir()), ids=lambda path: path.name)
+def test_the_api_server_takes_what_was_converted(
+    space: Namespace, file: Path, tmp_path: Path
+) -> None:
+    tftj(space, "convert", str(file), "--output", str(tmp_path))
+    (converted,) = tmp_path.iterdir()
+    text = converted.read_text().replace("namespace: vision\n", f"namespace: {space.name}\n")
+    options = ("--dry-run=server", "--validate=strict", "-f", "-")
+    assert "tftrainingjob.tftraining.dev/" in space.kubectl("create", *options, stdin=text)
+
+
+def test_tfjobs_of_the_cluster_are_converted(space: Namespace, tmp_path: Path) -> None:
+    anything = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+    version = {
+        "name": "v1",
+        "served": True,
+        "storage": True,
+        "schema": {"openAPIV3Schema": {"type": "object", "properties": {"spec": anything}}},
+    }
+    names = {"plural": "tfjobs", "singular": "tfjob", "kind": "TFJob"}
+    crd = tmp_path / "crd.yaml"
+    crd.write_text(
+        yaml.safe_dump(
+            {
+                "apiVersion": "apiextensions.k8s.io/v1",
+                "kind": "CustomResourceDefinition",
+                "metadata": {"name": "tfjobs.kubeflow.org"},
+                "spec": {
+                    "group": "kubeflow.org",
+                    "names": names,
+                    "scope": "Namespaced",
+                    "versions": [version],
+                },
+            }
+        )
+    )
+    space.server.serve_crd(crd)
+    space.kubectl("create", "-f", str(TFJOBS / "anchors.yaml"))
+    out, said = tftj(space, "convert", "--from-cluster", f"--namespace={space.name}")
+    made = yaml.safe_load(out)
+    assert made["metadata"] == {"name": "anchors", "namespace": space.name}
+    assert "TFJob anchors: anchors: converted" in said
+    _, said = tftj(
+        space, "convert", "--from-cluster", f"--namespace={space.name}", "absent", code=3
+    )
+    assert f"no TFJob absent in namespace {space.name} (found: anchors)" in said

@@ -1,0 +1,467 @@
+"""TFJobs as people have them, converted."""
+
+from __future__ import annotations
+
+import copy
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from tftraining_operator.api.keys import Role
+from tftraining_operator.cli import manifest
+from tftraining_operator.cli.convert.documents import convert_text
+from tftraining_operator.cli.convert.findings import Level, is_whole
+from tftraining_operator.cli.convert.tfjob import Conversion, convert
+from tftraining_operator.cli.errors import InputError
+from tftraining_operator.core import podtemplate
+from tftraining_operator.core.observed import slots
+
+Raw = dict[str, Any]
+
+FILES = Path(__file__).parent / "tfjobs"
+
+
+def a_replica(count: int = 1, policy: str | None = None, **spec: Any) -> Raw:
+    container = {"name": "tensorflow", "image": "example.com/train:1"}
+    replica: Raw = {"replicas": count, "template": {"spec": {"containers": [container], **spec}}}
+    return replica | ({"restartPolicy": policy} if policy else {})
+
+
+def a_tfjob(run_policy: Raw | None = None, /, **replicas: Raw) -> Raw:
+    spec: Raw = {"tfReplicaSpecs": replicas}
+    return {
+        "apiVersion": "kubeflow.org/v1",
+        "kind": "TFJob",
+        "metadata": {"name": "mnist"},
+        "spec": spec | ({"runPolicy": run_policy} if run_policy else {}),
+    }
+
+
+def told(conversion: Conversion, level: Level) -> dict[str, str]:
+    return {each.path: each.text for each in conversion.findings if each.level is level}
+
+
+def spec_of(conversion: Conversion) -> Raw:
+    """The converted spec, after the whole job has passed what the API server asks for."""
+    assert conversion.job is not None, conversion.findings
+    job = manifest.parse(yaml.safe_dump(plain(conversion.job)), "x", uid="uid").job
+    for role, index, _ in slots(job):
+        podtemplate.pod_spec(job, role, index, 0, "example.com/trainer:1")
+    spec: Raw = plain(conversion.job)["spec"]
+    return spec
+
+
+def plain(given: Any) -> Any:
+    if isinstance(given, dict):
+        return {str(key): plain(value) for key, value in given.items()}
+    if isinstance(given, list):
+        return [plain(item) for item in given]
+    return str(given) if isinstance(given, str) else given
+
+
+def roles(spec: Raw) -> dict[str, int]:
+    wanted = {role.value: spec.get(role.value) for role in Role}
+    return {role: given.get("replicas", 1) for role, given in wanted.items() if given is not None}
+
+
+@pytest.mark.parametrize(
+    ("replicas", "strategy", "expected"),
+    [
+        pytest.param(
+            {"Chief": a_replica(), "PS": a_replica(), "Worker": a_replica(2)},
+            None,
+            {"chief": 1, "worker": 2, "ps": 1},
+            id="chief, ps and workers",
+        ),
+        pytest.param({"Worker": a_replica()}, "Mirrored", {"chief": 1}, id="one worker"),
+        pytest.param(
+            {"Worker": a_replica(3)},
+            "MultiWorkerMirrored",
+            {"chief": 1, "worker": 2},
+            id="three workers",
+        ),
+        pytest.param(
+            {"Master": a_replica(), "Worker": a_replica(2)},
+            "MultiWorkerMirrored",
+            {"chief": 1, "worker": 2},
+            id="a master",
+        ),
+        pytest.param({"Chief": a_replica()}, "Mirrored", {"chief": 1}, id="a chief alone"),
+        pytest.param(
+            {"chief": a_replica(), "worker": a_replica(), "PS": a_replica(0)},
+            "MultiWorkerMirrored",
+            {"chief": 1, "worker": 1},
+            id="lower case, and no ps at all",
+        ),
+    ],
+)
+def test_replicas_become_a_strategy_with_roles(
+    replicas: dict[str, Raw], strategy: str | None, expected: dict[str, int]
+) -> None:
+    conversion = convert(a_tfjob(**replicas))
+    spec = spec_of(conversion)
+    assert spec.get("strategy") == strategy
+    assert roles(spec) == expected
+    assert "template" in spec, "which is the same for all roles"
+    assert is_whole(conversion.findings)
+
+
+def test_workers_without_a_chief_say_who_the_chief_is() -> None:
+    differs = told(convert(a_tfjob(Worker=a_replica(3))), Level.DIFFERS)
+    assert "worker 0 is the chief" in differs["spec.tfReplicaSpecs.Worker.replicas"]
+
+
+def test_roles_with_templates_of_their_own_keep_them() -> None:
+    spec = spec_of(
+        convert(
+            a_tfjob(Chief=a_replica(), PS=a_replica(nodeSelector={"a": "b"}), Worker=a_replica())
+        )
+    )
+    assert "template" not in spec
+    assert spec["ps"]["template"]["spec"]["nodeSelector"] == {"a": "b"}
+
+
+@pytest.mark.parametrize(
+    ("job", "path", "words"),
+    [
+        pytest.param(
+            a_tfjob(PS=a_replica(), Worker=a_replica(2)),
+            "spec.tfReplicaSpecs.PS",
+            "between graphs",
+            id="ps and workers without a chief",
+        ),
+        pytest.param(
+            a_tfjob(Chief=a_replica(), Worker=a_replica(), Evaluator=a_replica()),
+            "spec.tfReplicaSpecs.Evaluator",
+            "--checkpoint",
+            id="an evaluator that does not say what it reads",
+        ),
+        pytest.param(
+            a_tfjob(Chief=a_replica(2)), "spec.tfReplicaSpecs.Chief.replicas", "set 1", id="chiefs"
+        ),
+        pytest.param(
+            a_tfjob(Chief=a_replica(), PS=a_replica()),
+            "spec.tfReplicaSpecs.PS",
+            "add a Worker",
+            id="ps",
+        ),
+        pytest.param(
+            a_tfjob(Chief=a_replica(), Master=a_replica()),
+            "spec.tfReplicaSpecs.Master",
+            "a second chief",
+            id="chief and master",
+        ),
+        pytest.param(a_tfjob(Boss=a_replica()), "spec.tfReplicaSpecs.Boss", "unknown type", id="?"),
+        pytest.param(a_tfjob(), "spec.tfReplicaSpecs", "is required", id="no replicas"),
+        pytest.param(
+            a_tfjob(Worker={"replicas": 1}),
+            "spec.tfReplicaSpecs.Worker.template",
+            "",
+            id="template",
+        ),
+        pytest.param(
+            a_tfjob(Worker={"template": {"spec": {"containers": [{"name": "main"}]}}}),
+            "spec.tfReplicaSpecs.Worker.template.spec.containers",
+            "found: main",
+            id="no container tensorflow",
+        ),
+        pytest.param(
+            a_tfjob(Worker=a_replica(policy="Sometimes")),
+            "spec.tfReplicaSpecs.Worker.restartPolicy",
+            "unknown value Sometimes",
+            id="restartPolicy",
+        ),
+        pytest.param(
+            a_tfjob({"backoffLimit": "x"}, Worker=a_replica()),
+            "spec.runPolicy.backoffLimit",
+            "must be an integer",
+            id="what the API refuses",
+        ),
+        pytest.param(
+            {**a_tfjob(Worker=a_replica()), "metadata": {"name": "9lives"}},
+            "metadata.name",
+            "starting with a letter",
+            id="a name that is none here",
+        ),
+        pytest.param(
+            {**a_tfjob(Worker=a_replica()), "metadata": {}},
+            "metadata.name",
+            "is required",
+            id="name",
+        ),
+        *(
+            pytest.param(
+                {**a_tfjob(Worker=a_replica()), "apiVersion": f"kubeflow.org/{version}"},
+                "apiVersion",
+                f"kubeflow.org/{version} cannot be converted, only kubeflow.org/v1",
+                id=version,
+            )
+            for version in ("v1beta2", "v1alpha2")
+        ),
+    ],
+)
+def test_what_cannot_be_converted_is_refused_with_the_field_and_the_fix(
+    job: Raw, path: str, words: str
+) -> None:
+    conversion = convert(job)
+    assert conversion.job is None
+    assert not is_whole(conversion.findings)
+    assert words in told(conversion, Level.REFUSED)[path]
+
+
+@pytest.mark.parametrize(
+    ("given", "expected", "words"),
+    [
+        (None, "Never", ""),
+        ("Never", "Never", ""),
+        ("OnFailure", "OnFailure", ""),
+        ("Always", "OnFailure", "a chief that exits with 0 has succeeded"),
+        ("ExitCode", "ExitCode", "only 64, 77, 126 and 127 are permanent here"),
+    ],
+)
+def test_restart_policies(given: str | None, expected: str, words: str) -> None:
+    conversion = convert(a_tfjob(Chief=a_replica(policy=given), Worker=a_replica()))
+    assert spec_of(conversion)["chief"]["restartPolicy"] == expected
+    differs = told(conversion, Level.DIFFERS)
+    assert words in differs.get("spec.tfReplicaSpecs.Chief.restartPolicy", "")
+
+
+def test_the_codes_of_the_report_are_those_of_the_operator() -> None:
+    from tftraining_operator.core.exit_codes import _PERMANENT  # noqa: PLC0415 - for this test
+
+    conversion = convert(a_tfjob(Chief=a_replica(policy="ExitCode")))
+    text = told(conversion, Level.DIFFERS)["spec.tfReplicaSpecs.Chief.restartPolicy"]
+    *first, last = sorted(int(code) for code in _PERMANENT)
+    assert f"only {', '.join(map(str, first))} and {last} are permanent" in text
+
+
+@pytest.mark.parametrize(
+    ("given", "expected", "differs"),
+    [
+        pytest.param({"backoffLimit": 5}, {"backoffLimit": 5}, "backoffLimit", id="backoffLimit"),
+        pytest.param({"backoffLimit": 9999}, {"backoffLimit": 1000}, "backoffLimit", id="too many"),
+        pytest.param({"cleanPodPolicy": "All"}, {"cleanPodPolicy": "All"}, None, id="All"),
+        pytest.param({"cleanPodPolicy": "None"}, {"cleanPodPolicy": "None"}, None, id="None"),
+        pytest.param({}, None, "cleanPodPolicy", id="the default is another one"),
+        pytest.param(
+            {"suspend": True, "ttlSecondsAfterFinished": 0, "activeDeadlineSeconds": 9},
+            {"ttlSecondsAfterFinished": 0, "activeDeadlineSeconds": 9, "suspend": True},
+            None,
+            id="what is the same",
+        ),
+        pytest.param({"managedBy": "kubeflow.org/training-operator"}, None, None, id="managedBy"),
+    ],
+)
+def test_run_policies(given: Raw, expected: Raw | None, differs: str | None) -> None:
+    conversion = convert(a_tfjob(given, Worker=a_replica()))
+    assert spec_of(conversion).get("runPolicy") == expected
+    found = told(conversion, Level.DIFFERS)
+    assert differs is None or f"spec.runPolicy.{differs}" in found
+    assert is_whole(conversion.findings)
+
+
+def test_an_unset_backoff_limit_was_none_where_pods_restart() -> None:
+    restarts = told(convert(a_tfjob(Worker=a_replica(policy="OnFailure"))), Level.DIFFERS)
+    assert "unset was without limit; here it is 3" in restarts["spec.runPolicy.backoffLimit"]
+    never = told(convert(a_tfjob(Worker=a_replica(policy="Never"))), Level.DIFFERS)
+    assert "spec.runPolicy.backoffLimit" not in never
+
+
+def test_the_first_builds_of_v1_had_the_policy_in_spec() -> None:
+    job = a_tfjob(Worker=a_replica())
+    job["spec"] |= {"cleanPodPolicy": "All", "ttlSecondsAfterFinished": 5}
+    expected = {"cleanPodPolicy": "All", "ttlSecondsAfterFinished": 5}
+    assert spec_of(convert(job))["runPolicy"] == expected
+
+
+@pytest.mark.parametrize(
+    ("change", "path"),
+    [
+        ({"successPolicy": "AllWorkers"}, "spec.successPolicy"),
+        ({"runPolicy": {"managedBy": "kueue.x-k8s.io/multikueue"}}, "spec.runPolicy.managedBy"),
+        (
+            {"runPolicy": {"schedulingPolicy": {"minAvailable": 3}}},
+            "spec.runPolicy.schedulingPolicy.minAvailable",
+        ),
+        ({"runPolicy": {"extra": 1}}, "spec.runPolicy.extra"),
+        ({"extra": 1}, "spec.extra"),
+    ],
+)
+def test_what_cannot_be_carried_over_is_lost_and_said(change: Raw, path: str) -> None:
+    job = a_tfjob(Chief=a_replica(), Worker=a_replica(2))
+    job["spec"] |= change
+    conversion = convert(job)
+    spec_of(conversion)
+    assert path in told(conversion, Level.LOST)
+    assert not is_whole(conversion.findings)
+
+
+def test_all_workers_of_one_worker_is_no_loss() -> None:
+    job = a_tfjob(Worker=a_replica())
+    job["spec"] |= {"successPolicy": "AllWorkers", "enableDynamicWorker": True}
+    conversion = convert(job)
+    assert is_whole(conversion.findings)
+    assert "spec.enableDynamicWorker" in told(conversion, Level.DIFFERS)
+
+
+def test_another_port_and_the_operators_fields_leave_the_template() -> None:
+    job = a_tfjob(Worker=a_replica(hostNetwork=True, subdomain="x", restartPolicy="Never"))
+    container = job["spec"]["tfReplicaSpecs"]["Worker"]["template"]["spec"]["containers"][0]
+    container["ports"] = [
+        {"name": "tfjob-port", "containerPort": 5000},
+        {"name": "metrics", "containerPort": 9000},
+    ]
+    container["env"] = [{"name": "TF_CONFIG", "value": "{}"}, {"name": "A", "value": "b"}]
+    before = copy.deepcopy(job)
+    conversion = convert(job)
+    assert job == before, "what is converted is not changed"
+    template = spec_of(conversion)["template"]["spec"]
+    assert set(template) == {"containers", "hostNetwork"}
+    assert template["containers"][0]["ports"] == [{"name": "metrics", "containerPort": 9000}]
+    assert template["containers"][0]["env"] == [{"name": "A", "value": "b"}]
+    at = "spec.tfReplicaSpecs.Worker.template.spec"
+    differs, lost = told(conversion, Level.DIFFERS), told(conversion, Level.LOST)
+    assert "5000 is 2222 here" in differs[f"{at}.containers[tensorflow].ports[tfjob-port]"]
+    assert f"{at}.hostNetwork" in differs
+    assert set(lost) == {f"{at}.subdomain", f"{at}.containers[tensorflow].env[TF_CONFIG]"}
+
+
+def mounting(path: str, **fields: Any) -> Raw:
+    volume = {"name": "models", "persistentVolumeClaim": {"claimName": "models"}}
+    replica = a_replica(volumes=[volume])
+    mount = {"name": "models", "mountPath": path, **fields}
+    replica["template"]["spec"]["containers"][0]["volumeMounts"] = [mount]
+    return replica
+
+
+def test_an_evaluators_claim_is_that_which_the_chief_mounts() -> None:
+    evaluator = mounting("/checkpoints", readOnly=True)
+    job = a_tfjob(
+        Chief=mounting("/models"), Worker=a_replica(2), PS=a_replica(), Evaluator=evaluator
+    )
+    conversion = convert(job)
+    spec = spec_of(conversion)
+    assert spec["checkpoint"] == {
+        "persistentVolumeClaim": {"claimName": "models"},
+        "path": "/tftraining-checkpoints",
+    }
+    assert spec["evaluator"]["restartPolicy"] == "Never"
+    differs = told(conversion, Level.DIFFERS)["spec.tfReplicaSpecs.Evaluator"]
+    assert "outside of the training cluster" in differs
+
+
+def test_an_evaluators_bucket_is_that_of_both_arguments() -> None:
+    replica = a_replica()
+    replica["template"]["spec"]["containers"][0]["args"] = ["--dir=gs://bucket/run-1/"]
+    conversion = convert(a_tfjob(Chief=replica, Worker=a_replica(), Evaluator=replica))
+    assert spec_of(conversion)["checkpoint"] == {"uri": "gs://bucket/run-1"}
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        ("mnist", {"persistentVolumeClaim": {"claimName": "mnist"}}),
+        ("gs://bucket/run", {"uri": "gs://bucket/run"}),
+    ],
+)
+def test_a_user_can_say_where_checkpoints_are(given: str, expected: Raw) -> None:
+    job = a_tfjob(Chief=a_replica(), Worker=a_replica(), Evaluator=a_replica())
+    assert spec_of(convert(job, checkpoint=given))["checkpoint"] == expected
+
+
+def test_a_kueue_queue_is_told_to_be_ignored() -> None:
+    job = a_tfjob(Worker=a_replica())
+    job["metadata"]["labels"] = {"kueue.x-k8s.io/queue-name": "team"}
+    assert "starts without it" in " ".join(told(convert(job), Level.LOST).values())
+
+
+def test_what_the_api_server_added_is_left_behind() -> None:
+    job = a_tfjob(Worker=a_replica())
+    job["metadata"] |= {
+        "uid": "1",
+        "resourceVersion": "2",
+        "annotations": {"kubectl.kubernetes.io/last-applied-configuration": "{}"},
+        "finalizers": ["x"],
+    }
+    job["status"] = {}
+    conversion = convert(job)
+    assert conversion.job is not None
+    assert plain(conversion.job["metadata"]) == {"name": "mnist"}
+    assert set(told(conversion, Level.LOST)) == {"metadata.finalizers"}
+
+
+def test_a_file_keeps_its_comments_and_other_objects() -> None:
+    text = (FILES / "parameter_server.yaml").read_text()
+    converted = convert_text(text, "x")
+    for comment in (
+        "# Trains digits on a small cluster.",
+        "name: digits  # as the dashboard shows it",
+        "# pinned",
+        "# holds the variables",
+        "# one for each node",
+    ):
+        assert comment in converted.text
+    assert converted.text.endswith(text[text.index("---") :])
+    job, other = yaml.safe_load_all(converted.text)
+    assert job["metadata"] == {"name": "digits", "namespace": "vision"}
+    assert other["kind"] == "ConfigMap"
+    assert "ports" not in converted.text, "the operator opens them"
+
+
+def test_all_that_a_template_can_have_is_carried_over() -> None:
+    converted = convert_text((FILES / "everything.yaml").read_text(), "x")
+    (conversion,) = converted.conversions
+    assert is_whole(conversion.findings)
+    assert conversion.job is not None
+    conversion.job["metadata"]["name"] = "segment-abcde"
+    spec = spec_of(conversion)
+    pod = spec["template"]["spec"]
+    given = yaml.safe_load((FILES / "everything.yaml").read_text())
+    before = given["spec"]["tfReplicaSpecs"]["Worker"]["template"]["spec"]
+    changed = {"restartPolicy", "priorityClassName", "automountServiceAccountToken"}
+    assert {k: v for k, v in pod.items() if k not in changed} == {
+        k: v for k, v in before.items() if k not in changed
+    }
+    assert pod["priorityClassName"] == "training"
+    assert pod["automountServiceAccountToken"] is True
+    assert spec["runPolicy"] == {
+        "cleanPodPolicy": "All",
+        "ttlSecondsAfterFinished": 3600,
+        "activeDeadlineSeconds": 86400,
+        "backoffLimit": 6,
+        "suspend": True,
+    }
+    assert spec["worker"] == {"replicas": 3, "restartPolicy": "ExitCode"}
+
+
+@pytest.mark.parametrize("file", sorted(FILES.iterdir()), ids=lambda path: path.name)
+def test_what_is_converted_converts_to_itself(file: Path) -> None:
+    once = convert_text(file.read_text(), "x").text
+    assert convert_text(once, "x").conversions == ()
+    assert "TFTrainingJob" in once
+
+
+def test_merged_keys_and_aliases_are_written_out() -> None:
+    converted = convert_text((FILES / "anchors.yaml").read_text(), "x")
+    assert not set("&*") & set(converted.text)
+    assert "<<" not in converted.text
+    spec = spec_of(converted.conversions[0])
+    assert roles(spec) == {"chief": 1, "worker": 2, "ps": 1}
+    (container,) = spec["ps"]["template"]["spec"]["containers"]
+    assert container["image"] == "example.com/train:1"
+
+
+def test_a_list_is_converted_item_by_item() -> None:
+    bad = a_tfjob(PS=a_replica(), Worker=a_replica())
+    items = [a_tfjob(Worker=a_replica()), bad, {"kind": "Secret", "apiVersion": "v1"}]
+    text = yaml.safe_dump({"apiVersion": "v1", "kind": "List", "items": items})
+    converted = convert_text(text, "x")
+    kinds = [item["kind"] for item in yaml.safe_load(converted.text)["items"]]
+    assert kinds == ["TFTrainingJob", "Secret"]
+    assert [each.job is None for each in converted.conversions] == [False, True]
+
+
+def test_broken_yaml_is_refused_with_its_line() -> None:
+    with pytest.raises(InputError, match=r"x:3: invalid YAML"):
+        convert_text("a: b\nc: [\n", "x")

@@ -1,0 +1,262 @@
+"""Following a job, and its logs, while the API server, pods and containers come and go."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from tftraining_operator.api.keys import ConditionType, Role
+from tftraining_operator.cli import durations, log_reader
+from tftraining_operator.cli.cluster.cluster import Cluster
+from tftraining_operator.cli.errors import (
+    ExitCode,
+    InputError,
+    NotFoundError,
+    TimedOutError,
+    UnreachableError,
+)
+from tftraining_operator.cli.following import exit_code, follow, reached
+
+from tests.unit.builders import JobBuilder, PodBuilder, Raw, a_condition, a_job, a_pod, stamp
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+
+    from tftraining_operator.cli.view.log_lines import Line
+
+
+@dataclass
+class Scripted:
+    """A connection whose job and pods the test sets, and whose logs are lists of lines."""
+
+    answers: list[Raw | Exception]
+    """What GET of the job answers, one after the other; the last one for ever."""
+    pods: list[PodBuilder] = field(default_factory=list)
+    logs: dict[tuple[str, str], list[str | Exception]] = field(default_factory=dict)
+    """Lines of a pod's log by its name and its sinceTime."""
+    opened: threading.Event = field(default_factory=threading.Event)
+    namespace: str = "default"
+
+    def call(self, _method: str, path: str, **_given: Any) -> Raw:
+        if path.endswith("/pods"):
+            return {"items": [pod.raw for pod in self.pods]}
+        if path.endswith("/tftrainingjobs"):
+            return {"items": [a_job().raw, a_job().named("resnet").raw]}
+        answer = self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    @contextlib.contextmanager
+    def lines(self, path: str, query: Mapping[str, str]) -> Iterator[Iterator[str]]:
+        pod = path.split("/")[-2]
+        found = self.logs.get((pod, query.get("sinceTime", "")))
+        if found is None:
+            raise NotFoundError(f"no log of {pod} since {query.get('sinceTime')}")
+
+        def read() -> Iterator[str]:
+            for line in found:
+                if isinstance(line, Exception):
+                    raise line
+                yield line
+
+        self.opened.set()
+        yield read()
+
+
+def finished(*, well: bool) -> JobBuilder:
+    kind = ConditionType.SUCCEEDED if well else ConditionType.FAILED
+    return a_job().with_status(
+        a_condition(kind),
+        a_condition(ConditionType.FINISHED),
+        completion_time=stamp(),
+        observed_generation=1,
+    )
+
+
+RUNNING = a_job().with_status(a_condition(ConditionType.RUNNING), observed_generation=1)
+
+
+class Time:
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+    def sleep(self, seconds: float) -> None:
+        self.now += seconds
+
+
+def followed(calls: Scripted, *, timeout: float | None = None) -> tuple[ExitCode, int]:
+    """The exit code of following, and how often the job was shown."""
+    time, shown = Time(), []
+    seen = follow(
+        Cluster(calls),
+        "mnist",
+        ConditionType.FINISHED,
+        shown.append,
+        timeout=timeout,
+        clock=time,
+        sleep=time.sleep,
+    )
+    return exit_code(seen.job), len(shown)
+
+
+@pytest.mark.parametrize(("well", "code"), [(True, 0), (False, 1)])
+def test_the_exit_code_is_the_jobs_result(*, well: bool, code: int) -> None:
+    assert followed(Scripted([RUNNING.raw, finished(well=well).raw])) == (code, 2)
+
+
+def test_an_api_server_that_is_away_for_a_while_is_waited_for() -> None:
+    away = [UnreachableError("away")] * 50
+    assert followed(Scripted([RUNNING.raw, *away, finished(well=True).raw])) == (0, 2)
+
+
+def test_one_that_stays_away_ends_it() -> None:
+    with pytest.raises(UnreachableError):
+        followed(Scripted([RUNNING.raw, UnreachableError("away")]))
+
+
+def test_one_that_never_answered_ends_it_at_once() -> None:
+    with pytest.raises(UnreachableError):
+        followed(Scripted([UnreachableError("away"), finished(well=True).raw]))
+
+
+def test_time_runs_out_with_the_code_for_it() -> None:
+    with pytest.raises(TimedOutError, match="mnist is not finished after 60 s") as timed_out:
+        followed(Scripted([RUNNING.raw]), timeout=60)
+    assert timed_out.value.code == 2
+
+
+def test_a_job_that_is_deleted_and_one_that_replaces_it_are_told_apart() -> None:
+    with pytest.raises(NotFoundError):
+        followed(Scripted([RUNNING.raw, NotFoundError("gone")]))
+    other = finished(well=True).named("mnist", uid="uid-2")
+    with pytest.raises(NotFoundError, match="created again"):
+        followed(Scripted([RUNNING.raw, other.raw]))
+
+
+def test_a_misspelt_job_is_answered_with_the_nearest_one() -> None:
+    calls = Scripted([NotFoundError("no")])
+    with pytest.raises(NotFoundError, match="did you mean resnet"):
+        Cluster(calls).job("rsnet")
+    with pytest.raises(NotFoundError, match="tftj list shows those that exist"):
+        Cluster(calls).job("bert")
+
+
+def test_a_condition_of_an_older_spec_is_not_what_was_waited_for() -> None:
+    stale = a_job().with_status(a_condition(ConditionType.RUNNING), observed_generation=1)
+    stale.raw["metadata"]["generation"] = 2
+    assert reached(RUNNING.build(), ConditionType.RUNNING)
+    assert not reached(stale.build(), ConditionType.RUNNING)
+    assert reached(finished(well=False).build(), ConditionType.RUNNING), "it never will be"
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"), [("90", 90), ("30s", 30), ("10m", 600), ("2h", 7200), ("1d", 86400)]
+)
+def test_durations_have_units(text: str, expected: float) -> None:
+    assert durations.seconds("--timeout", text) == expected
+
+
+def test_what_is_no_duration_is_refused() -> None:
+    with pytest.raises(InputError, match="--timeout: soon is no duration"):
+        durations.seconds("--timeout", "soon")
+
+
+def a_follower(calls: Scripted) -> tuple[log_reader.Follower, list[str]]:
+    return log_reader.Follower(Cluster(calls), "mnist", log_reader.Choice()), []
+
+
+def run(calls: Scripted, after: Callable[[Line], None] = lambda _line: None) -> list[str]:
+    """Follow the logs to their end; `after` acts when a line was shown."""
+    follower, shown = a_follower(calls)
+
+    def show(line: Line) -> None:
+        shown.append(f"{line.source.label}: {line.text}")
+        after(line)
+
+    follower.run(show)
+    return shown
+
+
+@pytest.fixture(autouse=True)
+def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in (("_INTERVAL", 0.05), ("_BATCH_SECONDS", 0.05), ("_LAST_WORDS", 0.3)):
+        monkeypatch.setattr(log_reader, name, value)
+
+
+def test_logs_are_followed_across_a_restart_in_place_and_a_replaced_pod() -> None:
+    job = RUNNING.build()
+    calls = Scripted([RUNNING.raw], pods=[a_pod(job, Role.CHIEF).running()])
+    calls.logs["mnist-chief-0", ""] = ["2026-01-02T03:04:05.5Z first"]
+
+    def go_on(line: Line) -> None:
+        if line.text == "first":
+            calls.pods = [a_pod(job, Role.CHIEF).restarted_in_place(1)]
+            again = ["2026-01-02T03:04:05.5Z first", "2026-01-02T03:04:06Z restarted"]
+            calls.logs["mnist-chief-0", "2026-01-02T03:04:05Z"] = again
+        elif line.text == "restarted":
+            replaced = a_pod(job, Role.CHIEF).running()
+            replaced.raw["metadata"]["uid"] = "another"
+            calls.pods = [replaced]
+            calls.logs["mnist-chief-0", ""] = ["2026-01-02T03:04:07Z replaced"]
+        else:
+            calls.answers = [finished(well=True).raw]
+
+    assert run(calls, go_on) == ["chief-0: first", "chief-0: restarted", "chief-0: replaced"]
+
+
+def test_a_broken_stream_goes_on_where_it_broke() -> None:
+    job = RUNNING.build()
+    calls = Scripted([RUNNING.raw], pods=[a_pod(job, Role.CHIEF).running()])
+    broken = UnreachableError("broken")
+    calls.logs["mnist-chief-0", ""] = ["2026-01-02T03:04:05.5Z first", broken]
+    rest = ["2026-01-02T03:04:05.5Z first", "2026-01-02T03:04:05.6Z second"]
+    calls.logs["mnist-chief-0", "2026-01-02T03:04:05Z"] = rest
+
+    def end(line: Line) -> None:
+        if line.text == "second":
+            calls.answers = [finished(well=True).raw]
+
+    assert run(calls, end) == ["chief-0: first", "chief-0: second"]
+
+
+def test_following_ends_though_a_pod_outlives_the_job() -> None:
+    released = threading.Event()
+
+    class Endless(Scripted):
+        @contextlib.contextmanager
+        def lines(self, path: str, query: Mapping[str, str]) -> Iterator[Iterator[str]]:  # noqa: ARG002
+            def read() -> Iterator[str]:
+                yield "2026-01-02T03:04:05Z first"
+                released.wait()
+
+            yield read()
+
+    job = finished(well=True)
+    calls = Endless([job.raw], pods=[a_pod(job.build(), Role.PS).running()])
+    assert run(calls) == ["ps-0: first"]
+    released.set()
+
+
+def test_the_logs_of_a_job_that_does_not_exist_are_not_found() -> None:
+    with pytest.raises(NotFoundError):
+        run(Scripted([NotFoundError("no")]))
+
+
+def test_logs_that_are_read_at_once_are_merged_by_time() -> None:
+    job = RUNNING.build()
+    pods = [a_pod(job, role).running() for role in (Role.CHIEF, Role.PS, Role.WORKER)]
+    calls = Scripted([RUNNING.raw], pods=pods)
+    calls.logs["mnist-chief-0", ""] = ["2026-01-02T03:04:06Z second"]
+    calls.logs["mnist-ps-0", ""] = ["2026-01-02T03:04:05Z first"]
+    choice = log_reader.Choice()
+    cluster = Cluster(calls)
+    found = log_reader.sources([pod.raw for pod in pods])
+    texts = [line.text for line in log_reader.read(cluster, found, choice)]
+    assert texts == ["first", "second"], "a log that is gone has no lines"

@@ -1,0 +1,74 @@
+"""Every command explains itself, starts quickly, and is in the reference."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import typer
+from tftraining_operator.cli import reference
+from tftraining_operator.cli.app import app
+
+ROOT = Path(__file__).parents[3]
+COMMANDS = typer.main.get_command(app).commands  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("name", sorted(COMMANDS))
+def test_help_ends_with_an_example_of_the_command(name: str) -> None:
+    *_, last = COMMANDS[name].help.strip().splitlines()
+    found = re.fullmatch(r"Example: `tftj (\S+) .*`", last)
+    assert found is not None
+    assert found[1] == name
+
+
+@pytest.mark.parametrize("arguments", [(), ("list",), ("submit",), ("run",), ("convert",)])
+def test_help_imports_no_client_and_none_of_the_operator(arguments: tuple[str, ...]) -> None:
+    code = (
+        "import sys; from tftraining_operator.cli.app import app\n"
+        "try: app(sys.argv[1:])\n"
+        "except SystemExit: pass\n"
+        "ours = [m for m in sys.modules if m.startswith('tftraining_operator.')]\n"
+        "print('LOADED', *ours, *sys.modules)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code, *arguments, "--help"],
+        env={"PYTHONPATH": str(ROOT / "operator")},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    loaded = set(done.stdout.partition("LOADED ")[2].split())
+    heavy = {"kopf", "kubernetes", "aiohttp", "asyncio", "urllib3", "yaml", "ruamel.yaml"}
+    assert loaded & (heavy | {"rich.console", "rich.markdown"}) == set()
+    ours = {name for name in loaded if name.startswith("tftraining_operator.")}
+    assert {name for name in ours if not name.startswith("tftraining_operator.cli")} == set()
+
+
+def test_the_reference_is_what_the_program_says() -> None:
+    current = reference.PAGE.read_text()
+    assert reference.page(current) == current, "run `make manifests`"
+
+
+def test_a_shell_can_complete_commands() -> None:
+    script = subprocess.run(
+        [sys.executable, "-m", "tftraining_operator.cli", "completion", "bash"],
+        env={"PYTHONPATH": str(ROOT / "operator")},
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout
+    run = f'tftj() {{ "{sys.executable}" -m tftraining_operator.cli "$@"; }}\n'
+    # What the script runs is a program, and not a function of the shell.
+    script = script.replace("$( env ", "$( ")
+    asked = 'COMP_WORDS=(tftj su) COMP_CWORD=1; _tftj_completion tftj; echo "${COMPREPLY[@]}"'
+    done = subprocess.run(
+        ["bash", "-c", f"{run}{script}\n{asked}"],
+        env={"PYTHONPATH": str(ROOT / "operator"), "PATH": "/usr/bin:/bin"},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert sorted(done.stdout.split()) == ["submit", "suspend"]

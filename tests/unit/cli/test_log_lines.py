@@ -1,0 +1,65 @@
+"""Which logs `tftj logs` reads, and the order of their lines."""
+
+from __future__ import annotations
+
+import pytest
+from tftraining_operator.api.keys import Role
+from tftraining_operator.cli.view.log_lines import Line, Source, merged, parse, sources
+
+from tests.unit.builders import a_job, a_pod
+
+JOB = a_job().with_workers(2).build()
+CHIEF = a_pod(JOB, Role.CHIEF).running()
+FIRST = a_pod(JOB, Role.WORKER).running()
+SECOND = a_pod(JOB, Role.WORKER, 1).restarted_in_place(1)
+WAITING = a_pod(JOB, Role.PS).waiting("ContainerCreating")
+PODS = [pod.raw for pod in (SECOND, WAITING, FIRST, CHIEF)]
+
+
+@pytest.mark.parametrize(
+    ("selection", "expected"),
+    [
+        pytest.param({}, ["chief-0", "worker-0", "worker-1"], id="all that have begun"),
+        pytest.param({"role": Role.WORKER}, ["worker-0", "worker-1"], id="one role"),
+        pytest.param({"index": 0}, ["chief-0", "worker-0"], id="one index"),
+        pytest.param({"previous": True}, ["worker-1"], id="before the last restart"),
+        pytest.param({"container": "sidecar"}, [], id="a container that no pod has"),
+    ],
+)
+def test_logs_are_chosen_by_role_index_and_container(
+    selection: dict[str, object], expected: list[str]
+) -> None:
+    assert [source.label for source in sources(PODS, **selection)] == expected  # type: ignore[arg-type]
+
+
+def test_a_restart_in_place_is_another_log() -> None:
+    (before,) = sources([FIRST.raw])
+    (after,) = sources([a_pod(JOB, Role.WORKER).restarted_in_place(1).raw])
+    assert (before.pod, before.uid) == (after.pod, after.uid)
+    assert before != after
+
+
+def test_a_pod_without_our_labels_has_no_logs_to_show() -> None:
+    assert sources([{"metadata": {"name": "x"}}]) == []
+
+
+def a_source(role: Role) -> Source:
+    return Source(f"mnist-{role}-0", "uid", "tensorflow", 0, role, 0)
+
+
+def test_lines_are_ordered_by_time_though_the_api_drops_zeros() -> None:
+    chief, ps = a_source(Role.CHIEF), a_source(Role.PS)
+    lines = [
+        parse(chief, "2026-01-02T03:04:05.2Z second"),
+        parse(chief, "  a line without a time"),
+        parse(ps, "2026-01-02T03:04:05.12Z first"),
+        parse(ps, "2026-01-02T03:04:05.200000001Z third"),
+    ]
+    texts = [line.text for line in merged(lines)]
+    assert texts == ["first", "second", "  a line without a time", "third"]
+
+
+def test_an_empty_line_stays_one() -> None:
+    source = a_source(Role.CHIEF)
+    line = parse(source, "2026-01-02T03:04:05.2Z ")
+    assert line == Line(source, "2026-01-02T03:04:05.2Z", "")

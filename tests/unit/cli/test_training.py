@@ -1,0 +1,95 @@
+"""What `tftj progress` shows."""
+
+from __future__ import annotations
+
+import io
+
+import pytest
+from rich.console import Console
+from tftraining_operator.api.keys import ConditionType, Role
+from tftraining_operator.api.status import Metric, Progress
+from tftraining_operator.cli.following import Seen
+from tftraining_operator.cli.progress_view import ProgressView
+from tftraining_operator.cli.view import training
+
+from tests.unit.builders import NOW, JobBuilder, a_condition, a_job, a_pod, stamp
+
+
+def a_running_job(step: int = 50, loss: str | None = "0.5") -> JobBuilder:
+    progress = Progress(
+        step=step,
+        total_steps=200,
+        percent=step // 2,
+        percent_text=f"{step // 2}%",
+        eta_text="30s",
+        steps_per_second="5",
+        metrics=[Metric(name="loss", value=loss)] if loss else [],
+        loss=loss,
+        updated_at=stamp(),
+    )
+    conditions = [a_condition(ConditionType.RUNNING), a_condition(ConditionType.PODS_READY)]
+    return a_job().with_status(
+        *conditions, state="Running", progress=progress, observed_generation=1
+    )
+
+
+def seen(job: JobBuilder) -> Seen:
+    built = job.build()
+    pods = [a_pod(built, Role.CHIEF).running().raw, a_pod(built, Role.PS).running().raw]
+    return Seen(job.raw, built, pods, NOW)
+
+
+@pytest.mark.parametrize(
+    ("values", "width", "expected"),
+    [
+        pytest.param([1.0], 9, "", id="one value has no course"),
+        pytest.param([8.0, 4.0, 1.0], 9, "█▄▁", id="falling"),
+        pytest.param([9.0, 8.0, 1.0], 2, "█▁", id="the newest that fit"),
+        pytest.param([2.0, 2.0], 9, "▁▁", id="no change"),
+        pytest.param([2.0, float("nan"), 1.0], 9, "█ ▁", id="what is no number is blank"),
+    ],
+)
+def test_a_sparkline_shows_the_course(values: list[float], width: int, expected: str) -> None:
+    assert training.sparkline(values, width) == expected
+
+
+def test_a_loss_counts_once_for_each_step() -> None:
+    losses = training.Losses()
+    for step, loss in ((1, "3"), (1, "3"), (2, "2"), (3, None)):
+        losses.see(a_running_job(step, loss).build())
+    assert losses.values == [3.0, 2.0]
+
+
+def test_each_role_says_who_is_not_ready() -> None:
+    now = seen(a_running_job())
+    assert now.job is not None
+    expected = [
+        (Role.CHIEF, "chief     1/1"),
+        (Role.WORKER, "worker    0/1  not ready: worker-0"),
+        (Role.PS, "ps        1/1"),
+    ]
+    assert training.role_lines(now.job, now.pods, NOW) == expected
+
+
+def test_a_pipe_gets_lines_without_repetition() -> None:
+    out = io.StringIO()
+    with ProgressView(Console(file=out, width=40)) as view:
+        for _ in range(2):
+            view.show(seen(a_job()))
+        view.show(seen(a_running_job()))
+    lines = out.getvalue().splitlines()
+    assert lines[0].startswith("Unseen: ")
+    assert lines[1:] == ["Running: step 50 of 200, 25%, 5 steps/s, loss 0.5, 30s left"]
+
+
+@pytest.mark.parametrize("width", [80, 160])
+def test_a_terminal_gets_a_bar_a_sparkline_and_the_roles(width: int) -> None:
+    out = io.StringIO()
+    console = Console(file=out, width=width, force_terminal=True, no_color=True)
+    with ProgressView(console, transient=False) as view:
+        for step, loss in ((10, "3.0"), (50, "0.5")):
+            view.show(seen(a_running_job(step, loss)))
+    text = out.getvalue()
+    assert "\x1b[32m" not in text, "colours are off"
+    for words in ("25%", "━", "loss 3 █▁ 0.5", "worker 0/1 not ready: worker-0"):
+        assert words in " ".join(text.split())

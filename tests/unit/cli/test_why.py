@@ -1,0 +1,294 @@
+"""The first line of `tftj describe`, for jobs whose status the operator itself has written."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from tftraining_operator.api.keys import Role
+from tftraining_operator.cli.view.describe import describe
+from tftraining_operator.cli.view.why import why
+from tftraining_operator.core.progress import PeerCause, Report, UnreachablePeer
+from tftraining_operator.core.times import rfc3339
+from tftraining_operator.reconcile import errors
+from tftraining_operator.reconcile.store import Kind
+
+from tests.unit.builders import JobBuilder, PodBuilder, Raw, a_job
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from tests.unit.fakes import FakeCluster, Operator
+
+
+def line(cluster: FakeCluster, *events: Raw) -> str:
+    raw = next(raw for (kind, _, _), raw in cluster.objects.items() if kind is Kind.JOB)
+    return str(why(raw, list(cluster.pods().values()), events, cluster.clock()))
+
+
+def an_event(pod: str, reason: str, message: str, **fields: Any) -> Raw:
+    return {
+        "metadata": {},
+        "type": "Warning",
+        "reason": reason,
+        "message": message,
+        "involvedObject": {"kind": "Pod", "name": pod},
+        **fields,
+    }
+
+
+def started(operator: Operator, job: JobBuilder) -> None:
+    operator.cluster.submit(job.raw)
+    operator.settle()
+
+
+def running(operator: Operator, job: JobBuilder) -> None:
+    started(operator, job)
+    operator.cluster.run_pods()
+    operator.settle()
+
+
+def a_traceback(error: str) -> str:
+    return (
+        "I0000 00:00:1795334728.1 oneDNN custom operations are on\n"
+        "Traceback (most recent call last):\n"
+        '  File "/opt/venv/lib/python3.11/site-packages/tftrainer/main.py", line 9, in main\n'
+        '  File "/task/task.py", line 12, in dataset\n'
+        f"{error}\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("change", "expected"),
+    [
+        pytest.param(
+            lambda pod: pod.waiting("ErrImagePull", "rpc error: manifest unknown"),
+            ["ImagePullBackOff: mnist-worker-0: image example.com/trainer:1 cannot be pulled: "],
+            id="an image that does not exist",
+        ),
+        pytest.param(
+            lambda pod: pod.unschedulable("0/3 nodes are available: 3 Insufficient cpu."),
+            ["Unschedulable: mnist-worker-0: 0/3 nodes are available: 3 Insufficient cpu."],
+            id="no node has room, in the scheduler's words",
+        ),
+        pytest.param(
+            lambda pod: pod.unschedulable('persistentvolumeclaim "mnist" not found. not found'),
+            ['persistentvolumeclaim "mnist" not found'],
+            id="a claim that does not exist",
+        ),
+        pytest.param(
+            lambda pod: pod.waiting("CreateContainerConfigError", 'secret "key" not found'),
+            ["CreateContainerConfigError: mnist-worker-0", 'secret "key" not found'],
+            id="a Secret of a variable that does not exist",
+        ),
+    ],
+)
+def test_what_keeps_a_pod_from_starting_is_named(
+    operator: Operator, change: Callable[[PodBuilder], object], expected: list[str]
+) -> None:
+    started(operator, a_job())
+    operator.cluster.act("mnist-worker-0", change)
+    operator.settle()
+    for words in expected:
+        assert words in line(operator.cluster)
+
+
+@pytest.mark.parametrize(
+    ("refusal", "expected"),
+    [
+        pytest.param(
+            errors.ForbiddenError("exceeded quota: small, requested: pods=1", status=403),
+            "QuotaExceeded",
+            id="quota",
+        ),
+        pytest.param(
+            errors.ForbiddenError(
+                'violates PodSecurity "restricted:latest": allowPrivilegeEscalation != false',
+                status=403,
+            ),
+            "PodSecurity",
+            id="Pod Security",
+        ),
+    ],
+)
+def test_what_the_api_server_refuses_is_named(
+    operator: Operator, refusal: errors.ApiError, expected: str
+) -> None:
+    operator.cluster.refuse = lambda kind, _body: refusal if kind is Kind.POD else None
+    started(operator, a_job())
+    told = line(operator.cluster)
+    assert expected in told
+    assert refusal.message in told
+
+
+def test_the_kubelets_words_say_which_object_a_volume_lacks(operator: Operator) -> None:
+    volume = {"name": "task", "configMap": {"name": "absent"}}
+    job = a_job()
+    job.raw["spec"]["template"]["spec"]["volumes"] = [volume]
+    started(operator, job)
+
+    def mount(pod: PodBuilder) -> None:
+        pod.raw["spec"]["nodeName"] = "node-1"
+        pod.condition("PodScheduled", value=True, lastTransitionTime=rfc3339(now()))
+        pod.condition("PodReadyToStartContainers", value=False)
+
+    now = operator.cluster.clock
+    operator.cluster.act("mnist-chief-0", mount)
+    operator.settle()
+    said = 'MountVolume.SetUp failed for volume "task" : configmap "absent" not found'
+    event = an_event("mnist-chief-0", "FailedMount", said)
+    assert line(operator.cluster, event) == f"FailedMount: mnist-chief-0: {said}"
+    operator.wait(20)
+    assert "check that ConfigMap absent exists" in line(operator.cluster)
+
+
+def test_an_event_of_an_earlier_pod_of_the_name_is_not_believed(operator: Operator) -> None:
+    started(operator, a_job())
+    event = an_event("mnist-chief-0", "FailedMount", "old")
+    event["involvedObject"]["uid"] = "uid-of-another"
+    assert "old" not in line(operator.cluster, event)
+
+
+def test_user_codes_exception_has_its_file_and_line(operator: Operator) -> None:
+    running(operator, a_job())
+    log = a_traceback("ValueError: no examples")
+    operator.cluster.act("mnist-chief-0", lambda pod: pod.exited(64, log))
+    operator.settle()
+    told = line(operator.cluster)
+    assert told.startswith("Failed (PermanentFailure): mnist-chief-0 exited with 64")
+    assert "ValueError: no examples (/task/task.py, line 12)" in told
+
+
+def test_a_diverged_training_says_so(operator: Operator) -> None:
+    running(operator, a_job())
+    text = "the loss is nan at step 12: lower the learning rate"
+    operator.cluster.act("mnist-chief-0", lambda pod: pod.exited(77, text))
+    operator.settle()
+    assert line(operator.cluster).startswith("Failed (Diverged)")
+    assert "the loss is nan at step 12" in line(operator.cluster)
+
+
+def test_out_of_memory_names_the_limit_and_how_many_restarts_are_left(
+    operator: Operator,
+) -> None:
+    limit = {"limits": {"memory": "900Mi"}}
+    running(operator, a_job().with_container(resources=limit))
+    for _ in range(2):
+        operator.cluster.act("mnist-chief-0", lambda pod: pod.exited(137, reason="OOMKilled"))
+        operator.settle()
+        operator.cluster.run_pods()
+        operator.wait(1)
+    told = line(operator.cluster)
+    assert "memory limit of 900Mi; raise resources.limits.memory" in told
+    assert "; restart 2 of 3; waiting until 03:04:" in told
+    assert "(in 9s)" in told or "(in 10s)" in told
+
+
+def test_a_restart_that_does_not_get_on_says_what_keeps_it(operator: Operator) -> None:
+    running(operator, a_job())
+    operator.cluster.act("mnist-chief-0", lambda pod: pod.exited(1, "ValueError: once"))
+    operator.settle()
+    operator.cluster.run_pods()
+    operator.settle()
+    operator.cluster.act("mnist-chief-0", lambda pod: pod.exited(1, "ValueError: twice"))
+    operator.settle()
+    operator.wait(30)
+    operator.cluster.act("mnist-chief-0", PodBuilder.unschedulable)
+    operator.settle()
+    told = line(operator.cluster)
+    assert "ValueError: twice" in told
+    assert "restart 2 of 3; now Unschedulable: mnist-chief-0: " in told
+
+
+def test_a_stall_names_who_does_not_answer(operator: Operator) -> None:
+    running(operator, a_job())
+    clock = operator.cluster.clock
+    operator.progress.told = {
+        Role.CHIEF: Report(
+            step=3,
+            seconds_since_step=400,
+            received=clock(),
+            unreachable=[UnreachablePeer(task="ps-0", seconds=5, cause=PeerCause.TIMED_OUT)],
+        )
+    }
+    for key in operator.progress.watched:
+        operator.look(key)
+    operator.settle()
+    told = line(operator.cluster)
+    assert told.startswith("Stalled: no new step since")
+    assert "mnist-ps-0" in told
+
+
+def test_a_chief_that_waits_for_peers_says_for_which(operator: Operator) -> None:
+    started(operator, a_job())
+    for name in ("mnist-ps-0", "mnist-worker-0"):
+        operator.cluster.act(name, PodBuilder.running)
+    operator.cluster.act("mnist-chief-0", lambda pod: pod.running(ready=False))
+    operator.settle()
+    operator.progress.told = {
+        Role.CHIEF: Report(waiting_for=["worker-0"], received=operator.cluster.clock())
+    }
+    for key in operator.progress.watched:
+        operator.look(key)
+    operator.settle()
+    assert "the chief is waiting for worker-0" in line(operator.cluster)
+
+
+def test_a_running_job_says_how_far_it_is(operator: Operator) -> None:
+    running(operator, a_job())
+    report = Report(step=50, total_steps=200, steps_per_second=5.0, metrics={"loss": 0.25})
+    clock = operator.cluster.clock
+    operator.progress.told = {Role.CHIEF: report.model_copy(update={"received": clock()})}
+    for key in operator.progress.watched:
+        operator.look(key)
+    operator.settle()
+    expected = "Running: step 50 of 200, 25%, 5 steps/s, loss 0.25, 30s left"
+    assert line(operator.cluster) == expected
+
+
+def test_a_suspended_job_says_how_to_continue(operator: Operator) -> None:
+    started(operator, a_job().with_policy(suspend=True))
+    assert line(operator.cluster).startswith("Suspended: ")
+    assert "tftj resume mnist continues it" in line(operator.cluster)
+
+
+def test_a_job_that_no_operator_has_seen_says_so(operator: Operator) -> None:
+    operator.cluster.submit(a_job().raw)
+    operator.cluster.clock.tick(60)
+    assert "no operator has seen it for 1m" in line(operator.cluster)
+    assert "tftj doctor" in line(operator.cluster)
+
+
+def test_a_job_of_another_controller_says_whose_it_is(operator: Operator) -> None:
+    started(operator, a_job().with_policy(managedBy="example.com/queue"))
+    assert "names example.com/queue, so the operator ignores it" in line(operator.cluster)
+
+
+def test_a_refused_template_names_the_field(operator: Operator) -> None:
+    started(operator, a_job().with_container(env=[{"name": "TF_CONFIG", "value": "{}"}]))
+    told = line(operator.cluster)
+    assert told.startswith("InvalidTemplate: ")
+    assert "TF_CONFIG" in told
+
+
+def test_a_change_that_the_operator_has_not_seen_is_mentioned(operator: Operator) -> None:
+    running(operator, a_job())
+    raw = next(raw for (kind, _, _), raw in operator.cluster.objects.items() if kind is Kind.JOB)
+    raw["metadata"]["generation"] = 2
+    assert "has not acted on the latest change" in line(operator.cluster)
+
+
+def test_describe_shows_pods_failure_conditions_and_events(operator: Operator) -> None:
+    running(operator, a_job())
+    log = a_traceback("ValueError: no examples") + "note: more\n"
+    operator.cluster.act("mnist-chief-0", lambda pod: pod.exited(64, log))
+    operator.settle()
+    raw = next(raw for (kind, _, _), raw in operator.cluster.objects.items() if kind is Kind.JOB)
+    event = an_event("mnist-chief-0", "Failed", "first\nsecond")
+    pods = list(operator.cluster.pods().values())
+    text = "\n".join(describe(raw, pods, [event], operator.cluster.clock()))
+    assert text.startswith("mnist: Failed (PermanentFailure)")
+    assert "Cluster     ParameterServer: chief, worker, ps" in " ".join(text.split(" "))
+    assert "Last failure: mnist-chief-0" in text
+    assert "Finished" in text
+    assert "second" not in text
