@@ -11,6 +11,7 @@ from tftraining_operator.core.progress import (
     Report,
     checkpoint_of,
     evaluation_of,
+    model_of,
     parse_report,
     progress_of,
 )
@@ -85,3 +86,8 @@ def test_evaluating_becomes_an_evaluation() -> None:
 def test_done_is_all_of_it() -> None:
     found = progress_of(report("done"), None, NOW)
     assert (found.percent, found.eta_seconds) == (100, 0)
+    model = model_of(report("done"))
+    assert model is not None
+    assert (model.step, model.path) == (3000, "/checkpoints/export/3000")
+    assert (model.formats, len(model.metrics)) == (["saved_model", "keras"], 2)
+    assert model_of(report("training")) is None

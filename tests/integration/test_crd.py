@@ -252,7 +252,7 @@ def test_the_columns_tell_how_far_a_job_is(apiserver: ApiServer, namespace: str)
     assert lines[0].split() == ["NAME", "STATE", "WORKERS", "PS", "PROGRESS", "RESTARTS", "AGE"]
     assert lines[1].split()[:-1] == ["mnist", "Running", "3/4", "2/2", "45%", "1"]
     wide = apiserver.kubectl("-n", namespace, "get", "tftj", "-o", "wide").splitlines()
-    assert wide[0].split()[-4:] == ["STEP", "LOSS", "ETA", "MESSAGE"]
+    assert wide[0].split()[-5:] == ["STEP", "LOSS", "ETA", "MODEL", "MESSAGE"]
     assert wide[1].split()[7:] == ["4500", "0.23", "3m20s", "All", "pods", "are", "ready"]
 
 

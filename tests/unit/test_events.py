@@ -12,6 +12,7 @@ from tftraining_operator.api.status import (
     Evaluation,
     Failure,
     Metric,
+    ModelStatus,
     Progress,
     Restart,
     Status,
@@ -168,6 +169,17 @@ SUCCESS = a_status(
             "the chief succeeded; evaluation at step 900: accuracy 0.97; 65 s in all",
             "Normal",
             id="success",
+        ),
+        pytest.param(
+            a_status(no(T.SUCCEEDED)),
+            SUCCESS.model_copy(
+                update={"model": ModelStatus(step=9, path="/c/export/9", formats=["keras"])}
+            ),
+            "Succeeded",
+            "the chief succeeded; evaluation at step 900: accuracy 0.97; model (keras) in "
+            "/c/export/9; 65 s in all",
+            "Normal",
+            id="success with a model",
         ),
         pytest.param(
             a_status(no(T.FAILED)),

@@ -97,6 +97,12 @@ def a_status() -> Raw:
         },
         "progressAttempt": 2,
         "lastCheckpoint": {"step": 90, "time": stamp(45), "path": "/checkpoints/ckpt-90"},
+        "model": {
+            "step": 100,
+            "path": "/checkpoints/export/100",
+            "formats": ["saved_model", "keras"],
+            "metrics": metrics,
+        },
         "evaluation": {"step": 90, "metrics": metrics, "final": False},
         "lastFailure": failure,
         "firstFailure": copy.deepcopy(failure),

@@ -23,6 +23,7 @@ and, optionally:
   train_step(model, batch) runs one step and returns a dict of metrics
   test_step(model, batch)  evaluates one batch and returns a dict of metrics
   callbacks(context)       returns a list of tf.keras.callbacks.Callback
+  export(model, path)      writes the trained model to a folder, instead of what --export writes
 """
 EPILOG = """\
 exit codes: 0 complete, 1 failed, 64 bad configuration, 69 a peer or the network is unavailable,
@@ -54,6 +55,13 @@ class FitInput(StrEnum):
     CREATOR = "creator"
 
 
+class ExportFormat(StrEnum):
+    """A form in which the trained model is written at the end; see docs/guide/export.md."""
+
+    SAVED_MODEL = "saved_model"
+    KERAS = "keras"
+
+
 @dataclass(frozen=True, slots=True)
 class Arguments:
     """The parsed command line."""
@@ -75,6 +83,7 @@ class Arguments:
     resume_from: str | None
     checkpoint_seconds: float
     keep_checkpoints: int
+    export: tuple[ExportFormat, ...]
     peer_timeout: float
     stall_seconds: float
     first_step_seconds: float
@@ -171,6 +180,14 @@ def _parser() -> argparse.ArgumentParser:
         default=3,
         metavar="N",
         help="number of checkpoints to keep (default 3)",
+    )
+    add(
+        "--export",
+        type=_formats,
+        default=tuple(ExportFormat),
+        metavar="{saved_model,keras|none}",
+        help="formats to export the trained model in, at the end, to the folder export in the "
+        "checkpoint directory (default saved_model,keras)",
     )
     add = parser.add_argument_group("timeouts and intervals").add_argument
     add(
@@ -291,6 +308,15 @@ def _one_of(known: type[StrEnum]) -> Callable[[str], StrEnum]:
             ) from None
 
     return convert
+
+
+def _formats(text: str) -> tuple[ExportFormat, ...]:
+    """Read `saved_model,keras`, or `none`; the order is always that of ExportFormat."""
+    if text == "none":
+        return ()
+    convert = _one_of(ExportFormat)
+    wanted = {convert(each.strip()) for each in text.split(",")}
+    return tuple(each for each in ExportFormat if each in wanted)
 
 
 def _count(text: str) -> int:

@@ -212,11 +212,13 @@ def _oldest_first(directory: str) -> list[str]:
     return [path for _, path in sorted(found.items()) if path not in known] + known
 
 
-def unavailable(directory: str, verb: str, error: Exception) -> CheckpointUnavailableError:
-    """Return the error for a directory whose checkpoints cannot be `verb`."""
+def unavailable(
+    directory: str, verb: str, error: Exception, *, what: str = "checkpoints"
+) -> CheckpointUnavailableError:
+    """Return the error for a directory in which `what` cannot be `verb`."""
     volume = "the volume is mounted, has room, and may be written by this user"
     bucket = "the bucket exists, and the pod's credentials allow to read and write it"
     return CheckpointUnavailableError(
-        f"checkpoints in {directory} cannot be {verb}: {error}. Check that "
+        f"{what} in {directory} cannot be {verb}: {error}. Check that "
         f"{bucket if '://' in directory else volume}."
     )

@@ -32,6 +32,7 @@ from tftrainer.errors import (
     TrainerError,
     one_line,
 )
+from tftrainer.export import Exporter
 from tftrainer.fence import Fence, claim
 from tftrainer.input_stream import InputStream
 from tftrainer.job import Job
@@ -123,7 +124,15 @@ def _train(job: Job, run: Run) -> None:
     start = resumed.position(seed, length)
     logs = tensorboard.Logs(job.checkpoint_dir if is_chief else None)
     recorder = Recorder(
-        job, run, resumed, logs, fence, is_chief=is_chief, workers=members, model=trained
+        job,
+        run,
+        resumed,
+        logs,
+        fence,
+        is_chief=is_chief,
+        workers=members,
+        model=trained,
+        exporter=Exporter(task, context, dataset, arguments.export),
     )
     total = resumed.total(arguments.epochs * length.of_epoch, start.number, 1)
     recorder.start(

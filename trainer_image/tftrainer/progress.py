@@ -41,6 +41,7 @@ class Activity(StrEnum):
     CHECKPOINT = "checkpoint"
     INPUT = "input"
     """Reads what an earlier process trained on, up to the batch at which training goes on."""
+    EXPORT = "export"
 
 
 class Cause(StrEnum):
@@ -70,6 +71,16 @@ class SavedCheckpoint:
     step: int
     path: str
     time: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class ExportedModel:
+    """The trained model, in forms that can be served."""
+
+    step: int
+    path: str
+    """The folder that holds all of them."""
+    formats: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,6 +126,7 @@ class Snapshot:
     """Functions that are scheduled and not begun; None where nothing is scheduled."""
     metrics: Mapping[str, float] = field(default_factory=dict)
     last_checkpoint: SavedCheckpoint | None = None
+    model: ExportedModel | None = None
     updated_at: datetime = field(default_factory=lambda: datetime.now(UTC))
 
     @property
@@ -127,7 +139,7 @@ class Snapshot:
 
         Metrics that are not finite are left out, since JSON has no word for them; the log says so.
         """
-        saved = self.last_checkpoint
+        saved, model = self.last_checkpoint, self.model
         return {
             "version": VERSION,
             "role": str(self.role),
@@ -151,6 +163,8 @@ class Snapshot:
             },
             "lastCheckpoint": saved
             and {"step": saved.step, "path": saved.path, "time": timestamp(saved.time)},
+            "model": model
+            and {"step": model.step, "path": model.path, "formats": list(model.formats)},
             "updatedAt": timestamp(self.updated_at),
         }
 

@@ -13,11 +13,12 @@ from tftrainer import marker, tf_types
 from tftrainer.checkpoints import Checkpoints, found
 from tftrainer.divergence import Divergence
 from tftrainer.epochs import Epochs
+from tftrainer.export import Exporter
 from tftrainer.fence import Fence
 from tftrainer.history import History
 from tftrainer.job import Job
 from tftrainer.position import Position
-from tftrainer.progress import Activity, Phase, SavedCheckpoint, Snapshot, describe
+from tftrainer.progress import Activity, ExportedModel, Phase, SavedCheckpoint, Snapshot, describe
 from tftrainer.rates import Rate
 from tftrainer.resume import Resumed
 from tftrainer.supervisor import Run
@@ -49,6 +50,7 @@ class Recorder:
         is_chief: bool = True,
         workers: Sequence[str] = (),
         model: tf_types.Model | None = None,
+        exporter: Exporter | None = None,
     ) -> None:
         """`workers` are the names of the tasks whose work is reported; `model` is what is saved."""
         self._job = job
@@ -59,6 +61,7 @@ class Recorder:
         self._fence = fence
         self._is_chief = is_chief
         self._divergence = Divergence(model, job.arguments.on_nan)
+        self._exporter = exporter
         self._started = time.monotonic()
         self._due = _Due(self._started, self._started, math.inf)
         self._rate = Rate(self._started, 0)
@@ -237,7 +240,7 @@ class Recorder:
         ending: Epochs | None = None,
         save_again: bool = False,
     ) -> None:
-        """Training is complete: the last checkpoint, callbacks, the marker, the last document.
+        """Training is complete: last checkpoint, callbacks, marker, export, the last document.
 
         `ending` is whose callbacks are called, after the checkpoint: one that fails costs nothing,
         and one that changes weights has them saved. `save_again` says that weights may have been
@@ -251,23 +254,34 @@ class Recorder:
         if save_again:
             self._saved_step = None
             self.save(step, position)
-        saved = self._run.progress.snapshot.last_checkpoint
-        directory = self._job.checkpoint_dir
-        if self._is_chief and saved is not None and directory is not None:
-            environment = self._job.environment
-            marker.write(directory, job=environment.job, job_uid=environment.job_uid, last=saved)
+        metrics = dict(metrics) or self._run.progress.snapshot.metrics
+        # Before the export, which takes its time: all steps are made, so none is waited for.
         snapshot = self._run.progress.update(
-            phase=Phase.DONE,
             step=step,
             # Fewer than was asked for, if a callback ended the training.
             total_steps=step,
             steps_per_second=self._rate.overall,
             examples_per_second=self._throughput.overall,
             queue_depth=None,
-            metrics=dict(metrics) or self._run.progress.snapshot.metrics,
+            metrics=metrics,
         )
         self._write_logs(step, snapshot)
+        model = self._complete()
+        self._run.progress.update(phase=Phase.DONE, model=model)
         _LOG.info("training is complete: %s", describe(snapshot))
+
+    def _complete(self) -> ExportedModel | None:
+        """Write the marker, then the exported model: a chief that is killed goes on from there."""
+        saved = self._run.progress.snapshot.last_checkpoint
+        directory = self._job.checkpoint_dir
+        if not self._is_chief or saved is None or directory is None:
+            return None
+        environment = self._job.environment
+        marker.write(directory, job=environment.job, job_uid=environment.job_uid, last=saved)
+        if self._exporter is None:
+            return None
+        with self._run.busy(Activity.EXPORT):
+            return self._exporter.export(directory, saved)
 
     def _end(self, ending: Epochs, metrics: Mapping[str, float]) -> None:
         try:

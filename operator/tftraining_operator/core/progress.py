@@ -9,7 +9,14 @@ from typing import Annotated
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 from pydantic.alias_generators import to_camel
 
-from tftraining_operator.api.status import CheckpointStatus, Evaluation, Metric, Progress, Status
+from tftraining_operator.api.status import (
+    CheckpointStatus,
+    Evaluation,
+    Metric,
+    ModelStatus,
+    Progress,
+    Status,
+)
 from tftraining_operator.core.text import one_line
 from tftraining_operator.core.times import parse, rfc3339
 
@@ -39,6 +46,14 @@ class ReportedCheckpoint(_Document):
     step: Annotated[int, Field(ge=0, lt=2**63)]
     path: Annotated[str, Field(max_length=4096), _LINE]
     time: Annotated[str, Field(max_length=64), _LINE]
+
+
+class ReportedModel(_Document):
+    """An exported model, as the trainer reports it."""
+
+    step: Annotated[int, Field(ge=0, lt=2**63)]
+    path: Annotated[str, Field(max_length=4096), _LINE]
+    formats: Annotated[list[Annotated[str, Field(max_length=63), _LINE]], Field(max_length=8)]
 
 
 class PeerCause(StrEnum):
@@ -75,8 +90,8 @@ class Report(_Document):
     seconds_since_step: Annotated[float | None, Field(ge=0)] = None
     """How long ago the newest step was made, less what activities took since."""
     activity: Annotated[str, Field(max_length=63), _LINE] | None = None
-    """What the chief has done for a while instead of steps: "callbacks", "checkpoint" or
-    "input"."""
+    """What the chief has done for a while instead of steps: "callbacks", "checkpoint",
+    "input" or "export"."""
     resumed_step: Annotated[int | None, Field(ge=0, lt=2**63)] = None
     """Step of the checkpoint that this chief resumed from."""
     waiting_for: list[Annotated[str, Field(max_length=253), _LINE]] = []
@@ -87,6 +102,7 @@ class Report(_Document):
     # A bound makes pydantic look into the text: half a character cannot be stored.
     metrics: dict[Annotated[str, Field(max_length=1024), _LINE], float] = {}
     last_checkpoint: ReportedCheckpoint | None = None
+    model: ReportedModel | None = None
 
     def says_the_same(self, other: "Report") -> bool:
         """Tell whether another report brings nothing new but the time that has passed."""
@@ -146,6 +162,19 @@ def checkpoint_of(report: Report) -> CheckpointStatus | None:
     if found is None:
         return None
     return CheckpointStatus(step=found.step, path=found.path, time=found.time)
+
+
+def model_of(report: Report) -> ModelStatus | None:
+    """Return the status' model for a report; None before there is one."""
+    found = report.model
+    if found is None:
+        return None
+    return ModelStatus(
+        step=found.step,
+        path=found.path,
+        formats=found.formats,
+        metrics=_metrics(report),
+    )
 
 
 def evaluation_of(report: Report, *, final: bool) -> Evaluation | None:

@@ -23,6 +23,7 @@ from tftraining_operator.core.progress import (
     Report,
     checkpoint_of,
     evaluation_of,
+    model_of,
     parse_report,
     progress_of,
 )
@@ -206,6 +207,8 @@ def _reported(job: Job, observed: Observed, facts: Facts, now: datetime) -> dict
             said["progress_attempt"] = min(pod.attempt, job.status.attempt)
     if chief is not None and (checkpoint := checkpoint_of(chief)) is not None:
         said["last_checkpoint"] = checkpoint
+    if chief is not None and (model := model_of(chief)) is not None:
+        said["model"] = model
     evaluator = _report(observed, facts, Role.EVALUATOR)
     if evaluator is not None:
         pod = observed.get(Role.EVALUATOR)

@@ -43,6 +43,9 @@ def test_options_are_pairs_and_may_hold_an_equals_sign() -> None:
         pytest.param(["--task=m", "--local-steps=0"], "at least 1", id="no local steps"),
         pytest.param(["--task=m", "--partition-bytes=-1"], "at least 0", id="negative bytes"),
         pytest.param(
+            ["--task=m", "--export=onnx"], "'onnx'; choose from saved_model, keras", id="no format"
+        ),
+        pytest.param(
             ["--task=m", "--stall-seconds=-1"], "not a positive number", id="negative time"
         ),
     ],
@@ -106,3 +109,16 @@ def test_the_help_names_every_exit_code_of_the_trainer() -> None:
 def test_what_follows_nan_is_chosen(text: str) -> None:
     assert arguments.parse(["--task=mine", f"--on-nan={text}"]).on_nan == text
     assert arguments.parse(["--task=mine"]).on_nan == "stop"
+
+
+@pytest.mark.parametrize(
+    ("argv", "wanted"),
+    [
+        pytest.param([], ("saved_model", "keras"), id="both"),
+        pytest.param(["--export=keras"], ("keras",), id="one"),
+        pytest.param(["--export=keras, saved_model"], ("saved_model", "keras"), id="in any order"),
+        pytest.param(["--export=none"], (), id="none"),
+    ],
+)
+def test_formats_of_the_exported_model(argv: list[str], wanted: tuple[str, ...]) -> None:
+    assert arguments.parse(["--task=m", *argv]).export == wanted

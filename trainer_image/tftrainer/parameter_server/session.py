@@ -16,6 +16,7 @@ from tftrainer.cluster import Cluster, Role
 from tftrainer.context import Context
 from tftrainer.epochs import Epochs
 from tftrainer.errors import TerminatedError
+from tftrainer.export import Exporter
 from tftrainer.fence import claim
 from tftrainer.input_stream import InputStream
 from tftrainer.job import Job
@@ -174,7 +175,10 @@ def begin(job: Job, run: Run, cluster: Cluster) -> Session:
     total = resumed.total(arguments.epochs * length.of_epoch, start.number, batches_a_step)
     dealer = Dealer(passes, total=total)
     logs = tensorboard.Logs(job.checkpoint_dir)
-    recorder = Recorder(job, run, resumed, logs, fence, workers=workers, model=trained)
+    exporter = Exporter(task, context, dataset, arguments.export)
+    recorder = Recorder(
+        job, run, resumed, logs, fence, workers=workers, model=trained, exporter=exporter
+    )
     last = resumed.step + math.ceil(dealer.left / batches_a_step)
     recorder.start(resumed.step, last, skips_input=start.index > 0)
     return Session(
