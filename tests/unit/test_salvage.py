@@ -103,6 +103,12 @@ def a_status() -> Raw:
             "formats": ["saved_model", "keras"],
             "metrics": metrics,
         },
+        "best": {
+            "step": 60,
+            "metric": {"name": "val_loss", "value": "0.2"},
+            "path": "/checkpoints/best/ckpt-60",
+            "exportPath": "/checkpoints/export/best/60",
+        },
         "evaluation": {"step": 90, "metrics": metrics, "final": False},
         "lastFailure": failure,
         "firstFailure": copy.deepcopy(failure),

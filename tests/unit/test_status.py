@@ -488,6 +488,18 @@ def test_an_exported_model_is_told_with_what_training_ended_with() -> None:
     assert again.model == done.model
 
 
+def test_the_best_checkpoint_is_told_while_the_job_trains() -> None:
+    best = {"step": 400, "metric": "val_loss", "value": 0.25, "path": "/checkpoints/best/ckpt-400"}
+    status = status_of(
+        a_job(), *everything(a_job()), facts=Facts(reports={Role.CHIEF: report(best=best)})
+    )
+    assert status.as_dict()["best"] == {
+        "step": 400,
+        "path": best["path"],
+        "metric": {"name": "val_loss", "value": "0.25"},
+    }
+
+
 def test_an_evaluation_is_final_when_the_evaluator_ended_well() -> None:
     job = running(a_job().with_evaluator())
     facts = Facts(reports={Role.EVALUATOR: report(metrics={"accuracy": 0.9})})

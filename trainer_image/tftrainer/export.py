@@ -6,6 +6,7 @@ the ps, which would write them to disks of their own. This way is the same under
 
     <checkpoint directory>/export/<step>/saved_model.pb, variables/   a SavedModel
     <checkpoint directory>/export/<step>/model.keras                  the same as a Keras file
+    <checkpoint directory>/export/best/<step>/…                       of the best checkpoint
 
 TensorFlow Serving takes the folder `export`, with the steps as versions. A version is written under
 another name and renamed when it is complete. Training is marked as complete before, so a chief that
@@ -21,7 +22,7 @@ from dataclasses import dataclass
 
 import tensorflow as tf
 
-from tftrainer import model, tf_types
+from tftrainer import checkpoints, model, tf_types
 from tftrainer.arguments import ExportFormat
 from tftrainer.checkpoints import unavailable
 from tftrainer.context import Context
@@ -33,7 +34,8 @@ from tftrainer.progress import ExportedModel, SavedCheckpoint
 from tftrainer.task import UserTask
 
 _LOG = logging.getLogger(__name__)
-_FOLDER = "export"
+FOLDER = "export"
+FOLDER_OF_BEST = f"{FOLDER}/best"
 _CUSTOM = "custom"
 _OF_STORAGE = (
     OSError,
@@ -55,16 +57,19 @@ class Exporter:
     """The training data: the model is built for what it holds."""
     formats: tuple[ExportFormat, ...]
 
-    def export(self, directory: str, saved: SavedCheckpoint) -> ExportedModel | None:
+    def export(
+        self, directory: str, saved: SavedCheckpoint, *, within: str = FOLDER
+    ) -> ExportedModel | None:
         """Export the model of a checkpoint; None if nothing is wanted, or can be written.
 
-        Raises CheckpointUnavailableError if the folder cannot be written, and what the task's own
-        export() raises. Call it outside the strategy's scope.
+        `within` is the folder in the checkpoint directory that gets the version. Raises
+        CheckpointUnavailableError if it cannot be written, and what the task's own export() raises.
+        Call it outside the strategy's scope.
         """
         if not self.formats:
             return None
         began = time.monotonic()
-        folder = f"{directory.rstrip('/')}/{_FOLDER}"
+        folder = f"{directory.rstrip('/')}/{within}"
         path, aside = f"{folder}/{saved.step}", f"{folder}/.{saved.step}.new"
         with _storage(folder):
             _remove(aside)
@@ -89,7 +94,8 @@ class Exporter:
         # Keras numbers layers and inputs that have no name, and signatures are named after them.
         tf.keras.backend.reset_uids()
         built = model.build(self.task, self.context, self.dataset)
-        status = tf.train.Checkpoint(model=built).read(saved.path)
+        with checkpoints.needed(saved.path):
+            status = checkpoints.read(tf.train.Checkpoint(model=built), saved.path)
         status.assert_existing_objects_matched().expect_partial()
         return built
 

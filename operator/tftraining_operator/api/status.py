@@ -151,6 +151,19 @@ class ModelStatus(Model):
     """Metrics that training ended with."""
 
 
+class BestCheckpoint(Model):
+    """The best checkpoint, which is kept if the trainer's --keep-best is set."""
+
+    step: Natural
+    """Training step of the checkpoint."""
+    metric: Metric
+    """The metric by which it is the best."""
+    path: Annotated[str, Field(max_length=4096)]
+    """Path of the checkpoint, as the trainer sees it."""
+    export_path: Annotated[str | None, Field(max_length=4096)] = None
+    """Folder that holds its exported model. Unset while the job trains."""
+
+
 class Evaluation(Model):
     """The most recent evaluation."""
 
@@ -322,6 +335,8 @@ class Status(Model):
     """The most recent complete checkpoint."""
     model: ModelStatus | None = None
     """The trained model, as the chief exported it at the end of training."""
+    best: BestCheckpoint | None = None
+    """The best checkpoint, which is kept if the trainer's --keep-best is set."""
     evaluation: Evaluation | None = None
     """The most recent evaluation."""
     last_failure: Failure | None = None

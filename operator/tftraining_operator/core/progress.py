@@ -10,6 +10,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 from pydantic.alias_generators import to_camel
 
 from tftraining_operator.api.status import (
+    BestCheckpoint,
     CheckpointStatus,
     Evaluation,
     Metric,
@@ -56,6 +57,16 @@ class ReportedModel(_Document):
     formats: Annotated[list[Annotated[str, Field(max_length=63), _LINE]], Field(max_length=8)]
 
 
+class ReportedBest(_Document):
+    """The best checkpoint, as the trainer reports it."""
+
+    step: Annotated[int, Field(ge=0, lt=2**63)]
+    metric: Annotated[str, Field(max_length=1024), _LINE]
+    value: float
+    path: Annotated[str, Field(max_length=4096), _LINE]
+    export_path: Annotated[str, Field(max_length=4096), _LINE] | None = None
+
+
 class PeerCause(StrEnum):
     """Why a server counts as unreachable, as the trainer reports it."""
 
@@ -91,7 +102,7 @@ class Report(_Document):
     """How long ago the newest step was made, less what activities took since."""
     activity: Annotated[str, Field(max_length=63), _LINE] | None = None
     """What the chief has done for a while instead of steps: "callbacks", "checkpoint",
-    "input" or "export"."""
+    "input", "validation" or "export"."""
     resumed_step: Annotated[int | None, Field(ge=0, lt=2**63)] = None
     """Step of the checkpoint that this chief resumed from."""
     waiting_for: list[Annotated[str, Field(max_length=253), _LINE]] = []
@@ -103,6 +114,7 @@ class Report(_Document):
     metrics: dict[Annotated[str, Field(max_length=1024), _LINE], float] = {}
     last_checkpoint: ReportedCheckpoint | None = None
     model: ReportedModel | None = None
+    best: ReportedBest | None = None
 
     def says_the_same(self, other: "Report") -> bool:
         """Tell whether another report brings nothing new but the time that has passed."""
@@ -177,6 +189,19 @@ def model_of(report: Report) -> ModelStatus | None:
     )
 
 
+def best_of(report: Report) -> BestCheckpoint | None:
+    """Return the status' best checkpoint for a report; None if none is kept."""
+    found = report.best
+    if found is None:
+        return None
+    return BestCheckpoint(
+        step=found.step,
+        metric=Metric(name=found.metric[:63], value=number(found.value)),
+        path=found.path,
+        export_path=found.export_path,
+    )
+
+
 def evaluation_of(report: Report, *, final: bool) -> Evaluation | None:
     """Return the status' evaluation for an evaluator's report; None before the first one."""
     metrics = _metrics(report)
@@ -185,7 +210,7 @@ def evaluation_of(report: Report, *, final: bool) -> Evaluation | None:
 
 def next_write(before: Status, after: Status, now: datetime) -> datetime | None:
     """Return when a status that differs by progress only may be written; None for at once."""
-    silent = {"progress": None, "last_checkpoint": None, "evaluation": None}
+    silent = {"progress": None, "last_checkpoint": None, "best": None, "evaluation": None}
     if before.progress is None or before.model_copy(update=silent) != after.model_copy(
         update=silent
     ):

@@ -12,6 +12,7 @@ from tftrainer.errors import BadConfigurationError
 from tftrainer.exit_codes import ExitCode
 from tftrainer.progress import (
     Activity,
+    BestCheckpoint,
     Cause,
     ExportedModel,
     Phase,
@@ -168,7 +169,7 @@ def test_exit_codes_are_those_of_the_contract() -> None:
 
 def _snapshot(document: dict) -> Snapshot:
     saved, age = document["lastCheckpoint"], document["secondsSinceStep"]
-    model = document["model"]
+    model, best = document["model"], document["best"]
     return Snapshot(
         role=Role(document["role"]),
         attempt=document["attempt"],
@@ -199,6 +200,10 @@ def _snapshot(document: dict) -> Snapshot:
         last_checkpoint=saved
         and SavedCheckpoint(saved["step"], saved["path"], _time(saved["time"])),
         model=model and ExportedModel(model["step"], model["path"], tuple(model["formats"])),
+        best=best
+        and BestCheckpoint(
+            best["step"], best["metric"], best["value"], best["path"], best["exportPath"]
+        ),
         updated_at=_time(document["updatedAt"]),
     )
 

@@ -4,12 +4,12 @@ import functools
 import logging
 import math
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import tensorflow as tf
 
-from tftrainer import model, remote_context, tensorboard, tf_types
+from tftrainer import model, remote_context, tensorboard, tf_types, validation
 from tftrainer.arguments import FitInput, Mode
 from tftrainer.callbacks import Callbacks
 from tftrainer.cluster import Cluster, Role
@@ -79,7 +79,23 @@ class Session:
             epochs=self.job.arguments.epochs,
             steps_per_epoch=math.ceil(self.epoch / self.batches_a_step),
         )
-        return Epochs(callbacks, batches=self.epoch, total=self.total)
+        return Epochs(
+            callbacks,
+            batches=self.epoch,
+            total=self.total,
+            validate=self.end_of_epoch(callbacks.all),
+        )
+
+    def end_of_epoch(
+        self, callbacks: Sequence[tf_types.Callback]
+    ) -> Callable[[int, Mapping[str, float]], Mapping[str, float]] | None:
+        """Return what is called with the metrics at all ends of epochs; None if nothing must be."""
+        validated = validation.wanted(self.job, self.task, self.context, callbacks, run=self.run)
+        if not self.recorder.evaluates(validated):
+            return None
+        return lambda _, metrics: self.recorder.end_epoch(
+            int(self.step.numpy()), self.dealer.position, metrics
+        )
 
     def traced(self, call: tf_types.Function) -> tf_types.Function:
         """Return the concrete function of a tf.function (iterator, first, end), to schedule."""
