@@ -9,8 +9,10 @@ from typing import Any
 import pytest
 from tftraining_operator.core.progress import (
     Report,
+    best_of,
     checkpoint_of,
     evaluation_of,
+    model_of,
     parse_report,
     progress_of,
 )
@@ -85,3 +87,12 @@ def test_evaluating_becomes_an_evaluation() -> None:
 def test_done_is_all_of_it() -> None:
     found = progress_of(report("done"), None, NOW)
     assert (found.percent, found.eta_seconds) == (100, 0)
+    model = model_of(report("done"))
+    assert model is not None
+    assert (model.step, model.path) == (3000, "/checkpoints/export/3000")
+    assert (model.formats, len(model.metrics)) == (["saved_model", "keras"], 2)
+    assert model_of(report("training")) is None
+    best = best_of(report("done"))
+    assert best is not None
+    assert (best.metric.name, best.metric.value, best.step) == ("val_loss", "0.0712", 2000)
+    assert best.export_path == "/checkpoints/export/best/2000"

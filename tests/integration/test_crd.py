@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).parents[2]
 EXAMPLES = sorted((ROOT / "examples").glob("*.yaml"))
+SERVING = ROOT / "examples/serving/tensorflow-serving.yaml"
 
 pytestmark = pytest.mark.usefixtures("crd")
 
@@ -252,7 +253,7 @@ def test_the_columns_tell_how_far_a_job_is(apiserver: ApiServer, namespace: str)
     assert lines[0].split() == ["NAME", "STATE", "WORKERS", "PS", "PROGRESS", "RESTARTS", "AGE"]
     assert lines[1].split()[:-1] == ["mnist", "Running", "3/4", "2/2", "45%", "1"]
     wide = apiserver.kubectl("-n", namespace, "get", "tftj", "-o", "wide").splitlines()
-    assert wide[0].split()[-4:] == ["STEP", "LOSS", "ETA", "MESSAGE"]
+    assert wide[0].split()[-5:] == ["STEP", "LOSS", "ETA", "MODEL", "MESSAGE"]
     assert wide[1].split()[7:] == ["4500", "0.23", "3m20s", "All", "pods", "are", "ready"]
 
 
@@ -304,7 +305,7 @@ def test_server_side_apply_merges_containers_by_name(apiserver: ApiServer, names
     assert [container["name"] for container in containers] == ["tensorflow", "sidecar"]
 
 
-@pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.name)
+@pytest.mark.parametrize("path", [*EXAMPLES, SERVING], ids=lambda path: path.name)
 def test_an_example_passes_strict_validation(
     apiserver: ApiServer, namespace: str, path: Path
 ) -> None:

@@ -75,6 +75,14 @@ def test_reports_that_say_as_much_as_they_may(runner: asyncio.Runner) -> None:
         "unreachable": [unreachable] * WORKERS,
         "metrics": {f"{number:04}" + "火" * 1000: 1e300 for number in range(1000)},
         "lastCheckpoint": {"step": 1, "time": "2026-01-01T00:00:00Z", "path": "火" * 4096},
+        "best": {
+            "step": 1,
+            "metric": "火" * 1024,
+            "value": 1e300,
+            "path": "火" * 4096,
+            "exportPath": "火" * 4096,
+        },
+        "model": {"step": 1, "path": "火" * 4096, "formats": ["火" * 63] * 8},
     }
     report = parse_report(json.dumps(document))
     assert report is not None
@@ -87,4 +95,6 @@ def test_reports_that_say_as_much_as_they_may(runner: asyncio.Runner) -> None:
     status = world.cluster.status(world.key)
     assert status.progress is not None
     assert status.evaluation is not None
+    assert status.model is not None
+    assert status.best is not None
     assert_bounded(world)

@@ -7,11 +7,13 @@ from typing import Any
 import pytest
 from tftraining_operator.api.keys import ConditionType
 from tftraining_operator.api.status import (
+    BestCheckpoint,
     CheckpointStatus,
     Condition,
     Evaluation,
     Failure,
     Metric,
+    ModelStatus,
     Progress,
     Restart,
     Status,
@@ -168,6 +170,22 @@ SUCCESS = a_status(
             "the chief succeeded; evaluation at step 900: accuracy 0.97; 65 s in all",
             "Normal",
             id="success",
+        ),
+        pytest.param(
+            a_status(no(T.SUCCEEDED)),
+            SUCCESS.model_copy(
+                update={
+                    "model": ModelStatus(step=9, path="/c/export/9", formats=["keras"]),
+                    "best": BestCheckpoint(
+                        step=8, path="/c/best/8", metric=Metric(name="val_loss", value="0.2")
+                    ),
+                }
+            ),
+            "Succeeded",
+            "the chief succeeded; evaluation at step 900: accuracy 0.97; best val_loss 0.2 at "
+            "step 8; model (keras) in /c/export/9; 65 s in all",
+            "Normal",
+            id="success with a model",
         ),
         pytest.param(
             a_status(no(T.FAILED)),

@@ -15,8 +15,10 @@ from tftraining_operator.api.status import CheckpointStatus, Progress, Status
 from tftraining_operator.core.progress import (
     MAX_METRICS,
     Report,
+    best_of,
     checkpoint_of,
     evaluation_of,
+    model_of,
     next_write,
     number,
     parse_report,
@@ -209,6 +211,22 @@ _DOCUMENTS = st.fixed_dictionaries(
         "lastCheckpoint": st.fixed_dictionaries(
             {"step": st.integers(0, 2**64), "path": st.text(), "time": st.text()}
         ),
+        "model": st.fixed_dictionaries(
+            {
+                "step": st.integers(0, 2**64),
+                "path": st.text(),
+                "formats": st.lists(st.text(max_size=80), max_size=10),
+            }
+        ),
+        "best": st.fixed_dictionaries(
+            {
+                "step": st.integers(0, 2**64),
+                "metric": st.text(max_size=80),
+                "value": _NUMBERS,
+                "path": st.text(),
+                "exportPath": st.text() | st.none(),
+            }
+        ),
     },
 )
 
@@ -221,6 +239,8 @@ def test_whatever_is_reported_is_refused_or_fits_the_status(document: dict[str, 
     status = Status(
         progress=progress_of(report, None, NOW),
         last_checkpoint=checkpoint_of(report),
+        model=model_of(report),
+        best=best_of(report),
         evaluation=evaluation_of(report, final=False),
     )
     text = json.dumps(status.as_dict()).encode()

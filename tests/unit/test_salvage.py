@@ -105,6 +105,18 @@ def a_status() -> Raw:
         },
         "progressAttempt": 2,
         "lastCheckpoint": {"step": 90, "time": stamp(45), "path": "/checkpoints/ckpt-90"},
+        "model": {
+            "step": 100,
+            "path": "/checkpoints/export/100",
+            "formats": ["saved_model", "keras"],
+            "metrics": metrics,
+        },
+        "best": {
+            "step": 60,
+            "metric": {"name": "val_loss", "value": "0.2"},
+            "path": "/checkpoints/best/ckpt-60",
+            "exportPath": "/checkpoints/export/best/60",
+        },
         "evaluation": {"step": 90, "metrics": metrics, "final": False},
         "lastFailure": failure,
         "firstFailure": copy.deepcopy(failure),

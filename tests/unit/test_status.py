@@ -477,6 +477,29 @@ def test_the_newest_checkpoint_is_told() -> None:
     assert (status.last_checkpoint.step, status.last_checkpoint.path) == (400, saved["path"])
 
 
+def test_an_exported_model_is_told_with_what_training_ended_with() -> None:
+    model = {"step": 1000, "path": "/checkpoints/export/1000", "formats": ["keras"]}
+    words = json.dumps({**json.loads(WORDS), "model": model})
+    job = running(a_job())
+    done = status_of(job, *everything(job, chief_0=lambda p: p.exited(0, words)))
+    assert done.model is not None
+    assert done.model.model_dump() == {**model, "metrics": [{"name": "loss", "value": "0.01"}]}
+    again = status_of(stored(job, done), *everything(job), facts=Facts(reports={}))
+    assert again.model == done.model
+
+
+def test_the_best_checkpoint_is_told_while_the_job_trains() -> None:
+    best = {"step": 400, "metric": "val_loss", "value": 0.25, "path": "/checkpoints/best/ckpt-400"}
+    status = status_of(
+        a_job(), *everything(a_job()), facts=Facts(reports={Role.CHIEF: report(best=best)})
+    )
+    assert status.as_dict()["best"] == {
+        "step": 400,
+        "path": best["path"],
+        "metric": {"name": "val_loss", "value": "0.25"},
+    }
+
+
 def test_an_evaluation_is_final_when_the_evaluator_ended_well() -> None:
     job = running(a_job().with_evaluator())
     facts = Facts(reports={Role.EVALUATOR: report(metrics={"accuracy": 0.9})})

@@ -23,12 +23,18 @@ and, optionally:
   train_step(model, batch) runs one step and returns a dict of metrics
   test_step(model, batch)  evaluates one batch and returns a dict of metrics
   callbacks(context)       returns a list of tf.keras.callbacks.Callback
+  export(model, path)      writes the trained model to a folder, instead of what --export writes
 """
 EPILOG = """\
 exit codes: 0 complete, 1 failed, 64 bad configuration, 69 a peer or the network is unavailable,
 74 checkpoints cannot be read or written, or are missing, 75 a parameter server was lost, 76 stalled
 (no step completed in time), 77 diverged (the loss is NaN or infinite), 143 terminated.
 """
+
+
+NO_VALIDATION = "none"
+OF_VALIDATION = "val_"
+"""How names of metrics of validation begin, as in Keras."""
 
 
 class Mode(StrEnum):
@@ -54,6 +60,30 @@ class FitInput(StrEnum):
     CREATOR = "creator"
 
 
+class ExportFormat(StrEnum):
+    """A form in which the trained model is written at the end; see docs/guide/export.md."""
+
+    SAVED_MODEL = "saved_model"
+    KERAS = "keras"
+
+
+@dataclass(frozen=True, slots=True)
+class Goal:
+    """The metric by which a checkpoint is the best."""
+
+    metric: str
+    larger_is_better: bool
+
+    @property
+    def needs_validation(self) -> bool:
+        """Whether it is a metric of validation."""
+        return self.metric.startswith(OF_VALIDATION)
+
+    def is_better(self, value: float, than: float) -> bool:
+        """Compare two values of the metric; NaN is never better."""
+        return value > than if self.larger_is_better else value < than
+
+
 @dataclass(frozen=True, slots=True)
 class Arguments:
     """The parsed command line."""
@@ -71,10 +101,14 @@ class Arguments:
     steps_per_closure: int | None
     history: bool
     on_nan: OnNan
+    validation: str | None
+    """The split to validate on; None if callbacks and --keep-best decide."""
     checkpoint_dir: str | None
     resume_from: str | None
     checkpoint_seconds: float
     keep_checkpoints: int
+    keep_best: Goal | None
+    export: tuple[ExportFormat, ...]
     peer_timeout: float
     stall_seconds: float
     first_step_seconds: float
@@ -144,6 +178,13 @@ def _parser() -> argparse.ArgumentParser:
         "last finite checkpoint kept; continue trains on, without saving weights that are not "
         "finite",
     )
+    add(
+        "--validation",
+        metavar="SPLIT|none",
+        help="evaluate dataset(SPLIT, context) at the end of each epoch and give the result to "
+        "callbacks, as val_loss and so on; by default the split evaluation, if a callback monitors "
+        "val_... or --keep-best asks for it; none: never",
+    )
     _add_modes(parser)
     add = parser.add_argument_group("checkpoints").add_argument
     add(
@@ -171,6 +212,22 @@ def _parser() -> argparse.ArgumentParser:
         default=3,
         metavar="N",
         help="number of checkpoints to keep (default 3)",
+    )
+    add(
+        "--keep-best",
+        type=_goal,
+        metavar="METRIC[:min|max]",
+        help="keep the best checkpoint of all ends of epochs, by a metric such as val_loss, in the "
+        "folder best, and export it as well; add :min or :max to a name that ends neither in loss "
+        "nor in accuracy",
+    )
+    add(
+        "--export",
+        type=_formats,
+        default=tuple(ExportFormat),
+        metavar="{saved_model,keras|none}",
+        help="formats to export the trained model in, at the end, to the folder export in the "
+        "checkpoint directory (default saved_model,keras)",
     )
     add = parser.add_argument_group("timeouts and intervals").add_argument
     add(
@@ -291,6 +348,29 @@ def _one_of(known: type[StrEnum]) -> Callable[[str], StrEnum]:
             ) from None
 
     return convert
+
+
+def _formats(text: str) -> tuple[ExportFormat, ...]:
+    """Read `saved_model,keras`, or `none`; the order is always that of ExportFormat."""
+    if text == "none":
+        return ()
+    convert = _one_of(ExportFormat)
+    wanted = {convert(each.strip()) for each in text.split(",")}
+    return tuple(each for each in ExportFormat if each in wanted)
+
+
+def _goal(text: str) -> Goal:
+    metric, _, direction = text.partition(":")
+    if not direction:
+        direction = next((way for ending, way in _WAYS.items() if metric.endswith(ending)), "")
+    if not metric or direction not in ("min", "max"):
+        raise argparse.ArgumentTypeError(
+            f"{text!r} does not say which values are better: add :min or :max, such as val_mae:min"
+        )
+    return Goal(metric, larger_is_better=direction == "max")
+
+
+_WAYS = {"loss": "min", "accuracy": "max"}
 
 
 def _count(text: str) -> int:

@@ -22,7 +22,6 @@ from tftrainer.supervisor import Run
 from tftrainer.task import UserTask
 
 _LOG = logging.getLogger(__name__)
-_OF_EVALUATION = "val_"
 
 
 class Callbacks:
@@ -38,8 +37,8 @@ class Callbacks:
         steps_per_epoch: int,
     ) -> None:
         self._run = run
-        self.any = bool(callbacks)
-        """Whether there are callbacks at all."""
+        self.all = tuple(callbacks)
+        """The user's callbacks; there may be none."""
         self._model = model
         # fit sets it; without fit, a callback that reads it would find nothing.
         model.stop_training = False
@@ -92,7 +91,7 @@ class Callbacks:
             self._list.on_train_end(dict(logs))
 
     def _running(self) -> AbstractContextManager[None]:
-        return self._run.busy(Activity.CALLBACKS) if self.any else nullcontext()
+        return self._run.busy(Activity.CALLBACKS) if self.all else nullcontext()
 
     @property
     def stop_asked(self) -> bool:
@@ -108,15 +107,6 @@ def wanted(task: UserTask, context: Context) -> list[tf_types.Callback]:
             raise BadConfigurationError(
                 f"callbacks(context) of {task.name} has {_name(each)}: the trainer already saves "
                 "and resumes, and the two would overwrite each other. Remove it."
-            )
-        monitor = getattr(each, "monitor", None)
-        if isinstance(monitor, str) and monitor.startswith(_OF_EVALUATION):
-            _LOG.warning(
-                "callback %s monitors %s, which is never reported: evaluation runs in a "
-                "separate process. Use a training metric: monitor=%r",
-                _name(each),
-                monitor,
-                monitor.removeprefix(_OF_EVALUATION),
             )
     return made
 

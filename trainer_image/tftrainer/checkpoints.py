@@ -12,7 +12,8 @@ lock, and with it the watchdog, for as long as gRPC waits for it.
 import functools
 import logging
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import Any
 
@@ -87,11 +88,8 @@ class Checkpoints:
                 f"--resume-from: there is no checkpoint in {location}. Set it to the directory of "
                 "an earlier training, or to one of its checkpoints, as this container sees it."
             )
-        try:
+        with needed(paths[-1]):
             self._restore(paths[-1])
-        except UnreadableError as error:
-            message = f"checkpoint {paths[-1]} cannot be read: {error}"
-            raise CheckpointUnavailableError(message) from error
         return paths[-1]
 
     def save(self, step: int, position: Position) -> SavedCheckpoint:
@@ -111,7 +109,7 @@ class Checkpoints:
     def _rotate(self, newest: str) -> None:
         written = [*(path for path in self._kept if path != newest), newest]
         self._kept = written[-self._keep :]
-        _write_state(self._directory, [path.rpartition("/")[2] for path in self._kept])
+        write_state(self._directory, [path.rpartition("/")[2] for path in self._kept])
         for dropped in written[: -self._keep]:
             # The index first: what has none is no checkpoint.
             for file in (f"{dropped}.index", *tf.io.gfile.glob(f"{dropped}.data-*")):
@@ -170,6 +168,15 @@ def read(checkpoint: tf_types.Checkpoint, path: str, options: Any = None) -> Any
         raise UnreadableError(f"{type(error).__name__}: {error.message}") from error
 
 
+@contextmanager
+def needed(path: str) -> Iterator[None]:
+    """Raise CheckpointUnavailableError if the checkpoint that is read in this block is damaged."""
+    try:
+        yield
+    except UnreadableError as error:
+        raise CheckpointUnavailableError(f"checkpoint {path} cannot be read: {error}") from error
+
+
 def _reader(path: str) -> Any:  # noqa: ANN401 -- of TensorFlow
     """Open a checkpoint, and read the part that TensorFlow does not read in an op."""
     try:
@@ -193,7 +200,7 @@ def _writer(checkpoint: tf_types.Checkpoint, options: Any) -> Callable[..., Any]
     return write  # type: ignore[no-any-return]
 
 
-def _write_state(directory: str, names: list[str]) -> None:
+def write_state(directory: str, names: list[str]) -> None:
     """Write what tf.train.latest_checkpoint reads: a CheckpointState as text, oldest first."""
     lines = [f'model_checkpoint_path: "{names[-1]}"']
     lines += [f'all_model_checkpoint_paths: "{name}"' for name in names]
@@ -212,11 +219,13 @@ def _oldest_first(directory: str) -> list[str]:
     return [path for _, path in sorted(found.items()) if path not in known] + known
 
 
-def unavailable(directory: str, verb: str, error: Exception) -> CheckpointUnavailableError:
-    """Return the error for a directory whose checkpoints cannot be `verb`."""
+def unavailable(
+    directory: str, verb: str, error: Exception, *, what: str = "checkpoints"
+) -> CheckpointUnavailableError:
+    """Return the error for a directory in which `what` cannot be `verb`."""
     volume = "the volume is mounted, has room, and may be written by this user"
     bucket = "the bucket exists, and the pod's credentials allow to read and write it"
     return CheckpointUnavailableError(
-        f"checkpoints in {directory} cannot be {verb}: {error}. Check that "
+        f"{what} in {directory} cannot be {verb}: {error}. Check that "
         f"{bucket if '://' in directory else volume}."
     )

@@ -1,16 +1,31 @@
 """Evaluates a dataset by the task's test_step, or as the model's evaluate does.
 
-Called by evaluator, which restores the checkpoints.
+Called by evaluator and validation, which restore the checkpoints.
 """
 
 import functools
 import logging
+from collections.abc import Sequence
+
+import tensorflow as tf
 
 from tftrainer import model, tf_types
+from tftrainer.context import Context
+from tftrainer.errors import BadConfigurationError
 from tftrainer.task import UserTask
 
 _LOG = logging.getLogger(__name__)
 _LOSS = "loss"
+
+
+def dataset(task: UserTask, split: str, context: Context) -> tf_types.Dataset:
+    """Return the data to evaluate; raises BadConfigurationError if it has no end."""
+    made = task.dataset(split, context)
+    if int(made.cardinality()) == tf.data.INFINITE_CARDINALITY:
+        raise BadConfigurationError(
+            f'dataset("{split}", context) of {task.name} is infinite; remove repeat().'
+        )
+    return made
 
 
 class Evaluation:
@@ -35,9 +50,11 @@ class Evaluation:
                 task.name,
             )
 
-    def metrics(self) -> dict[str, float]:
+    def metrics(self, callbacks: Sequence[tf_types.Callback] = ()) -> dict[str, float]:
         """Return the metrics over the whole dataset, with the weights as they are now."""
-        values = self._model.evaluate(self._dataset, verbose=0, return_dict=True)
+        values = self._model.evaluate(
+            self._dataset, verbose=0, return_dict=True, callbacks=list(callbacks)
+        )
         if self._own is not None:
             # Of the model's own metrics, those that the step leaves alone are 0.
             means = model.metrics(self._model)

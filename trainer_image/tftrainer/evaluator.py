@@ -11,7 +11,7 @@ from typing import Self
 
 import tensorflow as tf
 
-from tftrainer import checkpoints, marker, model, ownership, tensorboard, tf_types
+from tftrainer import checkpoints, evaluation, marker, model, ownership, tensorboard, tf_types
 from tftrainer.errors import BadConfigurationError, TerminatedError
 from tftrainer.evaluation import Evaluation
 from tftrainer.job import Job
@@ -60,11 +60,7 @@ def evaluate(job: Job, run: Run) -> None:
     require_directory(job)
     task = load(job.arguments.task)
     context = job.context()
-    dataset = task.dataset("evaluation", context)
-    if int(dataset.cardinality()) < 0 and dataset.cardinality() == tf.data.INFINITE_CARDINALITY:
-        raise BadConfigurationError(
-            f'dataset("evaluation", context) of {task.name} is infinite; remove repeat().'
-        )
+    dataset = evaluation.dataset(task, "evaluation", context)
     built = model.build(task, context, dataset)
     evaluator = _Evaluator.of(built, Evaluation(task, built, dataset))
     run.progress.update(phase=Phase.EVALUATING)

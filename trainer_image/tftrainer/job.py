@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from tftrainer.arguments import Arguments, Mode
+from tftrainer.arguments import NO_VALIDATION, Arguments, Mode
 from tftrainer.cluster import Role
 from tftrainer.context import Context
 from tftrainer.environment import Environment, Strategy
@@ -41,6 +41,21 @@ class Job:
         if writes and self.arguments.history and self.checkpoint_dir is None:
             raise BadConfigurationError(
                 "--history requires --checkpoint-dir, where history.csv is written."
+            )
+
+        for name, value in (
+            ("--keep-best", self.arguments.keep_best),
+            ("--validation", self.arguments.validation),
+        ):
+            if writes and value not in (None, NO_VALIDATION) and self.checkpoint_dir is None:
+                raise BadConfigurationError(
+                    f"{name} requires --checkpoint-dir, where the checkpoints are written that are "
+                    "evaluated."
+                )
+        goal = self.arguments.keep_best
+        if self.arguments.validation == NO_VALIDATION and goal and goal.needs_validation:
+            raise BadConfigurationError(
+                f"--keep-best={goal.metric} requires validation: remove --validation=none."
             )
 
     @property

@@ -12,12 +12,13 @@ the trainer's own checkpoints follow the clock, are kept several deep and read b
 import logging
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+import numpy as np
 import tensorflow as tf
 
-from tftrainer import model, tensorboard, tf_types
+from tftrainer import model, tensorboard, tf_types, validation
 from tftrainer.batches import examples_in, time_after, timed
 from tftrainer.callbacks import Callbacks
 from tftrainer.checkpoints import Checkpoints
@@ -32,6 +33,7 @@ from tftrainer.errors import (
     TrainerError,
     one_line,
 )
+from tftrainer.export import Exporter
 from tftrainer.fence import Fence, claim
 from tftrainer.input_stream import InputStream
 from tftrainer.job import Job
@@ -123,7 +125,15 @@ def _train(job: Job, run: Run) -> None:
     start = resumed.position(seed, length)
     logs = tensorboard.Logs(job.checkpoint_dir if is_chief else None)
     recorder = Recorder(
-        job, run, resumed, logs, fence, is_chief=is_chief, workers=members, model=trained
+        job,
+        run,
+        resumed,
+        logs,
+        fence,
+        is_chief=is_chief,
+        workers=members,
+        model=trained,
+        exporter=Exporter(task, context, dataset, arguments.export),
     )
     total = resumed.total(arguments.epochs * length.of_epoch, start.number, 1)
     recorder.start(
@@ -133,6 +143,23 @@ def _train(job: Job, run: Run) -> None:
         make_step = returning_loss(trained, make_step)
     with strategy.scope():
         make_step = model.compiled(trained, make_step)
+    validated = validation.wanted(
+        job,
+        task,
+        context,
+        callbacks.all,
+        run=run,
+        share=_sharing(strategy, members, number) if len(members) > 1 else None,
+    )
+    ends_count = recorder.evaluates(validated)
+    # Where a pass has no known length, the epochs count for passes.
+    passes = Passes(start, length.of_pass or length.of_epoch)
+    # Steps that were made before the first batch of these passes, less the batches before it.
+    offset = resumed.step - start.number
+
+    def end_epoch(done: int, metrics: Mapping[str, float]) -> Mapping[str, float]:
+        return recorder.end_epoch(done + offset, passes.position(done), metrics)
+
     stream = InputStream(task, replace(context, seed=start.seed), start.seed, dataset.options())
     loop = _Loop(
         job=job,
@@ -144,10 +171,15 @@ def _train(job: Job, run: Run) -> None:
         model=trained,
         make_step=make_step,
         step=step,
-        # Where a pass has no known length, the epochs count for passes.
-        passes=Passes(start, length.of_pass or length.of_epoch),
+        passes=passes,
+        offset=offset,
         total=total,
-        epochs=Epochs(callbacks, batches=length.of_epoch, total=total),
+        epochs=Epochs(
+            callbacks,
+            batches=length.of_epoch,
+            total=total,
+            validate=end_epoch if ends_count else None,
+        ),
         iterator=iter(strategy.experimental_distribute_dataset(_input(stream, start))),
     )
     loop.run()
@@ -234,6 +266,7 @@ class _Loop:
         make_step: tf_types.Function,
         step: tf_types.Variable,
         passes: Passes,
+        offset: int,
         total: int,
         epochs: Epochs,
         iterator: tf_types.Iterator,
@@ -248,8 +281,7 @@ class _Loop:
         self._model = model
         self._step = step
         self._passes = passes
-        # Steps that were made before the first batch of these passes, less the batches before it.
-        self._offset = int(step.numpy()) - passes.start.number
+        self._offset = offset
         self._total = total
         self._epochs = epochs
         self._iterator = iterator
@@ -344,6 +376,21 @@ def _of_chief(
         return values
     own = [value * (number == 0) for value in values]
     return _summed(_sum(strategy), own, strategy.num_replicas_in_sync // len(members))
+
+
+def _sharing(
+    strategy: tf_types.Strategy, members: Sequence[str], number: int
+) -> Callable[[list[float]], list[float]]:
+    """Make what returns the chief's numbers, to the last bit; all members call it together."""
+    sum_of, per_member = _sum(strategy), strategy.num_replicas_in_sync // len(members)
+
+    def share(values: list[float]) -> list[float]:
+        words = [int(word) for word in np.asarray(values, np.float64).view(np.uint32)]
+        own = [word * (number == 0) for word in words]
+        chiefs = np.asarray(_summed(sum_of, own, per_member), np.uint32)
+        return [float(value) for value in chiefs.view(np.float64)]
+
+    return share
 
 
 def _summed(sum_of: tf_types.Function, values: list[int], per_member: int) -> list[int]:

@@ -41,6 +41,13 @@ class Activity(StrEnum):
     CHECKPOINT = "checkpoint"
     INPUT = "input"
     """Reads what an earlier process trained on, up to the batch at which training goes on."""
+    EXPORT = "export"
+    VALIDATION = "validation"
+
+    @property
+    def has_a_limit(self) -> bool:
+        """Whether it is the trainer's own, rather than as long as the user's code and data take."""
+        return self in (Activity.CHECKPOINT, Activity.EXPORT)
 
 
 class Cause(StrEnum):
@@ -70,6 +77,28 @@ class SavedCheckpoint:
     step: int
     path: str
     time: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class ExportedModel:
+    """The trained model, in forms that can be served."""
+
+    step: int
+    path: str
+    """The folder that holds all of them."""
+    formats: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class BestCheckpoint:
+    """The best checkpoint by one metric, which is kept."""
+
+    step: int
+    metric: str
+    value: float
+    path: str
+    export_path: str | None = None
+    """Where its model was exported to, at the end of training."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,6 +144,8 @@ class Snapshot:
     """Functions that are scheduled and not begun; None where nothing is scheduled."""
     metrics: Mapping[str, float] = field(default_factory=dict)
     last_checkpoint: SavedCheckpoint | None = None
+    model: ExportedModel | None = None
+    best: BestCheckpoint | None = None
     updated_at: datetime = field(default_factory=lambda: datetime.now(UTC))
 
     @property
@@ -127,7 +158,7 @@ class Snapshot:
 
         Metrics that are not finite are left out, since JSON has no word for them; the log says so.
         """
-        saved = self.last_checkpoint
+        saved, model, best = self.last_checkpoint, self.model, self.best
         return {
             "version": VERSION,
             "role": str(self.role),
@@ -151,6 +182,16 @@ class Snapshot:
             },
             "lastCheckpoint": saved
             and {"step": saved.step, "path": saved.path, "time": timestamp(saved.time)},
+            "model": model
+            and {"step": model.step, "path": model.path, "formats": list(model.formats)},
+            "best": best
+            and {
+                "step": best.step,
+                "metric": best.metric,
+                "value": _rounded(best.value),
+                "path": best.path,
+                "exportPath": best.export_path,
+            },
             "updatedAt": timestamp(self.updated_at),
         }
 

@@ -9,10 +9,12 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from tftrainer import marker, tf_types
+from tftrainer import export, marker, tf_types
+from tftrainer.best import Best
 from tftrainer.checkpoints import Checkpoints, found
 from tftrainer.divergence import Divergence
 from tftrainer.epochs import Epochs
+from tftrainer.export import Exporter
 from tftrainer.fence import Fence
 from tftrainer.history import History
 from tftrainer.job import Job
@@ -23,6 +25,7 @@ from tftrainer.resume import Resumed
 from tftrainer.supervisor import Run
 from tftrainer.tensorboard import CHIEF, Logs
 from tftrainer.throughput import Throughput, Work
+from tftrainer.validation import Validation
 
 _LOG = logging.getLogger(__name__)
 _PUBLISH_SECONDS = 1.0
@@ -49,6 +52,7 @@ class Recorder:
         is_chief: bool = True,
         workers: Sequence[str] = (),
         model: tf_types.Model | None = None,
+        exporter: Exporter,
     ) -> None:
         """`workers` are the names of the tasks whose work is reported; `model` is what is saved."""
         self._job = job
@@ -59,6 +63,11 @@ class Recorder:
         self._fence = fence
         self._is_chief = is_chief
         self._divergence = Divergence(model, job.arguments.on_nan)
+        self._exporter = exporter
+        self._validation: Validation | None = None
+        self._validated: Mapping[str, float] = {}
+        goal, directory = job.arguments.keep_best, job.checkpoint_dir
+        self._best = Best(directory, goal) if directory and goal and is_chief else None
         self._started = time.monotonic()
         self._due = _Due(self._started, self._started, math.inf)
         self._rate = Rate(self._started, 0)
@@ -90,6 +99,7 @@ class Recorder:
             resumed_step=step if restored else None,
             total_steps=max(step, total_steps),
             last_checkpoint=begun_with if own else None,
+            best=self._best.read() if self._best and restored and own else None,
         )
         self._run.watchdog.start(now, step, skips_input=skips_input)
         if skips_input:
@@ -158,7 +168,7 @@ class Recorder:
         """Publish the metrics: at /progress, to TensorBoard, and periodically in the log."""
         now = time.monotonic()
         self._due.publish = now + _PUBLISH_SECONDS
-        snapshot = self._run.progress.update(metrics=dict(metrics))
+        snapshot = self._run.progress.update(metrics={**metrics, **self._validated})
         self._write_logs(step, snapshot)
         if now >= self._due.line:
             self._due.line = now + self._job.arguments.log_seconds
@@ -175,7 +185,8 @@ class Recorder:
             "examples_per_second": snapshot.examples_per_second,
             "queue_depth": snapshot.queue_depth,
         }
-        self._logs.write(CHIEF, step, {**snapshot.metrics, **_without_none(rates)})
+        trained = {n: v for n, v in snapshot.metrics.items() if n not in self._validated}
+        self._logs.write(CHIEF, step, {**trained, **_without_none(rates)})
         for worker in snapshot.workers:
             of_worker = {
                 "worker_examples_per_second": worker.examples_per_second,
@@ -223,6 +234,34 @@ class Recorder:
             self._run.progress.update(last_checkpoint=saved)
             _LOG.info("saved checkpoint %s", saved.path)
 
+    def evaluates(self, validation: Validation | None) -> bool:
+        """Take what validates; return whether end_epoch must be called at all ends of epochs."""
+        self._validation = validation
+        keeps = self._job.arguments.keep_best is not None
+        return self._checkpoints is not None and (validation is not None or keeps)
+
+    def end_epoch(
+        self, step: int, position: Position, metrics: Mapping[str, float]
+    ) -> Mapping[str, float]:
+        """Save, validate and keep the best, as far as it is wanted; return what callbacks see."""
+        self.save(step, position)
+        saved = self._run.progress.snapshot.last_checkpoint
+        # Weights that are not finite are not saved.
+        if saved is None or saved.step != step:
+            return metrics
+        if self._validation is not None:
+            validated = self._validation.metrics(saved)
+            if not validated:
+                return metrics
+            self._validated = validated
+            self._logs.write(CHIEF, step, validated)
+        told = {**metrics, **self._validated}
+        best = self._run.progress.snapshot.best
+        if self._best is not None:
+            best = self._best.kept(best, saved, told)
+        self._run.progress.update(metrics=told, best=best)
+        return told
+
     def save_last(self, step: int, position: Position) -> None:
         """Save what training ends with; no step is expected any more."""
         self._run.watchdog.stop()
@@ -237,7 +276,7 @@ class Recorder:
         ending: Epochs | None = None,
         save_again: bool = False,
     ) -> None:
-        """Training is complete: the last checkpoint, callbacks, the marker, the last document.
+        """Training is complete: last checkpoint, callbacks, marker, export, the last document.
 
         `ending` is whose callbacks are called, after the checkpoint: one that fails costs nothing,
         and one that changes weights has them saved. `save_again` says that weights may have been
@@ -251,23 +290,41 @@ class Recorder:
         if save_again:
             self._saved_step = None
             self.save(step, position)
-        saved = self._run.progress.snapshot.last_checkpoint
-        directory = self._job.checkpoint_dir
-        if self._is_chief and saved is not None and directory is not None:
-            environment = self._job.environment
-            marker.write(directory, job=environment.job, job_uid=environment.job_uid, last=saved)
+        metrics = {**metrics, **self._validated} or self._run.progress.snapshot.metrics
+        # Before the export, which takes its time: all steps are made, so none is waited for.
         snapshot = self._run.progress.update(
-            phase=Phase.DONE,
             step=step,
             # Fewer than was asked for, if a callback ended the training.
             total_steps=step,
             steps_per_second=self._rate.overall,
             examples_per_second=self._throughput.overall,
             queue_depth=None,
-            metrics=dict(metrics) or self._run.progress.snapshot.metrics,
+            metrics=metrics,
         )
         self._write_logs(step, snapshot)
+        self._complete()
+        self._run.progress.update(phase=Phase.DONE)
         _LOG.info("training is complete: %s", describe(snapshot))
+
+    def _complete(self) -> None:
+        """Write the marker, then the exported model: a chief that is killed goes on from there."""
+        saved = self._run.progress.snapshot.last_checkpoint
+        directory = self._job.checkpoint_dir
+        if not self._is_chief or saved is None or directory is None:
+            return
+        environment = self._job.environment
+        marker.write(directory, job=environment.job, job_uid=environment.job_uid, last=saved)
+        with self._run.busy(Activity.EXPORT):
+            self._export(directory, saved)
+
+    def _export(self, directory: str, saved: SavedCheckpoint) -> None:
+        self._run.progress.update(model=self._exporter.export(directory, saved))
+        best = self._run.progress.snapshot.best
+        if best is not None:
+            kept = SavedCheckpoint(best.step, best.path, saved.time)
+            exported = self._exporter.export(directory, kept, within=export.FOLDER_OF_BEST)
+            path = exported.path if exported else None
+            self._run.progress.update(best=replace(best, export_path=path))
 
     def _end(self, ending: Epochs, metrics: Mapping[str, float]) -> None:
         try:

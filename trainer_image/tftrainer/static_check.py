@@ -18,6 +18,7 @@ WANTED = {
     "train_step": "def train_step(model, batch): ... returns a dict of metrics",
     "test_step": "def test_step(model, batch): ... returns a dict of metrics",
     "callbacks": "def callbacks(context): ... returns a list of tf.keras.callbacks.Callback",
+    "export": "def export(model, path): ... writes the model to the folder path",
 }
 REQUIRED = ("model", "dataset")
 # A file of one of these names would be imported in the place of the package.

@@ -59,10 +59,10 @@ class Run:
     def busy(self, activity: Activity) -> Iterator[None]:
         """Expect no steps in this block: it is no stall, however long a callback takes."""
         began, before = time.monotonic(), self.progress.snapshot
-        if activity is Activity.CALLBACKS:
-            self.watchdog.pause(began)
-        else:
+        if activity.has_a_limit:
             self.watchdog.allow_more(began)
+        else:
+            self.watchdog.pause(began)
         self.progress.update(activity=activity, active_since=began)
         try:
             yield

@@ -27,6 +27,7 @@ _PARAMETERS = {
     "train_step": (2, 2),
     "test_step": (2, 2),
     "callbacks": (0, 1),
+    "export": (2, 2),
 }
 _USE_TF_KERAS = (
     "Instead of `import keras`, write `import tensorflow as tf` and use tf.keras (or `import "
@@ -83,6 +84,11 @@ class UserTask:
     def test_step(self) -> tf_types.Function:
         """Return the module's function that evaluates one batch, or None."""
         return self.optional("test_step")
+
+    @property
+    def export(self) -> tf_types.Function:
+        """Return the module's function that writes the trained model, or None."""
+        return self.optional("export")
 
     def callbacks(self, context: Context) -> list[tf_types.Callback]:
         """Call the module's callbacks, if it has them, and check that they are tf.keras's."""

@@ -45,6 +45,7 @@ _COLUMNS: tuple[tuple[str, str, str, int], ...] = (
     ("Step", "integer", ".status.progress.step", 1),
     ("Loss", "string", ".status.progress.loss", 1),
     ("ETA", "string", ".status.progress.etaText", 1),
+    ("Model", "string", ".status.model.path", 1),
     ("Message", "string", ".status.message", 1),
 )
 """Name, type, path and priority; kubectl shows priority 1 with -o wide only."""

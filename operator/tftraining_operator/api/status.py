@@ -139,6 +139,32 @@ class CheckpointStatus(Model):
     """Path of the checkpoint, as the trainer sees it."""
 
 
+class ModelStatus(Model):
+    """The trained model, as the chief exported it at the end of training."""
+
+    step: Natural
+    """Training step of the exported weights."""
+    path: Annotated[str, Field(max_length=4096)]
+    """Folder that holds the model, as the trainer sees it. TensorFlow Serving takes its parent."""
+    formats: Annotated[list[Annotated[str, Field(max_length=63)]], Field(max_length=8)] = []
+    """Formats in the folder: saved_model, keras, or custom for what the task's own export wrote."""
+    metrics: Annotated[list[Metric], Field(max_length=32)] = []
+    """Metrics that training ended with."""
+
+
+class BestCheckpoint(Model):
+    """The best checkpoint, which is kept if the trainer's --keep-best is set."""
+
+    step: Natural
+    """Training step of the checkpoint."""
+    metric: Metric
+    """The metric by which it is the best."""
+    path: Annotated[str, Field(max_length=4096)]
+    """Path of the checkpoint, as the trainer sees it."""
+    export_path: Annotated[str | None, Field(max_length=4096)] = None
+    """Folder that holds its exported model. Unset while the job trains."""
+
+
 class Evaluation(Model):
     """The most recent evaluation."""
 
@@ -327,6 +353,10 @@ class Status(Model):
     """Training progress, as reported by the chief."""
     last_checkpoint: CheckpointStatus | None = None
     """The most recent complete checkpoint."""
+    model: ModelStatus | None = None
+    """The trained model, as the chief exported it at the end of training."""
+    best: BestCheckpoint | None = None
+    """The best checkpoint, which is kept if the trainer's --keep-best is set."""
     evaluation: Evaluation | None = None
     """The most recent evaluation."""
     last_failure: Failure | None = None

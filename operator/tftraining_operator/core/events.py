@@ -227,6 +227,11 @@ def _success_note(after: Status, now: datetime) -> str:
     if after.evaluation is not None and after.evaluation.metrics:
         values = ", ".join(f"{m.name} {m.value}" for m in after.evaluation.metrics)
         note += f"; evaluation at step {after.evaluation.step}: {values}"
+    if after.best is not None:
+        best = after.best
+        note += f"; best {best.metric.name} {best.metric.value} at step {best.step}"
+    if after.model is not None:
+        note += f"; model ({', '.join(after.model.formats)}) in {after.model.path}"
     return f"{note}; {round(seconds_since(after.start_time, now))} s in all"
 
 

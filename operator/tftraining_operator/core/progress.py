@@ -9,7 +9,15 @@ from typing import Annotated
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 from pydantic.alias_generators import to_camel
 
-from tftraining_operator.api.status import CheckpointStatus, Evaluation, Metric, Progress, Status
+from tftraining_operator.api.status import (
+    BestCheckpoint,
+    CheckpointStatus,
+    Evaluation,
+    Metric,
+    ModelStatus,
+    Progress,
+    Status,
+)
 from tftraining_operator.core.text import one_line
 from tftraining_operator.core.times import parse, rfc3339
 
@@ -39,6 +47,24 @@ class ReportedCheckpoint(_Document):
     step: Annotated[int, Field(ge=0, lt=2**63)]
     path: Annotated[str, Field(max_length=4096), _LINE]
     time: Annotated[str, Field(max_length=64), _LINE]
+
+
+class ReportedModel(_Document):
+    """An exported model, as the trainer reports it."""
+
+    step: Annotated[int, Field(ge=0, lt=2**63)]
+    path: Annotated[str, Field(max_length=4096), _LINE]
+    formats: Annotated[list[Annotated[str, Field(max_length=63), _LINE]], Field(max_length=8)]
+
+
+class ReportedBest(_Document):
+    """The best checkpoint, as the trainer reports it."""
+
+    step: Annotated[int, Field(ge=0, lt=2**63)]
+    metric: Annotated[str, Field(max_length=1024), _LINE]
+    value: float
+    path: Annotated[str, Field(max_length=4096), _LINE]
+    export_path: Annotated[str, Field(max_length=4096), _LINE] | None = None
 
 
 class PeerCause(StrEnum):
@@ -75,8 +101,8 @@ class Report(_Document):
     seconds_since_step: Annotated[float | None, Field(ge=0)] = None
     """How long ago the newest step was made, less what activities took since."""
     activity: Annotated[str, Field(max_length=63), _LINE] | None = None
-    """What the chief has done for a while instead of steps: "callbacks", "checkpoint" or
-    "input"."""
+    """What the chief has done for a while instead of steps: "callbacks", "checkpoint",
+    "input", "validation" or "export"."""
     resumed_step: Annotated[int | None, Field(ge=0, lt=2**63)] = None
     """Step of the checkpoint that this chief resumed from."""
     waiting_for: list[Annotated[str, Field(max_length=253), _LINE]] = []
@@ -87,6 +113,8 @@ class Report(_Document):
     # A bound makes pydantic look into the text: half a character cannot be stored.
     metrics: dict[Annotated[str, Field(max_length=1024), _LINE], float] = {}
     last_checkpoint: ReportedCheckpoint | None = None
+    model: ReportedModel | None = None
+    best: ReportedBest | None = None
 
     def says_the_same(self, other: "Report") -> bool:
         """Tell whether another report brings nothing new but the time that has passed."""
@@ -148,6 +176,32 @@ def checkpoint_of(report: Report) -> CheckpointStatus | None:
     return CheckpointStatus(step=found.step, path=found.path, time=found.time)
 
 
+def model_of(report: Report) -> ModelStatus | None:
+    """Return the status' model for a report; None before there is one."""
+    found = report.model
+    if found is None:
+        return None
+    return ModelStatus(
+        step=found.step,
+        path=found.path,
+        formats=found.formats,
+        metrics=_metrics(report),
+    )
+
+
+def best_of(report: Report) -> BestCheckpoint | None:
+    """Return the status' best checkpoint for a report; None if none is kept."""
+    found = report.best
+    if found is None:
+        return None
+    return BestCheckpoint(
+        step=found.step,
+        metric=Metric(name=found.metric[:63], value=number(found.value)),
+        path=found.path,
+        export_path=found.export_path,
+    )
+
+
 def evaluation_of(report: Report, *, final: bool) -> Evaluation | None:
     """Return the status' evaluation for an evaluator's report; None before the first one."""
     metrics = _metrics(report)
@@ -156,7 +210,7 @@ def evaluation_of(report: Report, *, final: bool) -> Evaluation | None:
 
 def next_write(before: Status, after: Status, now: datetime) -> datetime | None:
     """Return when a status that differs by progress only may be written; None for at once."""
-    silent = {"progress": None, "last_checkpoint": None, "evaluation": None}
+    silent = {"progress": None, "last_checkpoint": None, "best": None, "evaluation": None}
     if before.progress is None or before.model_copy(update=silent) != after.model_copy(
         update=silent
     ):

@@ -21,8 +21,10 @@ from tftraining_operator.core.policies.deadlines import has_run
 from tftraining_operator.core.policies.servers import FORGOTTEN_AFTER, replacements_in_a_row
 from tftraining_operator.core.progress import (
     Report,
+    best_of,
     checkpoint_of,
     evaluation_of,
+    model_of,
     parse_report,
     progress_of,
 )
@@ -207,6 +209,10 @@ def _reported(job: Job, observed: Observed, facts: Facts, now: datetime) -> dict
             said["progress_attempt"] = min(pod.attempt, job.status.attempt)
     if chief is not None and (checkpoint := checkpoint_of(chief)) is not None:
         said["last_checkpoint"] = checkpoint
+    if chief is not None and (model := model_of(chief)) is not None:
+        said["model"] = model
+    if chief is not None and (best := best_of(chief)) is not None:
+        said["best"] = best
     evaluator = _report(observed, facts, Role.EVALUATOR)
     if evaluator is not None:
         pod = observed.get(Role.EVALUATOR)

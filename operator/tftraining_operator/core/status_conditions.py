@@ -36,6 +36,8 @@ _ACTIVITIES: Mapping[str | None, str] = {
     "callbacks": "the chief is running callbacks; training continues after them",
     "input": "the workers are reading the data up to where training continues",
     "checkpoint": "the chief is saving a checkpoint; training continues after it",
+    "validation": "the chief is validating the model; training continues after it",
+    "export": "the chief is exporting the trained model",
 }
 """What is said of a chief that does something else than steps."""
 

@@ -3,9 +3,15 @@
 import json
 import re
 import textwrap
+from pathlib import Path
 
 import pytest
+import tensorflow as tf
 from harness import Computer, Servers
+from tftrainer import model
+from tftrainer.context import Context
+from tftrainer.evaluation import Evaluation
+from tftrainer.task import load
 
 STOPPING = """
     import tensorflow as tf
@@ -26,14 +32,14 @@ STOPPING = """
 
     def callbacks(context):
         # No epoch is better than the one before by so much: it stops at the end of the second.
-        return [Told(), tf.keras.callbacks.EarlyStopping("loss", patience=1, min_delta=1e9)]
+        return [Told(), tf.keras.callbacks.EarlyStopping("val_loss", patience=1, min_delta=1e9)]
 """
 WANTED = [
     "begin",
     "epoch 0 begins",
-    "epoch 0 ends, ['accuracy', 'loss']",
+    "epoch 0 ends, ['accuracy', 'loss', 'val_accuracy', 'val_loss']",
     "epoch 1 begins",
-    "epoch 1 ends, ['accuracy', 'loss']",
+    "epoch 1 ends, ['accuracy', 'loss', 'val_accuracy', 'val_loss']",
     "end",
 ]
 
@@ -44,7 +50,8 @@ def test_they_are_told_of_epochs_and_may_end_training(
 ) -> None:
     (here.folder / "mine.py").write_text(textwrap.dedent(STOPPING))
     env = {"TFTRAINING_CHECKPOINT_DIR": str(here.folder / "ckpt"), "TFTRAINING_JOB_UID": "u"}
-    task = ["--task=mine.py", "--epochs=5"]
+    # The first epoch has the lowest accuracy of the two.
+    task = ["--task=mine.py", "--epochs=5", "--keep-best=val_accuracy:min"]
     if mode != "alone":
         env = servers.cluster.env("chief", **env)
         task.append(f"--mode={mode}")
@@ -58,9 +65,28 @@ def test_they_are_told_of_epochs_and_may_end_training(
     assert done["lastCheckpoint"]["step"] == done["step"]
     per_epoch = {"synchronous": 135}.get(mode, 270)
     assert 2 * per_epoch <= done["step"] < 3 * per_epoch
+    assert sorted(done["metrics"]) == ["accuracy", "loss", "val_accuracy", "val_loss"]
+    validated = re.findall(r"validated step (\d+) .* val_accuracy ([\d.]+)", chief.log)
+    worst_step, worst = min(validated, key=lambda each: float(each[1]))
+    best = done["best"]
+    assert (best["step"], best["metric"]) == (int(worst_step), "val_accuracy")
+    assert best["value"] == pytest.approx(float(worst), rel=1e-3)
+    assert evaluated(here, best["path"]) == pytest.approx(best["value"], abs=1e-6)
+    assert best["exportPath"] == str(here.folder / f"ckpt/export/best/{worst_step}")
+    assert Path(best["exportPath"], "saved_model.pb").exists()
 
     # What has ended early is not begun again by a restart.
     again = here.start("again", *task, env=env)
     assert again.ends() == 0, again.log
     assert json.loads(again.last_words)["step"] == done["step"]
+    assert json.loads(again.last_words)["best"] == best
     assert "begins" not in again.log
+
+
+def evaluated(here: Computer, checkpoint: str) -> float:
+    """The accuracy of a checkpoint, as an evaluator would find it."""
+    task = load(str(here.folder / "mine.py"))
+    data = task.dataset("evaluation", Context())
+    built = model.build(task, Context(), data)
+    tf.train.Checkpoint(model=built).read(checkpoint).expect_partial()
+    return Evaluation(task, built, data).metrics()["accuracy"]

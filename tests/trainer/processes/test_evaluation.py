@@ -2,18 +2,25 @@
 
 import os
 import textwrap
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
-from tftrainer import process
+from tftrainer import arguments, environment, process
+from tftrainer.cluster import Role
 from tftrainer.context import Context
 from tftrainer.errors import BadConfigurationError
+from tftrainer.progress import Progress, SavedCheckpoint, Snapshot
+from tftrainer.supervisor import Run
+from tftrainer.watchdog import Watchdog
 
 process.prepare(os.environ)
 
-from tftrainer import model  # noqa: E402 -- after what it reads is set
+import tensorflow as tf  # noqa: E402 -- after what it reads is set
+from tftrainer import model, validation  # noqa: E402
 from tftrainer.evaluation import Evaluation  # noqa: E402
-from tftrainer.task import load  # noqa: E402
+from tftrainer.job import Job  # noqa: E402
+from tftrainer.task import UserTask, load  # noqa: E402
 
 TASK = """
 import tensorflow as tf
@@ -99,3 +106,100 @@ def test_a_test_step_that_cannot_work_is_refused(tmp_path: Path) -> None:
         BadConfigurationError, match=r"test_step\(\) of .* takes 1 parameter; .*batch"
     ):
         evaluation(tmp_path, TRAIN_STEP, "def test_step(batch): return {}")
+
+
+def mine(folder: Path, *parts: str) -> UserTask:
+    source = TASK.replace("{compiled}", "'sgd', 'mse', ['mae']")
+    (folder / "mine.py").write_text(source + "".join(parts))
+    return load(str(folder / "mine.py"))
+
+
+def a_run() -> Run:
+    watchdog = Watchdog(stall_seconds=60, first_step_seconds=60)
+    return Run(Progress(Snapshot(role=Role.CHIEF)), watchdog)
+
+
+def saved_with(task: UserTask, folder: Path, *, bias: float) -> SavedCheckpoint:
+    trained = model.build(task, Context(), task.dataset("train", Context()))
+    trained.layers[0].bias.assign([bias])
+    path = tf.train.Checkpoint(model=trained).write(f"{folder}/ckpt-1")
+    return SavedCheckpoint(1, path, datetime.now(UTC))
+
+
+def test_validation_is_of_the_weights_of_a_checkpoint_and_ends_on_sigterm(tmp_path: Path) -> None:
+    task, run = mine(tmp_path), a_run()
+    saved = saved_with(task, tmp_path, bias=3.5)
+
+    validates = validation.Validation(task, Context(), "evaluation", run=run)
+    wanted = {"val_loss": 5.25, "val_mae": 2.0}
+    assert validates.metrics(saved) == wanted
+    assert validates.metrics(saved) == wanted
+    run.stop.set()
+    assert validates.metrics(saved) == {}
+
+
+def test_members_take_the_chiefs_numbers(tmp_path: Path) -> None:
+    task, run = mine(tmp_path), a_run()
+    run.stop.set()  # of one member: the others would wait for it
+
+    shared = validation.Validation(
+        task, Context(), "evaluation", run=run, share=lambda values: [v + 1 for v in values]
+    )
+    found = shared.metrics(saved_with(task, tmp_path, bias=0.0))
+    assert found == {"val_loss": 18.5, "val_mae": 4.5}
+
+
+STOPS = "[tf.keras.callbacks.EarlyStopping({monitor!r})]"
+
+
+@pytest.mark.parametrize(
+    ("argv", "monitor", "wanted"),
+    [
+        pytest.param([], "val_loss", "yes", id="a callback monitors it"),
+        pytest.param([], "loss", "no", id="nobody asks"),
+        pytest.param(["--validation=evaluation"], "loss", "yes", id="a split is named"),
+        pytest.param(["--keep-best=val_mae:min"], "loss", "yes", id="for the best"),
+        pytest.param(["--keep-best=mae:min"], "loss", "no", id="the best in training"),
+        pytest.param(["--validation=none"], "val_loss", "no", id="never"),
+    ],
+)
+def test_who_wants_validation(
+    tmp_path: Path,
+    caplog: pytest.LogCaptureFixture,
+    argv: list[str],
+    monitor: str,
+    wanted: str,
+) -> None:
+    own = f"\ndef callbacks(context): return {STOPS.format(monitor=monitor)}"
+    task = mine(tmp_path, own)
+    asked = arguments.parse(["--task=m", f"--checkpoint-dir={tmp_path}", *argv])
+
+    found = validation.wanted(
+        Job(asked, environment.read({})),
+        task,
+        Context(),
+        task.callbacks(Context()),
+        run=a_run(),
+    )
+    assert (found is not None) == (wanted == "yes")
+    warned = "EarlyStopping monitors val_loss, which is not reported with --validation=none"
+    assert (warned in caplog.text) == ("--validation=none" in argv)
+
+
+def test_a_callback_without_validation_is_told_what_to_set(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    task = mine(tmp_path, "\ndef callbacks(context): return " + STOPS.format(monitor="val_loss"))
+    job = Job(arguments.parse(["--task=m"]), environment.read({}))
+    callbacks = task.callbacks(Context())
+
+    made = validation.wanted(job, task, Context(), callbacks, run=a_run())
+    assert made is None
+    assert "not reported without a checkpoint directory" in caplog.text
+    assert "monitor='loss'" in caplog.text
+
+
+def test_data_without_an_end_is_refused(tmp_path: Path) -> None:
+    task = mine(tmp_path, "\nfinite = dataset\ndef dataset(s, c): return finite(s, c).repeat()")
+    with pytest.raises(BadConfigurationError, match=r'dataset\("test", context\) .* is infinite'):
+        validation.Validation(task, Context(), "test", run=a_run())

@@ -151,6 +151,8 @@ def test_the_example_trains_and_is_evaluated(tmp_path: Path) -> None:
     assert accuracy is not None, run.out
     assert float(accuracy[1]) >= 0.9
     assert "checkpoint: ./mnist-checkpoints/ckpt-540" in run.out
+    assert "model: ./mnist-checkpoints/export/540" in run.out
+    assert (tmp_path / "mnist-checkpoints/export/540/saved_model.pb").exists()
     with tensorboard(tmp_path) as address:
         shows(address, "chief", "evaluator")
 

@@ -2,7 +2,7 @@ import re
 
 import pytest
 from tftrainer import arguments, environment
-from tftrainer.arguments import FitInput, Mode
+from tftrainer.arguments import FitInput, Goal, Mode
 from tftrainer.errors import BadConfigurationError
 from tftrainer.exit_codes import ExitCode
 from tftrainer.job import Job
@@ -42,6 +42,13 @@ def test_options_are_pairs_and_may_hold_an_equals_sign() -> None:
         ),
         pytest.param(["--task=m", "--local-steps=0"], "at least 1", id="no local steps"),
         pytest.param(["--task=m", "--partition-bytes=-1"], "at least 0", id="negative bytes"),
+        pytest.param(["--task=m", "--keep-best=val_mae"], "add :min or :max", id="no direction"),
+        pytest.param(
+            ["--task=m", "--keep-best=val_loss:least"], "add :min or :max", id="no such direction"
+        ),
+        pytest.param(
+            ["--task=m", "--export=onnx"], "'onnx'; choose from saved_model, keras", id="no format"
+        ),
         pytest.param(
             ["--task=m", "--stall-seconds=-1"], "not a positive number", id="negative time"
         ),
@@ -68,6 +75,14 @@ def test_the_mode_is_asynchronous_unless_another_is_named() -> None:
             ["--history"], {"TF_CONFIG": SERVERS}, "--mode=synchronous", id="losses of async steps"
         ),
         pytest.param(["--history"], {}, "--checkpoint-dir", id="a history without a place"),
+        pytest.param(["--keep-best=loss"], {}, "--checkpoint-dir", id="a best without a place"),
+        pytest.param(["--validation=test"], {}, "--checkpoint-dir", id="nothing to validate"),
+        pytest.param(
+            ["--keep-best=val_loss", "--validation=none", "--checkpoint-dir=d"],
+            {},
+            "remove --validation=none",
+            id="a best by what is never measured",
+        ),
     ],
 )
 def test_arguments_that_would_have_no_effect_are_refused(
@@ -106,3 +121,29 @@ def test_the_help_names_every_exit_code_of_the_trainer() -> None:
 def test_what_follows_nan_is_chosen(text: str) -> None:
     assert arguments.parse(["--task=mine", f"--on-nan={text}"]).on_nan == text
     assert arguments.parse(["--task=mine"]).on_nan == "stop"
+
+
+@pytest.mark.parametrize(
+    ("argv", "wanted"),
+    [
+        pytest.param([], ("saved_model", "keras"), id="both"),
+        pytest.param(["--export=keras"], ("keras",), id="one"),
+        pytest.param(["--export=keras, saved_model"], ("saved_model", "keras"), id="in any order"),
+        pytest.param(["--export=none"], (), id="none"),
+    ],
+)
+def test_formats_of_the_exported_model(argv: list[str], wanted: tuple[str, ...]) -> None:
+    assert arguments.parse(["--task=m", *argv]).export == wanted
+
+
+@pytest.mark.parametrize(
+    ("text", "goal"),
+    [
+        pytest.param("val_loss", Goal("val_loss", larger_is_better=False), id="a loss"),
+        pytest.param("accuracy", Goal("accuracy", larger_is_better=True), id="an accuracy"),
+        pytest.param("loss:max", Goal("loss", larger_is_better=True), id="as it is said"),
+        pytest.param("val_auc:max", Goal("val_auc", larger_is_better=True), id="of any name"),
+    ],
+)
+def test_by_what_the_best_checkpoint_is_chosen(text: str, goal: Goal) -> None:
+    assert arguments.parse(["--task=m", f"--keep-best={text}"]).keep_best == goal

@@ -10,7 +10,16 @@ from tftrainer.cluster import Role, Task
 from tftrainer.environment import Strategy
 from tftrainer.errors import BadConfigurationError
 from tftrainer.exit_codes import ExitCode
-from tftrainer.progress import Activity, Cause, Phase, SavedCheckpoint, Snapshot, Unreachable
+from tftrainer.progress import (
+    Activity,
+    BestCheckpoint,
+    Cause,
+    ExportedModel,
+    Phase,
+    SavedCheckpoint,
+    Snapshot,
+    Unreachable,
+)
 from tftrainer.throughput import WorkerRate
 
 NOW = 5000.0
@@ -160,6 +169,7 @@ def test_exit_codes_are_those_of_the_contract() -> None:
 
 def _snapshot(document: dict) -> Snapshot:
     saved, age = document["lastCheckpoint"], document["secondsSinceStep"]
+    model, best = document["model"], document["best"]
     return Snapshot(
         role=Role(document["role"]),
         attempt=document["attempt"],
@@ -189,6 +199,11 @@ def _snapshot(document: dict) -> Snapshot:
         metrics=document["metrics"],
         last_checkpoint=saved
         and SavedCheckpoint(saved["step"], saved["path"], _time(saved["time"])),
+        model=model and ExportedModel(model["step"], model["path"], tuple(model["formats"])),
+        best=best
+        and BestCheckpoint(
+            best["step"], best["metric"], best["value"], best["path"], best["exportPath"]
+        ),
         updated_at=_time(document["updatedAt"]),
     )
 

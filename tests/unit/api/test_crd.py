@@ -190,7 +190,7 @@ def test_the_columns_are_the_promised_ones() -> None:
     usual = [c["name"].upper() for c in columns if not c.get("priority")]
     wide = [c["name"].upper() for c in columns if c.get("priority")]
     assert usual == ["STATE", "WORKERS", "PS", "PROGRESS", "RESTARTS", "AGE"]
-    assert wide == ["STEP", "LOSS", "ETA", "MESSAGE"]
+    assert wide == ["STEP", "LOSS", "ETA", "MODEL", "MESSAGE"]
 
 
 def test_scale_and_selectable_fields_are_there() -> None:

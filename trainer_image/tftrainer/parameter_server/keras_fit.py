@@ -9,7 +9,8 @@ saves.
 import logging
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from threading import Thread
 
@@ -41,8 +42,10 @@ class FitTraining:
 
     def __init__(self, session: Session) -> None:
         self._session = session
-        self._reporter = _Reporter(session, before_end=self._make_the_rest)
         wanted = callbacks.wanted_by_fit(session.task, session.context)
+        self._reporter = _Reporter(
+            session, before_end=self._make_the_rest, end_of_epoch=session.end_of_epoch(wanted)
+        )
         self._has_callbacks = bool(wanted)
         stack = ExitStack()
         begin = _Bracket(lambda: stack.enter_context(session.run.busy(Activity.CALLBACKS)))
@@ -176,9 +179,16 @@ class _Begin:
 class _Reporter(tf.keras.callbacks.Callback):  # type: ignore[misc]
     """Looks after the steps while fit makes them."""
 
-    def __init__(self, session: Session, *, before_end: Callable[[], None]) -> None:
+    def __init__(
+        self,
+        session: Session,
+        *,
+        before_end: Callable[[], None],
+        end_of_epoch: Callable[[int, Mapping[str, float]], Mapping[str, float]] | None,
+    ) -> None:
         super().__init__()
         self._before_end = before_end
+        self._end_of_epoch = end_of_epoch
         # Keras takes batch hooks under ParameterServer only of callbacks that say this, which is
         # that they do without the values of the batch.
         self._supports_tf_logs = True
@@ -209,10 +219,16 @@ class _Reporter(tf.keras.callbacks.Callback):  # type: ignore[misc]
         self._pace.follow(speed and speed / len(self._session.workers))
         self._set_steps()
 
-    def on_epoch_end(self, *_: object) -> None:
+    def on_epoch_end(self, _: int, logs: dict[str, float]) -> None:
         step = self._look()
         self.metrics = model.metrics(self._session.model)
         self._session.publish(step, self.metrics)
+        if self._end_of_epoch is not None:
+            self.wait_until_idle()
+            # fit calls this in the strategy's scope, where no other model can be evaluated; scopes
+            # are of one thread. The callbacks after this one get the same dict.
+            with ThreadPoolExecutor(max_workers=1) as pool:
+                logs.update(pool.submit(self._end_of_epoch, step, self.metrics).result())
         if self._recorder.checkpoint_due:
             self._session.save(step)
 

@@ -105,7 +105,7 @@ class ScheduledLoop:
     def _target(self, done: int) -> int:
         """Return the end of an epoch, far enough that waiting for idle workers costs little."""
         # Callbacks are promised every end of an epoch, with the metrics of that epoch alone.
-        speed = 0.0 if self._epochs.has_callbacks else self._recorder.speed or 0.0
+        speed = 0.0 if self._epochs.every_end_counts else self._recorder.speed or 0.0
         epoch, enough = self._session.epoch, done + int(speed * _BETWEEN_IDLE_SECONDS)
         epochs = max(done // epoch + 1, enough // epoch)
         return min(self._session.total, epochs * epoch)

@@ -4,18 +4,19 @@ import functools
 import logging
 import math
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import tensorflow as tf
 
-from tftrainer import model, remote_context, tensorboard, tf_types
+from tftrainer import model, remote_context, tensorboard, tf_types, validation
 from tftrainer.arguments import FitInput, Mode
 from tftrainer.callbacks import Callbacks
 from tftrainer.cluster import Cluster, Role
 from tftrainer.context import Context
 from tftrainer.epochs import Epochs
 from tftrainer.errors import TerminatedError
+from tftrainer.export import Exporter
 from tftrainer.fence import claim
 from tftrainer.input_stream import InputStream
 from tftrainer.job import Job
@@ -78,7 +79,23 @@ class Session:
             epochs=self.job.arguments.epochs,
             steps_per_epoch=math.ceil(self.epoch / self.batches_a_step),
         )
-        return Epochs(callbacks, batches=self.epoch, total=self.total)
+        return Epochs(
+            callbacks,
+            batches=self.epoch,
+            total=self.total,
+            validate=self.end_of_epoch(callbacks.all),
+        )
+
+    def end_of_epoch(
+        self, callbacks: Sequence[tf_types.Callback]
+    ) -> Callable[[int, Mapping[str, float]], Mapping[str, float]] | None:
+        """Return what is called with the metrics at all ends of epochs; None if nothing must be."""
+        validated = validation.wanted(self.job, self.task, self.context, callbacks, run=self.run)
+        if not self.recorder.evaluates(validated):
+            return None
+        return lambda _, metrics: self.recorder.end_epoch(
+            int(self.step.numpy()), self.dealer.position, metrics
+        )
 
     def traced(self, call: tf_types.Function) -> tf_types.Function:
         """Return the concrete function of a tf.function (iterator, first, end), to schedule."""
@@ -174,7 +191,10 @@ def begin(job: Job, run: Run, cluster: Cluster) -> Session:
     total = resumed.total(arguments.epochs * length.of_epoch, start.number, batches_a_step)
     dealer = Dealer(passes, total=total)
     logs = tensorboard.Logs(job.checkpoint_dir)
-    recorder = Recorder(job, run, resumed, logs, fence, workers=workers, model=trained)
+    exporter = Exporter(task, context, dataset, arguments.export)
+    recorder = Recorder(
+        job, run, resumed, logs, fence, workers=workers, model=trained, exporter=exporter
+    )
     last = resumed.step + math.ceil(dealer.left / batches_a_step)
     recorder.start(resumed.step, last, skips_input=start.index > 0)
     return Session(

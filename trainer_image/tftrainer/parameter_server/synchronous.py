@@ -98,7 +98,7 @@ class SynchronousTraining:
             self._recorder.note(step)
             self._recorder.note_loss(step, loss)
             metrics_are_old = dealer.reached % session.epoch == 0
-            if self._recorder.wants_metrics or (metrics_are_old and self._epochs.has_callbacks):
+            if self._recorder.wants_metrics or (metrics_are_old and self._epochs.every_end_counts):
                 self._publish(step)
             if not self._epochs.reached(dealer.reached, self._metrics):
                 break

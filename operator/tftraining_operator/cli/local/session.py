@@ -184,6 +184,8 @@ def _print_result(
             line(f"  {text}")
     if saved is not None:
         line(saved)
+    if settings.checkpoints is not None and status.model is not None:
+        line(f"model: {_relative(Path(status.model.path))}")
     return ExitCode.SUCCEEDED if succeeded else ExitCode.FAILED
 
 

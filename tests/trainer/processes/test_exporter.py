@@ -1,0 +1,214 @@
+"""Which models can be exported in which format, and what becomes of one that cannot."""
+
+import os
+import textwrap
+from datetime import UTC, datetime
+from pathlib import Path
+
+import numpy as np
+import pytest
+from tftrainer import process
+from tftrainer.arguments import ExportFormat
+from tftrainer.context import Context
+from tftrainer.errors import CheckpointUnavailableError
+from tftrainer.progress import ExportedModel, SavedCheckpoint
+
+process.prepare(os.environ)
+
+import tensorflow as tf  # noqa: E402 -- after what it reads is set
+from tftrainer import model  # noqa: E402
+from tftrainer.export import Exporter  # noqa: E402
+from tftrainer.task import load  # noqa: E402
+
+BOTH = tuple(ExportFormat)
+DATASET = """
+import tensorflow as tf
+
+def dataset(split, context):
+    data = tf.data.Dataset.from_tensor_slices((FEATURES, tf.zeros([8, 1])))
+    return data.batch(4, drop_remainder=True)
+"""
+PLAIN = """
+FEATURES = tf.ones([8, 3])
+
+def model():
+    network = tf.keras.Sequential([tf.keras.layers.Dense(1)])
+    network.compile("adam", "mse")
+    return network
+"""
+TWO_INPUTS = """
+FEATURES = {"b": tf.ones([8, 3]), "a": tf.ones([8, 2]), "unused": tf.ones([8, 1])}
+
+def model():
+    a, b = tf.keras.layers.Input((2,), name="a"), tf.keras.layers.Input((3,), name="b")
+    sums = tf.keras.layers.Dense(1)(tf.keras.layers.Concatenate()([a, b]))
+    network = tf.keras.Model({"a": a, "b": b}, {"sum": sums, "twice": 2 * sums})
+    network.compile("adam", {"sum": "mse"})
+    return network
+"""
+OWN_CLASS = """
+FEATURES = tf.ones([8, 3])
+
+class Mine(tf.keras.Model):
+    def __init__(self, layer):
+        super().__init__()
+        self.layer = layer
+
+    def call(self, features):
+        return self.layer(features)
+
+    @tf.function(input_signature=[tf.TensorSpec([None, 3], name="row")])
+    def classify(self, row):
+        return {"positive": self(row) > 0}
+
+def model():
+    network = Mine(tf.keras.layers.Dense(1))
+    network.compile("adam", "mse")
+    return network
+"""
+RAGGED = """
+FEATURES = tf.ragged.constant([[1.0, 2.0], [3.0]] * 4)
+
+def model():
+    words = tf.keras.layers.Input([None], ragged=True)
+    network = tf.keras.Model(words, tf.keras.layers.Dense(1)(tf.reduce_sum(words, 1)[:, None]))
+    network.compile("adam", "mse")
+    return network
+"""
+
+
+class Trained:
+    """A task, its trained model, and the checkpoint of it."""
+
+    def __init__(self, folder: Path, *parts: str) -> None:
+        self.folder = folder
+        (folder / "mine.py").write_text("".join(map(textwrap.dedent, [DATASET, *parts])))
+        self.task = load(str(folder / "mine.py"))
+        self.dataset = self.task.dataset("train", Context())
+        self.model = model.build(self.task, Context(), self.dataset)
+        path = tf.train.Checkpoint(model=self.model).write(f"{folder}/ckpt-7")
+        self.saved = SavedCheckpoint(7, path, datetime.now(UTC))
+
+    def export(self, formats: tuple[ExportFormat, ...] = BOTH) -> ExportedModel | None:
+        exporter = Exporter(self.task, Context(), self.dataset, formats)
+        return exporter.export(str(self.folder), self.saved)
+
+    @property
+    def path(self) -> Path:
+        return self.folder / "export/7"
+
+
+def served(path: Path, name: str = "serving_default") -> tf.types.experimental.ConcreteFunction:
+    loaded = tf.saved_model.load(str(path))
+    signature = loaded.signatures[name]
+    signature.kept = loaded  # with it would go its variables
+    return signature
+
+
+def specs(signature: tf.types.experimental.ConcreteFunction) -> dict[str, list]:
+    _, inputs = signature.structured_input_signature
+    return {name: list(spec.shape) for name, spec in inputs.items()}
+
+
+def test_a_model_takes_any_number_of_examples_and_replaces_an_older_one(tmp_path: Path) -> None:
+    trained = Trained(tmp_path, PLAIN)
+    (trained.path / "variables").mkdir(parents=True)
+    (trained.path / "old").touch()
+    (trained.path.parent / ".7.new").mkdir()
+
+    assert trained.export() == ExportedModel(7, str(trained.path), ("saved_model", "keras"))
+    assert [each.name for each in trained.path.parent.iterdir()] == ["7"]
+    assert not (trained.path / "old").exists()
+    signature = served(trained.path)
+    (shape,) = specs(signature).values()
+    assert shape == [None, 3]
+    examples = np.random.default_rng(1).normal(size=[5, 3]).astype(np.float32)
+    (found,) = signature(tf.constant(examples)).values()
+    assert found.numpy() == pytest.approx(trained.model(examples).numpy(), abs=1e-6)
+
+
+@pytest.mark.filterwarnings("ignore:Input dict contained keys")
+def test_inputs_and_outputs_keep_their_names_and_unused_features_are_left_out(
+    tmp_path: Path,
+) -> None:
+    trained = Trained(tmp_path, TWO_INPUTS)
+
+    assert trained.export([ExportFormat.SAVED_MODEL]) is not None
+    signature = served(trained.path)
+    assert specs(signature) == {"a": [None, 2], "b": [None, 3]}
+    assert sorted(signature.structured_outputs) == ["sum", "twice"]
+    assert not (trained.path / "model.keras").exists()
+
+
+def test_a_class_without_a_config_is_exported_as_a_saved_model_with_its_own_signatures(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    trained = Trained(tmp_path, OWN_CLASS)
+
+    exported = trained.export()
+    assert exported is not None
+    assert exported.formats == ("saved_model",)
+    assert "cannot be exported as keras: " in caplog.text
+    assert "Give its class get_config()" in caplog.text
+    assert not (trained.path / "model.keras").exists()
+    classify = served(trained.path, "classify")
+    assert specs(classify) == {"row": [None, 3]}
+    assert classify(row=tf.ones([2, 3]))["positive"].shape == [2, 1]
+
+
+def test_features_that_no_signature_takes_leave_the_other_format(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    trained = Trained(tmp_path, RAGGED)
+
+    exported = trained.export()
+    assert exported is not None
+    assert exported.formats == ("keras",)
+    assert "cannot be exported as saved_model: " in caplog.text
+    assert [each.name for each in trained.path.iterdir()] == ["model.keras"]
+
+
+def test_what_cannot_be_exported_at_all_leaves_nothing(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    trained = Trained(tmp_path, RAGGED)
+
+    assert trained.export((ExportFormat.SAVED_MODEL,)) is None
+    assert f"the model is not exported; checkpoint {trained.saved.path} holds it" in caplog.text
+    assert list(trained.path.parent.iterdir()) == []
+
+
+def test_nothing_is_written_where_nothing_is_wanted(tmp_path: Path) -> None:
+    trained = Trained(tmp_path, PLAIN)
+
+    assert trained.export(()) is None
+    assert not (tmp_path / "export").exists()
+
+
+def test_the_tasks_own_export_replaces_all_formats(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    own = """
+        def export(model, path):
+            model.save_weights(f"{path}/own.weights.h5")
+        """
+    trained = Trained(tmp_path, PLAIN, own)
+    exported = trained.export()
+    assert exported is not None
+    assert exported.formats == ("custom",)
+    assert [each.name for each in trained.path.iterdir()] == ["own.weights.h5"]
+
+    assert Trained(tmp_path, PLAIN, "def export(model, path): pass").export() is None
+    assert "wrote nothing to path" in caplog.text
+
+    with pytest.raises(ZeroDivisionError):
+        Trained(tmp_path, PLAIN, "def export(model, path): 1 / 0").export()
+    assert "a restart repeats none of them, and calls it again" in caplog.text
+
+
+def test_a_folder_that_cannot_be_written_is_an_error_of_the_directory(tmp_path: Path) -> None:
+    trained = Trained(tmp_path, PLAIN)
+    (tmp_path / "export").touch()
+
+    with pytest.raises(CheckpointUnavailableError, match=r"the exported model in .* be written"):
+        trained.export()
