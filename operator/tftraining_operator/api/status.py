@@ -144,7 +144,7 @@ class ModelStatus(Model):
 
     step: Natural
     """Training step of the exported weights."""
-    path: Annotated[str, Field(max_length=4096)]
+    path: Annotated[str, Field(max_length=1024)]
     """Folder that holds the model, as the trainer sees it. TensorFlow Serving takes its parent."""
     formats: Annotated[list[Annotated[str, Field(max_length=63)]], Field(max_length=8)] = []
     """Formats in the folder: saved_model, keras, or custom for what the task's own export wrote."""
@@ -159,9 +159,9 @@ class BestCheckpoint(Model):
     """Training step of the checkpoint."""
     metric: Metric
     """The metric by which it is the best."""
-    path: Annotated[str, Field(max_length=4096)]
+    path: Annotated[str, Field(max_length=1024)]
     """Path of the checkpoint, as the trainer sees it."""
-    export_path: Annotated[str | None, Field(max_length=4096)] = None
+    export_path: Annotated[str | None, Field(max_length=1024)] = None
     """Folder that holds its exported model. Unset while the job trains."""
 
 

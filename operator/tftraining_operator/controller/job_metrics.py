@@ -35,6 +35,7 @@ STATES = frozenset(
         "New",  # no status yet
         *("Starting", "Running", "Restarting", "Suspended", "Evaluating", "Succeeded", "Failed"),
         *(Reason.INVALID_SPEC, Reason.INVALID_TEMPLATE, Reason.NAME_CONFLICT),
+        *(Reason.SCHEDULER_UNAVAILABLE, Reason.QUEUED),
         *(Reason.NO_WORKERS, Reason.QUOTA_EXCEEDED, Reason.POD_SECURITY, Reason.REFUSED),
         *(Reason.INVALID_POD, Reason.DELETION_REFUSED),
         # The cluster's own words.

@@ -53,7 +53,7 @@ class ReportedModel(_Document):
     """An exported model, as the trainer reports it."""
 
     step: Annotated[int, Field(ge=0, lt=2**63)]
-    path: Annotated[str, Field(max_length=4096), _LINE]
+    path: Annotated[str, Field(max_length=1024), _LINE]
     formats: Annotated[list[Annotated[str, Field(max_length=63), _LINE]], Field(max_length=8)]
 
 
@@ -63,8 +63,8 @@ class ReportedBest(_Document):
     step: Annotated[int, Field(ge=0, lt=2**63)]
     metric: Annotated[str, Field(max_length=1024), _LINE]
     value: float
-    path: Annotated[str, Field(max_length=4096), _LINE]
-    export_path: Annotated[str, Field(max_length=4096), _LINE] | None = None
+    path: Annotated[str, Field(max_length=1024), _LINE]
+    export_path: Annotated[str, Field(max_length=1024), _LINE] | None = None
 
 
 class PeerCause(StrEnum):

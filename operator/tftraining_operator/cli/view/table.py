@@ -64,6 +64,7 @@ COLUMNS = (
     Column("STEP", _at("status.progress.step"), wide=True),
     Column("LOSS", _at("status.progress.loss"), wide=True),
     Column("ETA", _at("status.progress.etaText"), wide=True),
+    Column("MODEL", _at("status.model.path"), wide=True),
     Column("MESSAGE", _at("status.message"), wide=True),
 )
 _NAMESPACE = Column("NAMESPACE", _at("metadata.namespace"))
