@@ -82,6 +82,7 @@ class Template:
         """Run the trainer with these arguments and no variables but these."""
         if self._process is None:
             self._begin()
+        log.touch()
         answers = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         answers.connect(self._address)
         request = {"arguments": arguments, "env": dict(env), "cwd": str(cwd), "log": str(log)}
