@@ -68,18 +68,21 @@ class Wire:
         listening.close()
 
     async def _relay(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        there_reader, there = await asyncio.open_connection(
-            self._server.hostname, self._server.port, ssl=self._trust
-        )
+        sides = [writer]
         try:
+            there_reader, there = await asyncio.open_connection(
+                self._server.hostname, self._server.port, ssl=self._trust
+            )
+            sides.append(there)
             async with asyncio.TaskGroup() as group:
                 group.create_task(self._pump(reader, there, noting=True))
                 group.create_task(self._pump(there_reader, writer))
         except* OSError:
             pass  # one side is gone, and with it the connection
         finally:
-            for side in (there, writer):
+            for side in sides:
                 side.transport.abort()
+            for side in sides:
                 with contextlib.suppress(OSError):
                     await side.wait_closed()
 
