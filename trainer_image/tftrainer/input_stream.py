@@ -5,7 +5,6 @@ the number of the pass alone, not on who reads it or what was read before: that 
 after this one" the same for every worker and after every restart.
 """
 
-import itertools
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -19,6 +18,7 @@ from tensorflow.python.data.util import random_seed
 from tftrainer import tf_types
 from tftrainer.context import Context
 from tftrainer.task import UserTask
+from tftrainer.unmade import Recording
 
 _MIX = 1_000_003
 _LAST = tf.int64.max
@@ -36,7 +36,7 @@ class InputStream:
 
     def batches(self, data_pass: int, index: int) -> tf_types.Dataset:
         """Return the batches from this place on."""
-        return self._passes(data_pass, index, lambda _, data, skipped: data.skip(skipped))
+        return self._passes(data_pass, index, lambda _, data, __: data)
 
     @property
     def is_shared(self) -> bool:
@@ -70,7 +70,7 @@ class InputStream:
         ) -> tf_types.Dataset:
             indices = tf.data.Dataset.range(skipped, _LAST)
             same = tf.data.Dataset.from_tensors(of_pass).repeat()
-            return tf.data.Dataset.zip((indices, same, data.skip(skipped)))
+            return tf.data.Dataset.zip((indices, same, data))
 
         return self._passes(data_pass, index, placed).enumerate(start=number)
 
@@ -83,10 +83,12 @@ class InputStream:
         first, index = (tf.convert_to_tensor(each, tf.int64) for each in (first, index))
 
         def one(of_pass: tf_types.Tensor) -> tf_types.Dataset:
-            with _drawn_from(self.seed, of_pass):
-                data = self.task.dataset("train", self.context)
             skipped = tf.where(of_pass == first, index, tf.zeros_like(index))
-            return finish(of_pass, data, skipped)
+            made = Recording()
+            with _drawn_from(self.seed, of_pass) as draws, made.of_calls(draws.repeated):
+                data = self.task.dataset("train", self.context)
+                rest = made.skip(data, skipped)
+            return finish(of_pass, rest, skipped)
 
         # Without AutoGraph, which would convert all that the user's function calls to load data;
         # what the user hands to Dataset.map is converted as always.
@@ -98,20 +100,48 @@ class InputStream:
         return passes.with_options(self.options)
 
 
+class _Draws:
+    """Numbers the data sets of a pass that have no seed of their own."""
+
+    def __init__(self) -> None:
+        self._drawn = 0
+
+    def draw(self) -> int:
+        """Return the next number."""
+        self._drawn += 1
+        return self._drawn - 1
+
+    def repeated(self) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+        """Return a wrapper which has a function draw the numbers again that come now."""
+        now = self._drawn
+
+        def wrapper(function: Callable[..., Any]) -> Callable[..., Any]:
+            def call(*given: Any, **named: Any) -> Any:  # noqa: ANN401
+                later, self._drawn = self._drawn, now
+                try:
+                    return function(*given, **named)
+                finally:
+                    self._drawn = later
+
+            return call
+
+        return wrapper
+
+
 @contextmanager
-def _drawn_from(base: int, of_pass: tf_types.Tensor) -> Iterator[None]:
+def _drawn_from(base: int, of_pass: tf_types.Tensor) -> Iterator[_Draws]:
     """Have the data sets that are made in this block draw from a seed and the pass.
 
     Those without a seed of their own would differ from process to process, and those with one would
     be the same in every pass, since each pass is made anew.
     """
     get_seed, shuffle = random_seed.get_seed, tf.data.Dataset.shuffle
-    unseeded = itertools.count()
+    unseeded = _Draws()
 
     def drawn(own: int | tf_types.Tensor | None) -> tuple[tf_types.Tensor, tf_types.Tensor]:
         if own is not None:
             return get_seed(own)  # type: ignore[no-any-return]
-        return tf.constant(base * _MIX + next(unseeded), tf.int64), of_pass + 1
+        return tf.constant(base * _MIX + unseeded.draw(), tf.int64), of_pass + 1
 
     def shuffled(
         data: tf_types.Dataset,
@@ -129,6 +159,6 @@ def _drawn_from(base: int, of_pass: tf_types.Tensor) -> Iterator[None]:
 
     random_seed.get_seed, tf.data.Dataset.shuffle = drawn, shuffled
     try:
-        yield
+        yield unseeded
     finally:
         random_seed.get_seed, tf.data.Dataset.shuffle = get_seed, shuffle

@@ -88,6 +88,88 @@ def test_one_order_for_ever_is_kept_so_that_what_is_split_by_it_stays_apart() ->
     assert by_stream == plain
 
 
+PIPELINES: dict[str, Data] = {
+    "map": lambda ids: ids.map(lambda i: (i, i)).batch(BATCH),
+    "map, in parallel, prefetched": lambda ids: (
+        ids.map(lambda i: (i, i), num_parallel_calls=4)
+        .batch(BATCH, drop_remainder=True)
+        .prefetch(2)
+    ),
+    "map of batches": lambda ids: ids.batch(batch_size=BATCH).map(lambda i: (i, i)),
+    "shuffle, map": lambda ids: ids.shuffle(20).map(lambda i: (i, i)).batch(BATCH),
+    "map, shuffle": lambda ids: ids.map(lambda i: (i, i)).shuffle(20).batch(BATCH),
+    "two maps, two shuffles": lambda ids: (
+        ids.map(lambda i: i).shuffle(9, seed=1).map(lambda i: (i, i)).shuffle(20).batch(BATCH)
+    ),
+    "another shuffle afterwards": lambda ids: tf.data.Dataset.zip(
+        (ids.map(lambda i: i).shuffle(20), ids.shuffle(9))
+    ).batch(BATCH),
+    "filter": lambda ids: ids.filter(lambda i: i % 3 > 0).map(lambda i: (i, i)).batch(BATCH),
+    "repeat": lambda ids: ids.map(lambda i: (i, i)).repeat(2).padded_batch(BATCH),
+    "unbatched": lambda ids: ids.batch(5).map(lambda i: (i, i)).unbatch().batch(BATCH),
+    "options": lambda ids: (
+        ids.map(lambda i: (i, i)).batch(BATCH).with_options(tf.data.Options()).cache()
+    ),
+}
+
+
+@pytest.mark.parametrize("pipeline", PIPELINES.values(), ids=PIPELINES)
+@pytest.mark.parametrize("place", [(0, 0), (0, 1), (1, 4)])
+def test_what_is_skipped_changes_nothing_of_what_follows(
+    pipeline: Data, place: tuple[int, int]
+) -> None:
+    data_pass, index = place
+    of_pass = whole(pipeline).batches(data_pass, 0)
+    batches = int(whole(pipeline).task.dataset("train", Context()).cardinality())
+    batches = batches if batches > 0 else 5
+    expected = [(a.numpy().tolist(), b.numpy().tolist()) for a, b in of_pass.take(batches)]
+
+    rest = whole(pipeline).batches(data_pass, index).take(batches - index)
+    assert [(a.numpy().tolist(), b.numpy().tolist()) for a, b in rest] == expected[index:]
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("map", "map, in parallel, prefetched", "map of batches", "shuffle, map"),
+        *("map, shuffle", "filter"),
+    ],
+)
+def test_what_is_skipped_is_not_made(name: str) -> None:
+    made: set[int] = set()
+
+    def counted(ids: tf.data.Dataset) -> tf.data.Dataset:
+        map_function = tf.data.Dataset.map
+
+        def noting(i: np.ndarray) -> np.ndarray:
+            made.update(i.flatten().tolist())
+            return i
+
+        def map_and_note(data: tf.data.Dataset, function: Data, **named: int) -> tf.data.Dataset:
+            def both(i: tf.Tensor) -> tf.Tensor:
+                noted = tf.ensure_shape(tf.numpy_function(noting, [i], tf.int64), i.shape)
+                return function(noted)
+
+            return map_function(data, both, **named)
+
+        tf.data.Dataset.map = map_and_note
+        try:
+            return PIPELINES[name](ids)
+        finally:
+            tf.data.Dataset.map = map_function
+
+    next(iter(whole(counted).batches(0, 4)))
+    assert 0 < len(made) <= N - 4 * BATCH
+
+
+def whole(pipeline: Data) -> InputStream:
+    """A stream of a dataset that batches by itself."""
+    module = ModuleType("task")
+    module.dataset = lambda *_: pipeline(tf.data.Dataset.range(N))  # type: ignore[attr-defined]
+    context = Context(batch_size=BATCH, seed=3)
+    return InputStream(UserTask("task", module), context, 3, tf.data.Options())
+
+
 def test_each_batch_has_its_number_and_place() -> None:
     numbers = tf.constant([1, 5, 12], tf.int64)
     made = stream(lambda ids: ids).numbered(*tf.unstack(numbers)).take(4)
