@@ -131,7 +131,7 @@ class Drill:
             eventually(lambda: not self.pods(), f"{self.job} has no pods", seconds)
 
     def hurry(self) -> None:
-        """Have all who train wait no more before each batch."""
+        """Have all who train wait no more before each step."""
         who = f"tftraining.dev/job={self.job},tftraining.dev/role in (chief, worker)"
         for pod in self.space.kubectl("get", "pods", "-o", "name", "-l", who).split():
             self.space.kubectl("exec", pod, "--", "touch", "/tmp/hurry")  # noqa: S108
