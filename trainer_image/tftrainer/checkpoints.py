@@ -121,7 +121,7 @@ class Checkpoints:
             # One of an older trainer has none.
             is_whole = _reader(path).has_tensor(_POSITION)
             checkpoint = self._checkpoint if is_whole else tf.train.Checkpoint(**self._parts)
-            read(checkpoint, path, self._options).assert_existing_objects_matched()
+            _read(checkpoint, path, self._options).assert_existing_objects_matched()
         except (AssertionError, ValueError, tf.errors.InvalidArgumentError) as error:
             raise BadConfigurationError(
                 f"checkpoint {path} does not fit this model: {str(error)[:1000]} If the model was "
@@ -151,13 +151,18 @@ def found_or_none(path: str, step: int) -> SavedCheckpoint | None:
         return None
 
 
-def read(checkpoint: tf_types.Checkpoint, path: str, options: Any = None) -> Any:  # noqa: ANN401
+def read(checkpoint: tf_types.Checkpoint, path: str) -> Any:  # noqa: ANN401
     """Restore the variables and return TensorFlow's status of it; compares all checksums.
 
     Raises UnreadableError, when some of the variables may be restored, and what TensorFlow raises
     for variables that do not fit.
     """
     _reader(path)
+    return _read(checkpoint, path)
+
+
+def _read(checkpoint: tf_types.Checkpoint, path: str, options: Any = None) -> Any:  # noqa: ANN401
+    """Restore the variables of a checkpoint that `_reader` has opened."""
     try:
         return checkpoint.read(path, options=options)
     except tf.errors.InvalidArgumentError:
