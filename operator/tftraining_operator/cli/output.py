@@ -3,7 +3,6 @@
 import json
 from collections.abc import Sequence
 from datetime import UTC, datetime
-from enum import StrEnum
 from typing import Any
 
 import yaml
@@ -11,33 +10,31 @@ from rich.text import Text
 
 from tftraining_operator.api.keys import GROUP, SINGULAR
 from tftraining_operator.cli import console
+from tftraining_operator.cli.output_format import OutputFormat
 from tftraining_operator.cli.view import table
 
 _Object = dict[str, Any]
 
 
-class Format(StrEnum):
-    """Values of -o."""
-
-    WIDE = "wide"
-    NAME = "name"
-    JSON = "json"
-    YAML = "yaml"
-
-
 def show_jobs(
-    jobs: Sequence[_Object], form: Format | None, *, everywhere: bool = False, one: bool = False
+    jobs: Sequence[_Object],
+    form: OutputFormat | None,
+    *,
+    everywhere: bool = False,
+    one: bool = False,
 ) -> None:
     """Print jobs; `one` prints a single object, and not a list of one."""
-    if form in (Format.JSON, Format.YAML):
+    if form in (OutputFormat.JSON, OutputFormat.YAML):
         document: _Object = {"apiVersion": "v1", "kind": "List", "items": list(jobs)}
         console.write(dumped(jobs[0] if one else document, form))
         return
-    if form is Format.NAME:
+    if form is OutputFormat.NAME:
         for job in jobs:
             console.show(f"{SINGULAR}.{GROUP}/{job['metadata']['name']}")
         return
-    rows = table.table(jobs, datetime.now(UTC), wide=form is Format.WIDE, everywhere=everywhere)
+    rows = table.table(
+        jobs, datetime.now(UTC), wide=form is OutputFormat.WIDE, everywhere=everywhere
+    )
     state = rows[0].index("STATE")
     out = console.out()
     for number, row in enumerate(table.aligned(rows)):
@@ -50,8 +47,8 @@ def show_jobs(
         out.print(line, soft_wrap=True)
 
 
-def dumped(document: _Object, form: Format) -> str:
+def dumped(document: _Object, form: OutputFormat) -> str:
     """Return an object as JSON or YAML, with a newline at its end."""
-    if form is Format.JSON:
+    if form is OutputFormat.JSON:
         return json.dumps(document, indent=2) + "\n"
     return yaml.safe_dump(document, sort_keys=False, allow_unicode=True, width=120)

@@ -63,7 +63,7 @@ def list_jobs(
         where = "in any namespace" if everywhere else f"in namespace {cluster.namespace}"
         console.note(f"no jobs {where}")
         return
-    show_jobs(jobs, options.form(output), everywhere=everywhere)
+    show_jobs(jobs, output, everywhere=everywhere)
 
 
 @app.command("get", no_args_is_help=True)
@@ -81,7 +81,7 @@ def get(
     from tftraining_operator.cli.output import show_jobs
 
     job = options.cluster(namespace, context).job(name)
-    show_jobs([job], options.form(output), one=True)
+    show_jobs([job], output, one=True)
 
 
 @app.command("describe", no_args_is_help=True)

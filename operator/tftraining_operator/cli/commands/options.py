@@ -1,22 +1,13 @@
 """Options that several commands share."""
 
-from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from tftraining_operator.cli.output_format import OutputFormat
+
 if TYPE_CHECKING:
     from tftraining_operator.cli.cluster.cluster import Cluster
-    from tftraining_operator.cli.output import Format
-
-
-class Output(StrEnum):
-    """Values of -o; cli/output.py says what they mean."""
-
-    WIDE = "wide"
-    NAME = "name"
-    JSON = "json"
-    YAML = "yaml"
 
 
 Namespace = Annotated[
@@ -38,7 +29,7 @@ Context = Annotated[
     ),
 ]
 OutputOption = Annotated[
-    Output | None,
+    OutputFormat | None,
     typer.Option("--output", "-o", help="Form of the output.", show_default=False),
 ]
 Name = Annotated[str, typer.Argument(metavar="JOB", help="Name of the job.")]
@@ -68,13 +59,6 @@ def cluster(namespace: str | None, context: str | None) -> "Cluster":
     from tftraining_operator.cli.cluster.connection import Connection
 
     return Cluster(Connection.open(namespace, context))
-
-
-def form(output: Output | None) -> "Format | None":
-    """Return the form of output that an option names."""
-    from tftraining_operator.cli.output import Format
-
-    return Format(output.value) if output is not None else None
 
 
 def pairs(option: str, values: list[str] | None) -> dict[str, str]:
