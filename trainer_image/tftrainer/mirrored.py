@@ -88,7 +88,8 @@ def _train(job: Job, run: Run) -> None:
     number = 0 if is_chief else environment.task.index + 1
     task = load(arguments.task)
     # What the chief draws counts for all: members that shuffle differently share no data out.
-    (seed,) = _of_chief(strategy, members, number, [drawn(arguments.seed)])
+    of_chief = _of_chief(strategy, members, number)
+    (seed,) = of_chief([drawn(arguments.seed)])
     context = job.context(
         replicas=strategy.num_replicas_in_sync,
         pipelines=len(members),
@@ -121,7 +122,7 @@ def _train(job: Job, run: Run) -> None:
         steps_per_epoch=length.of_epoch,
     )
     resumed = _resumed(job, trained, step, fence, writes=is_chief)
-    _refuse_disagreement(resumed.step, _of_chief(strategy, members, number, [resumed.step])[0])
+    _refuse_disagreement(resumed.step, of_chief([resumed.step])[0])
     start = resumed.position(seed, length)
     logs = tensorboard.Logs(job.checkpoint_dir if is_chief else None)
     recorder = Recorder(
@@ -149,7 +150,7 @@ def _train(job: Job, run: Run) -> None:
         context,
         callbacks.all,
         run=run,
-        share=_sharing(strategy, members, number) if len(members) > 1 else None,
+        share=_sharing(of_chief) if len(members) > 1 else None,
     )
     ends_count = recorder.evaluates(validated)
     # Where a pass has no known length, the epochs count for passes.
@@ -369,25 +370,21 @@ def _refuse_disagreement(step: int, of_chief: int) -> None:
 
 
 def _of_chief(
-    strategy: tf_types.Strategy, members: Sequence[str], number: int, values: list[int]
-) -> list[int]:
-    """Return the chief's values; all members make the same calls."""
-    if len(members) == 1:
-        return values
-    own = [value * (number == 0) for value in values]
-    return _summed(_sum(strategy), own, strategy.num_replicas_in_sync // len(members))
-
-
-def _sharing(
     strategy: tf_types.Strategy, members: Sequence[str], number: int
-) -> Callable[[list[float]], list[float]]:
-    """Make what returns the chief's numbers, to the last bit; all members call it together."""
+) -> Callable[[list[int]], list[int]]:
+    """Make what returns the chief's values; all members make the same calls."""
+    if len(members) == 1:
+        return lambda values: values
     sum_of, per_member = _sum(strategy), strategy.num_replicas_in_sync // len(members)
+    return lambda values: _summed(sum_of, [value * (number == 0) for value in values], per_member)
+
+
+def _sharing(of_chief: Callable[[list[int]], list[int]]) -> Callable[[list[float]], list[float]]:
+    """Make what returns the chief's numbers, to the last bit; all members call it together."""
 
     def share(values: list[float]) -> list[float]:
         words = [int(word) for word in np.asarray(values, np.float64).view(np.uint32)]
-        own = [word * (number == 0) for word in words]
-        chiefs = np.asarray(_summed(sum_of, own, per_member), np.uint32)
+        chiefs = np.asarray(of_chief(words), np.uint32)
         return [float(value) for value in chiefs.view(np.float64)]
 
     return share
