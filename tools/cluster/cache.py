@@ -60,11 +60,18 @@ def _ignored(path: Path) -> bool:
 
 
 @contextmanager
-def locked(path: Path) -> Iterator[None]:
-    """Hold a lock file; the kernel releases it when this process ends, however it ends."""
+def locked(path: Path, waits: Callable[[], None] = lambda: None) -> Iterator[None]:
+    """Hold a lock file; the kernel releases it when this process ends, however it ends.
+
+    `waits` is called if another process holds it.
+    """
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("w") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            waits()
+            fcntl.flock(file, fcntl.LOCK_EX)
         yield
 
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from tools.cluster import engine as engines
 from tools.cluster import kind
 from tools.cluster.binaries import program
-from tools.cluster.cache import cache_dir, locked
+from tools.cluster.cache import cache_dir, digest, locked
 from tools.cluster.engine import Engine
 from tools.cluster.node_image import node_image
 from tools.cluster.shell import Argument, ClusterError, Say, run, silent, succeeds
@@ -61,13 +61,22 @@ class Cluster:
 def obtain(
     name: str = NAME, *, say: Say = print, workers: int = 0, keep: bool = False
 ) -> Iterator[Cluster]:
-    """Provide the given cluster, the running one, or a new one for the time of the block."""
-    stays = keep or given_kubeconfig() is not None or _ready_file(name).exists()
-    try:
-        yield up(name, say=say, workers=workers)
-    finally:
-        if not stays:
-            down(name, say=say)
+    """Provide the given cluster, the running one, or a new one for the time of the block.
+
+    It is the caller's alone: who installs another operator into it or deletes it has to wait.
+    """
+    given = given_kubeconfig()
+    used = digest(given) if given else name
+    with locked(
+        cache_dir() / "locks" / f"used-{used}",
+        lambda: say("another run uses this cluster: waiting until it has ended"),
+    ):
+        stays = keep or given is not None or _ready_file(name).exists()
+        try:
+            yield up(name, say=say, workers=workers)
+        finally:
+            if not stays:
+                down(name, say=say)
 
 
 def up(name: str = NAME, *, say: Say = print, workers: int = 0) -> Cluster:

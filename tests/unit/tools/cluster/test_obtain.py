@@ -1,0 +1,52 @@
+"""A cluster is one run's at a time: a second would replace the operator under the first."""
+
+import threading
+from pathlib import Path
+
+import pytest
+
+from tools.cluster import Cluster, obtain
+
+_SECONDS = 10
+
+
+@pytest.fixture(autouse=True)
+def given(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("TFTRAINING_CACHE", str(tmp_path / "cache"))
+    path = tmp_path / "config"
+    path.write_text("clusters: []")
+    monkeypatch.setenv("KUBECONFIG", str(path))
+    return path
+
+
+def test_a_second_run_waits_for_the_first_and_says_so(given: Path) -> None:
+    waits, entered = threading.Event(), threading.Event()
+
+    def say(line: str) -> None:
+        if "waiting until it has ended" in line:
+            waits.set()
+
+    def run() -> None:
+        with obtain(say=say):
+            entered.set()
+
+    second = threading.Thread(target=run)
+    with obtain(say=say) as first:
+        assert first == Cluster("given", given, given=True, say=say)
+        second.start()
+        assert waits.wait(_SECONDS)
+        assert not entered.is_set()
+    second.join(_SECONDS)
+
+    assert entered.is_set()
+
+
+def test_a_run_that_failed_leaves_the_cluster_to_the_next() -> None:
+    lines: list[str] = []
+    with pytest.raises(RuntimeError), obtain(say=lines.append):
+        raise RuntimeError
+
+    with obtain(say=lines.append):
+        pass
+
+    assert not [line for line in lines if "waiting" in line]
