@@ -54,11 +54,10 @@ SUITES: dict[str, list[str]] = {
 
 STAGES = (
     (("unit", "stateful", "protocol", "upgrade"), ("integration",)),
-    (("trainer",),),
-    (("e2e",),),
+    (("e2e",), ("trainer",)),
 )
-"""The suites of a lane run in turn, the lanes of a stage side by side. Trainer and e2e measure
-times of real TensorFlow processes, so each has the machine to itself."""
+"""The suites of a lane run in turn, the lanes of a stage side by side. Trainer and e2e wait most
+of their time, for processes to start, to be lost and to be replaced."""
 
 console = Console(highlight=False)
 
