@@ -239,6 +239,17 @@ class Recording:
             before.append(sample)
         return found
 
+    def restarts(self, job: str) -> list[str]:
+        """Return what the operator wrote of each restart, in order."""
+        found = []
+        for change in list(self.jobs):
+            said = change.thing.get("status", {}).get("lastRestart")
+            if change.name == job and said is not None:
+                counted = "counted" if said["counted"] else "not counted"
+                text = f"{said['time']} {counted}, {said['reason']}: {said.get('message', '')}"
+                found.append(text)
+        return list(dict.fromkeys(found))
+
     def conditions(self, job: str, kind: str, since: float = 0.0) -> list[str]:
         """Return the values that a condition had from a moment on."""
         return [

@@ -3,6 +3,7 @@
 import secrets
 import sys
 from contextlib import ExitStack
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated
 
@@ -85,7 +86,7 @@ def _kinds(only: list[str] | None, previous: Version | None) -> list[Kind]:
 
 
 def _say(line: str) -> None:
-    console.print(f"[dim]·[/] {escape(line)}", soft_wrap=True)
+    console.print(f"[dim]{datetime.now(UTC):%H:%M:%S}[/] {escape(line)}", soft_wrap=True)
 
 
 if __name__ == "__main__":

@@ -219,7 +219,10 @@ class Chaos:
             unreadable=unreadable,
         )
         if ended.restarts != counted:
-            ended.errors.append(f"{ended.restarts} restarts are counted, {counted} were caused")
+            ended.errors.append(
+                f"{ended.restarts} restarts are counted, {counted} were caused:\n"
+                + "\n".join(self._record.restarts(drill.job))
+            )
         self.outcome.ended.append(ended)
         self._say(f"{drill.job} {status['state']}, {ended.restarts} restarts")
 

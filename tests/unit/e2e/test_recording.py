@@ -46,6 +46,25 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Any:
     return lambda at: now.__setitem__(0, at)
 
 
+def test_each_restart_is_told_once_in_order(record: Recording) -> None:
+    def see(time: str, *, counted: bool) -> None:
+        restart = {"time": time, "counted": counted, "reason": "ExitCode", "message": "ended"}
+        record.see_job(
+            "MODIFIED", {"metadata": {"name": "mnist"}, "status": {"lastRestart": restart}}
+        )
+
+    record.see_job("ADDED", {"metadata": {"name": "mnist"}})
+    see("03:04:05", counted=True)
+    see("03:04:05", counted=True)
+    see("03:04:09", counted=False)
+
+    assert record.restarts("mnist") == [
+        "03:04:05 counted, ExitCode: ended",
+        "03:04:09 not counted, ExitCode: ended",
+    ]
+    assert record.restarts("another") == []
+
+
 def test_a_resume_tells_what_was_lost(record: Recording) -> None:
     record.samples["mnist"] = [
         sample(1, 10, saved=8),
