@@ -6,6 +6,7 @@ Each is a context: the fault lasts as long as the block and is undone afterwards
 import json
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
+from datetime import datetime
 
 from e2e.faults import Pod, control_plane, in_node, pid_of
 from e2e.install import NAMESPACE, OPERATOR
@@ -44,10 +45,14 @@ def kill_operator(cluster: Cluster) -> None:
     cluster.kubectl(*scope, "delete", "leases", "--all")
 
 
-def operator_leads(cluster: Cluster) -> bool:
-    """Whether a process of the operator holds the lease."""
-    holders = "jsonpath={.items[*].spec.holderIdentity}"
-    return bool(cluster.kubectl("-n", NAMESPACE, "get", "leases", "-o", holders))
+def operator_leads(cluster: Cluster, since: datetime) -> bool:
+    """Whether a process of the operator has renewed its lease after a moment.
+
+    After an outage of the API server, the lease still names a leader that has ended.
+    """
+    times = "jsonpath={.items[*].spec.renewTime}"
+    renewed = cluster.kubectl("-n", NAMESPACE, "get", "leases", "-o", times).split()
+    return any(datetime.fromisoformat(time) > since for time in renewed)
 
 
 @contextmanager

@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from datetime import UTC, datetime
 from random import Random
 from typing import Any
 
@@ -197,9 +198,11 @@ class Chaos:
 
     def _wait_for_leader(self) -> None:
         """Wait for it: an eviction that nobody saw looks like a deletion afterwards."""
-        cluster = self._space.cluster
+        cluster, since = self._space.cluster, datetime.now(UTC)
         eventually(
-            lambda: platform_faults.operator_leads(cluster), "an operator leads", _BACK_SECONDS
+            lambda: platform_faults.operator_leads(cluster, since),
+            "an operator leads",
+            _BACK_SECONDS,
         )
 
     def _wait_for_steps(self, drill: Drill, at: float) -> None:
