@@ -326,11 +326,11 @@ def test_a_drained_member_excuses_its_gang() -> None:
 
 def test_a_chief_that_its_node_does_not_end_is_given_up() -> None:
     job = a_job().with_status(RUNS)
-    waits = decided(job, a_chief().running(ready=False).deleting(), now=59)
-    assert (waits.attempt, waits.look_again) == (0, at(60))
-    found = decided(job, a_chief().running().deleting(), now=60)
+    waits = decided(job, a_chief().running(ready=False).deleting(), now=104)
+    assert (waits.attempt, waits.look_again) == (0, at(105))
+    found = decided(job, a_chief().running().deleting(), now=105)
     assert (found.reason, found.attempt, found.restarts) == ("NodeLost", 1, 0)
-    stored = decided(a_job().with_status(RUNS, attempt=1), a_chief().running().deleting(), now=60)
+    stored = decided(a_job().with_status(RUNS, attempt=1), a_chief().running().deleting(), now=105)
     assert stored.attempt == 1, "it is given up once"
 
 

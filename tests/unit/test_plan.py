@@ -316,9 +316,9 @@ def test_what_a_lost_node_does_not_let_go_is_deleted_without_it() -> None:
     job = a_job().with_status()
     pods = everything(job)
     pods["worker-0"].deleting()
-    before = planned(job, *pods.values(), now=59)
-    assert (deleted(before), before.decision.look_again) == (set(), at(60))
-    plan = planned(job, *pods.values(), now=60)
+    before = planned(job, *pods.values(), now=104)
+    assert (deleted(before), before.decision.look_again) == (set(), at(105))
+    plan = planned(job, *pods.values(), now=105)
     assert (deleted(plan), plan.grace) == ({"worker-0"}, {"mnist-worker-0": 0})
 
 

@@ -9,8 +9,10 @@ from tftraining_operator.core.policies.removal import Removal
 from tftraining_operator.core.roles import traits
 from tftraining_operator.core.times import parse
 
-OVERDUE = timedelta(seconds=30)
-"""A pod that still exists so long after its grace is on a node that is lost."""
+OVERDUE = timedelta(seconds=75)
+"""A pod that still exists so long after its grace is on a node that is lost. A kubelet may hear of a
+deletion a minute late: after an outage of the API server its watch waits for up to 30 s, doubled by
+chance."""
 
 NODE_LOST = "still terminating past its grace period; assuming its node is lost"
 """What is said of such a pod."""
