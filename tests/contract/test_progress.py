@@ -60,6 +60,7 @@ def test_those_that_do_not_answer_are_named_with_their_silence() -> None:
     (hung,) = report("resumed, and a worker hangs").unreachable
     assert (hung.task, hung.seconds, hung.cause) == ("worker-3", 12.3, "TimedOut")
     assert "does not answer" in hung.reason
+    assert hung.address == "198.18.0.12"
     assert report("resumed, and a worker hangs").resumed_step == 1000
 
 
@@ -68,11 +69,11 @@ def test_a_peer_that_was_not_asked_is_told_apart_from_one_that_refused() -> None
     assert causes == {"worker-1": "NotResolved", "ps-0": "Refused", "ps-1": "NotAsked"}
 
 
-def test_the_report_of_a_trainer_without_causes_is_read() -> None:
+def test_the_report_of_a_trainer_without_causes_and_addresses_is_read() -> None:
     old = {**REPORTS["waiting"], "unreachable": [{"task": "ps-0", "seconds": 1, "reason": "x"}]}
     read = parse_report(json.dumps(old))
     assert read is not None
-    assert [peer.cause for peer in read.unreachable] == [""]
+    assert [(peer.cause, peer.address) for peer in read.unreachable] == [("", None)]
 
 
 def test_evaluating_becomes_an_evaluation() -> None:

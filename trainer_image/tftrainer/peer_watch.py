@@ -107,9 +107,13 @@ def _after(before: Unreachable | None, member: Member, failure: Failure, now: fl
     """Return the entry of a peer after a failed probe.
 
     Its seconds go on only while the failures say the same about the peer: a name that did not
-    resolve is no evidence that the peer was down at that time.
+    resolve is no evidence that the peer was down at that time, nor is what was at another address.
     """
     since: float | None = now
-    if before is not None and before.cause.is_evidence is failure.cause.is_evidence:
+    if (
+        before is not None
+        and before.cause.is_evidence is failure.cause.is_evidence
+        and before.address == failure.address
+    ):
         since = now if before.since is None else before.since
-    return Unreachable(member.name, since, failure.cause, failure.reason)
+    return Unreachable(member.name, since, failure.cause, failure.reason, failure.address)

@@ -23,11 +23,14 @@ class Failure:
     cause: Cause
     reason: str
     """For people."""
+    address: str | None = None
+    """IP address that was asked; None where the name did not resolve."""
 
 
 Probe = Callable[[Member], Failure | None]
 """Returns None if the peer answers. Called for one peer by one thread at a time."""
 
+_NOT_RESOLVED = Failure(Cause.NOT_RESOLVED, "its name does not resolve")
 _ANSWER_SECONDS = 2.0
 _STATUS_METHOD = "/tensorflow.WorkerService/GetStatus"
 # Otherwise a new connection to an address would share the back-off of the one that failed.
@@ -40,7 +43,7 @@ def connect(member: Member) -> Failure | None:
         with socket.create_connection((member.host, member.port), timeout=_ANSWER_SECONDS):
             return None
     except socket.gaierror:
-        return Failure(Cause.NOT_RESOLVED, "its name does not resolve")
+        return _NOT_RESOLVED
     except TimeoutError:
         return Failure(Cause.TIMED_OUT, "connection timed out")
     except ConnectionRefusedError:
@@ -55,37 +58,45 @@ def resolve(member: Member) -> Member | None:
         found = socket.getaddrinfo(member.host, member.port, type=socket.SOCK_STREAM)
     except OSError:
         return None
-    return replace(member, address=f"{found[0][4][0]!s}:{member.port}")
+    ip = str(found[0][4][0])
+    return replace(member, address=f"{f'[{ip}]' if ':' in ip else ip}:{member.port}")
 
 
 class StatusProbe:
-    """Calls TensorFlow's worker service, over one connection for as long as it answers."""
+    """Calls TensorFlow's worker service, over one connection for as long as it answers.
+
+    A failure says of which address it is: a name server that is behind still has that of a pod
+    that is gone.
+    """
 
     def __init__(self) -> None:
-        self._channels: dict[Member, grpc.Channel] = {}
+        self._channels: dict[Member, tuple[grpc.Channel, Member]] = {}
 
     def __call__(self, member: Member) -> Failure | None:
         """Return None if the service answers."""
         # Imported here: workers and ps never probe, and it costs them memory.
         import grpc  # noqa: PLC0415
 
-        channel = self._channels.pop(member, None)
-        if channel is None:
-            if failure := connect(member):
-                return failure
-            channel = grpc.insecure_channel(member.address, options=_OWN_CONNECTION)
+        channel, at = self._channels.pop(member, (None, None))
+        if channel is None or at is None:
+            if (at := resolve(member)) is None:
+                return _NOT_RESOLVED
+            if failure := connect(at):
+                return replace(failure, address=at.host)
+            channel = grpc.insecure_channel(at.address, options=_OWN_CONNECTION)
         status = channel.unary_unary(
             _STATUS_METHOD, request_serializer=bytes, response_deserializer=bytes
         )
         try:
             status(b"", timeout=_ANSWER_SECONDS)
         except grpc.RpcError as error:
-            # The next connection is a new one: this one would keep the address that it resolved.
+            # The next connection is to the address that the name has then.
             channel.close()
             timed_out = error.code() is grpc.StatusCode.DEADLINE_EXCEEDED
-            return connect(member) or Failure(
+            failure = connect(at) or Failure(
                 Cause.TIMED_OUT if timed_out else Cause.FAILED,
                 f"accepts connections, but does not answer ({error.code().name.lower()})",
             )
-        self._channels[member] = channel
+            return replace(failure, address=at.host)
+        self._channels[member] = channel, at
         return None

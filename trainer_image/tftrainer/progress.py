@@ -108,9 +108,12 @@ class Unreachable:
     task: str
     since: float | None
     """When the first of the failed probes since its last answer ended (monotonic seconds); None
-    before the first. Counting starts again where the name resolves again, or no longer does."""
+    before the first. Counting starts again where the name resolves again, or no longer does, or
+    has another address."""
     cause: Cause
     reason: str
+    address: str | None = None
+    """IP address that was asked; None where the name did not resolve."""
 
     def seconds(self, now: float) -> float:
         """Return for how long it has not answered; 0 before the first probe."""
@@ -206,6 +209,7 @@ class Snapshot:
                 "seconds": round(each.seconds(now), 1),
                 "cause": str(each.cause),
                 "reason": each.reason,
+                "address": each.address,
             }
             for each in longest_first[:_MOST_UNREACHABLE]
         ]

@@ -48,6 +48,8 @@ class Pod:
     disruption: Cause | None = None
     """Why the cluster takes it away: drain, preemption, eviction."""
     node: str | None = None
+    addresses: frozenset[str] = frozenset()
+    """Its IP addresses."""
     progress_url: str | None = None
     """Where a running chief or evaluator says how far it is."""
     finished_at: str | None = None
@@ -243,6 +245,7 @@ def parse_pod(job: Job, raw: _Object, now: datetime) -> Pod | None:
         in_restart_backoff=cause.is_in_restart_backoff(raw),
         disruption=dated(cause.disruption(raw)),
         node=(raw.get("spec") or {}).get("nodeName"),
+        addresses=pod_state.addresses(raw),
         progress_url=pod_state.progress_url(job, raw, role),
         finished_at=bounded(terminated.get("finishedAt"), created, now),
         failure=dated(cause.failure(raw)) if phase != "Succeeded" else None,

@@ -86,6 +86,13 @@ def runs_any_container(raw: _Object) -> bool:
     return any(raw_pod.state(c, "running") is not None for c in raw_pod.all_statuses(raw))
 
 
+def addresses(raw: _Object) -> frozenset[str]:
+    """Return the IP addresses of a pod."""
+    status = raw.get("status") or {}
+    found = [status.get("podIP"), *(each.get("ip") for each in status.get("podIPs") or [])]
+    return frozenset(ip for ip in found if ip)
+
+
 def progress_url(job: Job, raw: _Object, role: Role) -> str | None:
     """Return where a running pod serves /progress, None if it serves none."""
     status = raw.get("status") or {}

@@ -87,6 +87,8 @@ class UnreachablePeer(_Document):
     cause: Annotated[str, Field(max_length=253), _LINE] = ""
     """A PeerCause; empty from an older trainer, unknown from a newer one."""
     reason: Annotated[str, Field(max_length=253), _LINE] = ""
+    address: Annotated[str, Field(max_length=253), _LINE] | None = None
+    """IP address that was asked; None if the name has none, and from an older trainer."""
 
 
 class Report(_Document):

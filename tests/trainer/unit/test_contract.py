@@ -180,6 +180,7 @@ def _snapshot(document: dict) -> Snapshot:
                 None if each["cause"] == "NotAsked" else NOW - each["seconds"],
                 Cause(each["cause"]),
                 each["reason"],
+                each["address"],
             )
             for each in document["unreachable"]
         ),

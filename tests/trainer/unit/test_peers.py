@@ -73,6 +73,32 @@ def test_a_process_that_listens_but_hangs_times_out(listener: socket.socket) -> 
     assert failure is not None
     assert failure.cause is Cause.TIMED_OUT
     assert "does not answer" in failure.reason
+    assert failure.address == "127.0.0.1"
+
+
+def test_a_refusal_names_the_address_that_the_name_has() -> None:
+    failure = peers.StatusProbe()(member(f"localhost:{free_port()}"))
+
+    assert failure is not None
+    assert failure.cause is Cause.REFUSED
+    assert failure.address in ("127.0.0.1", "::1")
+
+
+def test_seconds_begin_again_at_another_address(run: Run) -> None:
+    answers = [Failure(Cause.REFUSED, "refused", "198.18.0.1")]
+    watch = watched(run, member("a:1"), probe=lambda _: answers[-1])
+    until(lambda: run.progress.snapshot.unreachable, "it is missed", patience=5)
+    moved_at = time.monotonic()
+    answers.append(Failure(Cause.REFUSED, "refused", "198.18.0.2"))
+    (entry,) = until(
+        lambda: [e for e in run.progress.snapshot.unreachable if e.address == "198.18.0.2"],
+        "it is missed at its new address",
+        patience=5,
+    )
+
+    assert entry.since is not None
+    assert entry.since >= moved_at
+    watch.stop()
 
 
 def test_those_missing_are_named_when_time_is_up(run: Run, listener: socket.socket) -> None:

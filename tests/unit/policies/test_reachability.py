@@ -23,9 +23,12 @@ def told(
     at_second: float | None = TOLD_AT,
     since_step: float | None = None,
     cause: str = PeerCause.TIMED_OUT,
+    address: str | None = None,
 ) -> Report:
     peers = [
-        UnreachablePeer(task=task, seconds=seconds, cause=cause, reason="no answer")
+        UnreachablePeer(
+            task=task, seconds=seconds, cause=cause, reason="no answer", address=address
+        )
         for task in tasks or ("worker-1",)
     ]
     received = at(at_second) if at_second is not None else None
@@ -63,6 +66,20 @@ def test_it_is_replaced_after_ten_seconds() -> None:
     assert silent(told(12.3)) == {
         "mnist-worker-1": "the chief cannot reach it for 12 s (no answer)"
     }
+
+
+def test_not_for_what_happened_at_an_address_that_is_not_its_own() -> None:
+    """As after an outage of the API server, when DNS still has the pod before this one."""
+    assert silent(told(30, address="198.18.0.8")) == {}
+    assert list(silent(told(30, address="198.18.0.9"))) == ["mnist-worker-1"]
+
+
+def test_a_pod_of_two_families_is_asked_at_either_address() -> None:
+    def also_ipv6(pod: PodBuilder) -> None:
+        pod.status["podIPs"] = [{"ip": "198.18.0.9"}, {"ip": "fd00::9"}]
+
+    assert list(silent(told(30, address="fd00::9"), change=also_ipv6)) == ["mnist-worker-1"]
+    assert silent(told(30, address="fd00::8"), change=also_ipv6) == {}
 
 
 def test_a_ps_as_well() -> None:

@@ -2,8 +2,9 @@
 
 A process that hangs keeps its port open, and a cut network does not stop the kubelet's probes: such
 a pod is Ready, and only the chief, which asks every server each 2 s, can tell. But its word alone
-is weak: a server that was not asked or whose name did not resolve proves nothing, and when most
-servers are out of reach it is the chief that is cut off.
+is weak: a server that was not asked or whose name did not resolve proves nothing, nor does what
+happened at an address that is not the pod's, as a name server that is behind gives one; and when
+most servers are out of reach it is the chief that is cut off.
 """
 
 from dataclasses import dataclass
@@ -71,11 +72,17 @@ def reachability(job: Job, observed: Observed, facts: Facts, now: datetime) -> R
         for role, index in servers
         if (pod := observed.get(role, index)) is not None
         and pod.name in proven
+        and _is_about(proven[pod.name], pod)
         and not (steps and role is Role.PS)
         and pod.ready
         and not pod.deleting
     ]
     return Reachability(replacements=tuple(found))
+
+
+def _is_about(peer: UnreachablePeer, pod: Pod) -> bool:
+    """Tell whether it was this pod that did not answer, as far as the addresses tell."""
+    return peer.address is None or not pod.addresses or peer.address in pod.addresses
 
 
 def _replacement(job: Job, pod: Pod, peer: UnreachablePeer, now: datetime) -> Removal:
