@@ -10,9 +10,9 @@ from tftraining_operator.core.roles import traits
 from tftraining_operator.core.times import parse
 
 OVERDUE = timedelta(seconds=75)
-"""A pod that still exists so long after its grace is on a node that is lost. A kubelet may hear of a
-deletion a minute late: after an outage of the API server its watch waits for up to 30 s, doubled by
-chance."""
+"""A pod that still exists so long after its grace is on a node that is lost. A kubelet may hear of
+a deletion a minute late: after an outage of the API server its watch waits for up to 30 s, doubled
+by chance."""
 
 NODE_LOST = "still terminating past its grace period; assuming its node is lost"
 """What is said of such a pod."""
