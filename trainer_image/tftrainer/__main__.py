@@ -78,10 +78,13 @@ def _work(job: Job, run: Run) -> None:
         _import("tftrainer.evaluator").evaluate(job, run)
     elif cluster is not None and env.strategy is Strategy.PARAMETER_SERVER:
         # It goes on to watch while training: TensorFlow names no server that hangs.
-        _, answered = _wait_for(cluster, job, run, peers.StatusProbe())
+        probe = peers.StatusProbe()
+        _, answered = _wait_for(cluster, job, run, probe)
         parameter_server = _import("tftrainer.parameter_server")
         answered.result()
-        parameter_server.train(job, run, cluster)
+        # Not by name: TensorFlow would resolve it once more, and a name server that is behind may
+        # have that of the ps before. Who loses a ps ends; a worker is found again by its name.
+        parameter_server.train(job, run, cluster.located(Role.PS, probe.where_it_answered))
     elif cluster is not None and env.strategy is Strategy.MULTI_WORKER_MIRRORED and is_chief:
         # Members serve no status before the chief is there, but their ports are open.
         watch, connected = _wait_for(cluster, job, run, peers.connect)

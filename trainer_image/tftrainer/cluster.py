@@ -6,8 +6,8 @@ cluster gets its own address alone, keyed by its index.
 
 import json
 import re
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any
 
@@ -86,6 +86,11 @@ class Cluster:
     def of(self, role: Role) -> tuple[Member, ...]:
         """Return the members of one role by rising index."""
         return tuple(member for member in self.members if member.task.role is role)
+
+    def located(self, role: Role, find: Callable[[Member], Member]) -> "Cluster":
+        """Return the cluster with the members of a role where they are found."""
+        members = (find(each) if each.task.role is role else each for each in self.members)
+        return replace(self, members=tuple(members))
 
     def addresses(self) -> dict[str, list[str]]:
         """Return what the chief's strategy is built from.

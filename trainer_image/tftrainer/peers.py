@@ -71,6 +71,7 @@ class StatusProbe:
 
     def __init__(self) -> None:
         self._channels: dict[Member, tuple[grpc.Channel, Member]] = {}
+        self._answered: dict[Member, Member] = {}
 
     def __call__(self, member: Member) -> Failure | None:
         """Return None if the service answers."""
@@ -99,4 +100,9 @@ class StatusProbe:
             )
             return replace(failure, address=at.host)
         self._channels[member] = channel, at
+        self._answered[member] = at
         return None
+
+    def where_it_answered(self, member: Member) -> Member:
+        """Return the member at the IP address where it answered last; as given if it never did."""
+        return self._answered.get(member, member)

@@ -5,11 +5,13 @@ import socket
 import threading
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 
+import grpc
 import pytest
 from harness import free_port, until
 from tftrainer import peers
-from tftrainer.cluster import Member, Role, Task
+from tftrainer.cluster import Cluster, Member, Role, Task
 from tftrainer.errors import PeersUnavailableError, TerminatedError
 from tftrainer.peer_watch import PeerWatch
 from tftrainer.peers import Failure
@@ -30,6 +32,20 @@ def run() -> Run:
 def listener() -> Iterator[socket.socket]:
     with socket.create_server(("127.0.0.1", 0)) as listening:
         yield listening
+
+
+@pytest.fixture
+def status_port() -> Iterator[int]:
+    """Port of a gRPC server whose worker service answers."""
+    answer = grpc.unary_unary_rpc_method_handler(lambda *_: b"")
+    service = grpc.method_handlers_generic_handler(
+        "tensorflow.WorkerService", {"GetStatus": answer}
+    )
+    server = grpc.server(ThreadPoolExecutor(max_workers=1), handlers=[service])
+    port = server.add_insecure_port("127.0.0.1:0")
+    server.start()
+    yield port
+    server.stop(None).wait()
 
 
 def member(address: str, index: int = 0) -> Member:
@@ -82,6 +98,32 @@ def test_a_refusal_names_the_address_that_the_name_has() -> None:
     assert failure is not None
     assert failure.cause is Cause.REFUSED
     assert failure.address in ("127.0.0.1", "::1")
+
+
+def test_a_ps_is_located_where_it_answered_whatever_its_name_says_later(
+    status_port: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As after an outage of the API server, when one of two name servers is behind."""
+    ip = ["127.0.0.1"]
+    monkeypatch.setattr(
+        socket,
+        "getaddrinfo",
+        lambda *_, **__: [(socket.AF_INET, socket.SOCK_STREAM, 0, "", (ip[0], status_port))],
+    )
+    chief = Member(Task(Role.CHIEF, 0), "mnist-chief-0.mnist:2222")
+    worker = member(f"mnist-worker-0.mnist:{status_port}")
+    ps = Member(Task(Role.PS, 0), f"mnist-ps-0.mnist:{status_port}")
+    probe = peers.StatusProbe()
+
+    assert [probe(each) for each in (worker, ps)] == [None, None]
+    ip[0] = "127.0.0.2"
+    found = Cluster(chief.task, (chief, worker, ps)).located(Role.PS, probe.where_it_answered)
+
+    assert found.addresses() == {
+        "chief": [chief.address],
+        "worker": [worker.address],
+        "ps": [f"127.0.0.1:{status_port}"],
+    }
 
 
 def test_seconds_begin_again_at_another_address(run: Run) -> None:
