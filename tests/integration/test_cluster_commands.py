@@ -32,7 +32,7 @@ pytestmark = pytest.mark.timeout(120)
 
 
 def command(*arguments: str) -> list[str]:
-    return [sys.executable, "-m", "tftraining_operator.cli", *arguments]
+    return [sys.executable, "-m", "tftraining.cli", *arguments]
 
 
 def environment(space: Namespace) -> dict[str, str]:

@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 import yaml
+from tftraining import manifest
+from tftraining.cli.convert.documents import convert_text
+from tftraining.cli.convert.findings import Level, is_whole
+from tftraining.cli.convert.tfjob import Conversion, convert
+from tftraining.errors import InputError
 from tftraining_operator.api.keys import Role
-from tftraining_operator.cli import manifest
-from tftraining_operator.cli.convert.documents import convert_text
-from tftraining_operator.cli.convert.findings import Level, is_whole
-from tftraining_operator.cli.convert.tfjob import Conversion, convert
-from tftraining_operator.cli.errors import InputError
 from tftraining_operator.core import podtemplate
 from tftraining_operator.core.observed import slots
 

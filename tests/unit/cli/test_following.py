@@ -8,24 +8,25 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from tftraining_operator.api.keys import ConditionType, Role
-from tftraining_operator.cli import durations, log_reader
-from tftraining_operator.cli.cluster.cluster import Cluster
-from tftraining_operator.cli.errors import (
+from tftraining import log_reader
+from tftraining.cli import durations
+from tftraining.cluster.cluster import Cluster
+from tftraining.errors import (
     ExitCode,
     InputError,
     NotFoundError,
     TimedOutError,
     UnreachableError,
 )
-from tftraining_operator.cli.following import exit_code, follow, reached
+from tftraining.following import exit_code, follow, reached
+from tftraining_operator.api.keys import ConditionType, Role
 
 from tests.unit.builders import JobBuilder, PodBuilder, Raw, a_condition, a_job, a_pod, stamp
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
-    from tftraining_operator.cli.view.log_lines import Line
+    from tftraining.view.log_lines import Line
 
 
 @dataclass

@@ -6,10 +6,10 @@ import re
 from typing import Any
 
 import pytest
+from tftraining.cli import tensorboard_pod
+from tftraining.errors import InputError
 from tftraining_operator.api import keys
 from tftraining_operator.api.keys import Role
-from tftraining_operator.cli import tensorboard_pod
-from tftraining_operator.cli.errors import InputError
 
 from tests.unit.builders import IMAGE, Raw, a_job, a_pod
 from tests.unit.strictness import unknown_fields

@@ -6,11 +6,11 @@ import io
 
 import pytest
 from rich.console import Console
+from tftraining.following import Seen
+from tftraining.progress_view import ProgressView
+from tftraining.view import training
 from tftraining_operator.api.keys import ConditionType, Role
 from tftraining_operator.api.status import Metric, Progress
-from tftraining_operator.cli.following import Seen
-from tftraining_operator.cli.progress_view import ProgressView
-from tftraining_operator.cli.view import training
 
 from tests.unit.builders import NOW, JobBuilder, a_condition, a_job, a_pod, stamp
 
@@ -31,6 +31,12 @@ def a_running_job(step: int = 50, loss: str | None = "0.5") -> JobBuilder:
     return a_job().with_status(
         *conditions, state="Running", progress=progress, observed_generation=1
     )
+
+
+def test_roles_are_listed_with_their_replicas() -> None:
+    job = a_job().with_workers(2).with_evaluator()
+    assert training.describe_roles(job.build()) == "chief, 2 workers, ps, evaluator"
+    assert training.describe_roles(job.with_role("ps", replicas=2).build()).split(", ")[2] == "2 ps"
 
 
 def seen(job: JobBuilder) -> Seen:
