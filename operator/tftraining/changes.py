@@ -1,4 +1,4 @@
-"""What `tftj scale`, `suspend`, `resume`, `restart` and `delete` do; each returns one sentence."""
+"""Scales, suspends, resumes, restarts and deletes jobs; each function returns one sentence."""
 
 from tftraining_operator.api.keys import LABEL_ROLE, Role
 from tftraining_operator.core.conditions import is_finished

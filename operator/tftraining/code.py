@@ -20,6 +20,7 @@ _Object = dict[str, Any]
 
 MOUNT = "/task"
 _VOLUME = "task"
+_TASK = "task.py"
 _LIMIT = 1_000_000
 """Bytes of code: a ConfigMap can hold 1 MiB with its names."""
 _MAX_FILES = 500
@@ -62,17 +63,19 @@ def read(source: Path, task: str | None) -> Code:
         code = {str(path.relative_to(source).as_posix()): _text(path) for path in _files(source)}
     if not code:
         raise InputError(f"{source}: the folder contains no files")
-    size = sum(len(text.encode()) for text in code.values())
-    if size > _LIMIT or len(code) > _MAX_FILES:
-        raise InputError(
-            f"{source}: {len(code)} files of {size} bytes do not fit into a ConfigMap (1 MB):"
-            " submit a folder with code only, and put data on a volume or the code into an image"
-        )
+    _check_size(code, str(source))
     entry = _entry(code, task, source)
     for path, text in code.items():
         if path.endswith(".py"):
             _check_syntax(path, text)
     return Code(code, entry, _job_name(source))
+
+
+def of_text(text: str, name: str) -> Code:
+    """Return a task of one file, which functions of a notebook became. Raises InputError."""
+    files = {_TASK: text}
+    _check_size(files, "functions")
+    return Code(files, _TASK, name)
 
 
 def manifests(code: Code, wanted: Wanted) -> tuple[_Object, _Object]:
@@ -154,14 +157,23 @@ def _text(path: Path) -> str:
         raise InputError(f"cannot read {path}: {error.strerror}") from error
 
 
+def _check_size(code: Mapping[str, str], source: str) -> None:
+    size = sum(len(text.encode()) for text in code.values())
+    if size > _LIMIT or len(code) > _MAX_FILES:
+        raise InputError(
+            f"{source}: {len(code)} files of {size} bytes do not fit into a ConfigMap (1 MB):"
+            " submit code only, and put data on a volume or the code into an image"
+        )
+
+
 def _entry(code: Mapping[str, str], task: str | None, source: Path) -> str:
     modules = [path for path in code if path.endswith(".py")]
     if task is not None:
         if task not in code:
             raise InputError(f"--task: {source} has no file {task}")
         return task
-    if "task.py" in modules:
-        return "task.py"
+    if _TASK in modules:
+        return _TASK
     top = [path for path in modules if len(PurePosixPath(path).parts) == 1]
     if len(top) != 1:
         choice = ", ".join(top) or "none at its top"

@@ -1,4 +1,4 @@
-"""Errors that end a command with a message instead of a traceback."""
+"""The errors of the client; one that ends a command prints its text and has an exit code."""
 
 from enum import IntEnum
 
@@ -16,19 +16,19 @@ class ExitCode(IntEnum):
 
 
 class TFTrainingError(Exception):
-    """A command cannot continue; the text names the problem and the fix."""
+    """What was asked for is not possible; the text names the problem and the fix."""
 
     code = ExitCode.FAILED
 
 
 class InputError(TFTrainingError):
-    """A file, a field or an option is wrong."""
+    """A file, a field, an argument or an option is wrong."""
 
     code = ExitCode.BAD_INPUT
 
 
 class TimedOutError(TFTrainingError):
-    """What the command waited for did not happen in time."""
+    """What was waited for did not happen in time."""
 
     code = ExitCode.TIMED_OUT
 

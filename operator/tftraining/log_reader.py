@@ -1,9 +1,9 @@
-"""Reads the logs of a job's containers, at once or while they are written; calls view/log_lines."""
+"""Reads the logs of a job's containers, at once or while they are written."""
 
 import queue
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -16,7 +16,8 @@ from tftraining.errors import (
     TFTrainingError,
     UnreachableError,
 )
-from tftraining.following import Seen, look, reached
+from tftraining.following import look, reached
+from tftraining.job import TrainingJob
 from tftraining.view.log_lines import (
     Line,
     Source,
@@ -42,9 +43,20 @@ class Choice:
     tail: int | None = None
     """Number of lines from the end of each log, None for all."""
 
-    def sources(self, seen: Seen) -> list[Source]:
+    def sources(self, seen: TrainingJob) -> list[Source]:
         """Return the chosen logs of a job."""
         return sources(seen.pods, **self.selection)
+
+
+def read_once(cluster: Cluster, job: str, choice: Choice) -> list[Line]:
+    """Return what the logs of a job have at present. Raises NotFoundError if there are none."""
+    seen = look(cluster, job)
+    found = choice.sources(seen)
+    if not found:
+        previous = choice.selection.get("previous")
+        what = "no container has restarted in place" if previous else f"{job} is {seen.why}"
+        raise NotFoundError(f"no logs to show: {what}")
+    return read(cluster, found, choice)
 
 
 def read(cluster: Cluster, found: list[Source], choice: Choice) -> list[Line]:
@@ -75,15 +87,15 @@ class Follower:
         """Time of the newest line of each container of each pod: what is older was shown."""
         self._complete: set[Source] = set()
 
-    def run(self, show: Callable[[Line], None]) -> None:
-        """Show lines until the job has finished and its logs are read. Raises TFTrainingError."""
+    def lines(self) -> Iterator[Line]:
+        """Yield lines until the job has finished and its logs are read. Raises TFTrainingError."""
         look_at, ended, last = 0.0, False, time.monotonic()
         while True:
             if time.monotonic() >= look_at:
                 ended = self._look() or ended
                 look_at = time.monotonic() + _INTERVAL
             for line in merged(self._arrived()):
-                show(line)
+                yield line
                 last = time.monotonic()
             silent = time.monotonic() - last
             reading = any(reader.is_alive() for reader in self._readers.values())

@@ -10,7 +10,7 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from tftraining.following import Seen
+from tftraining.job import TrainingJob
 from tftraining.view import table, training
 from tftraining.view.training import Losses
 from tftraining.view.why import Why, why
@@ -47,7 +47,7 @@ class ProgressView:
         if self._live is not None:
             self._live.stop()
 
-    def show(self, seen: Seen) -> None:
+    def show(self, seen: TrainingJob) -> None:
         """Display the present state."""
         found = why(seen.raw, seen.pods, (), seen.now)
         if seen.job is not None:
@@ -62,8 +62,8 @@ class ProgressView:
             self._shown, self._state = text, found.state
             self._due = time.monotonic() + _PLAIN_SECONDS
 
-    def _rendered(self, seen: Seen, found: Why) -> Group:
-        name = seen.raw["metadata"]["name"]
+    def _rendered(self, seen: TrainingJob, found: Why) -> Group:
+        name = seen.name
         progress = seen.job.status.progress if seen.job is not None else None
         # While it trains, the line below says how.
         told = found.state if found.state == "Running" and progress is not None else str(found)

@@ -1,4 +1,4 @@
-"""`tftj submit`: sends a manifest, or a job made of Python code, to the cluster."""
+"""Sends a manifest, or a job made of Python code, to the cluster."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -80,6 +80,6 @@ def _exists(job: _Object) -> str:
     state = status.state or "not started yet"
     ended = "it has ended" if is_finished(status) else "it has not ended"
     return (
-        f"job {name} exists ({state}; {ended}): --replace deletes it first, --name gives the new"
-        " one another name"
+        f"job {name} exists ({state}; {ended}): delete it first (--replace, replace=True), or give"
+        " the new one another name (--name, name=…)"
     )

@@ -140,7 +140,7 @@ def test_a_finished_job_is_created_again_and_keeps_its_code(
     a_failed_job(space)
 
     _, said = tftj(space, "submit", str(task), code=2)
-    assert "job mnist exists (Failed; it has ended): --replace deletes it first" in said
+    assert "job mnist exists (Failed; it has ended): delete it first (--replace" in said
 
     assert tftj(space, "restart", "mnist")[0].startswith("mnist: created again")
     after = space.job()["metadata"]["uid"]

@@ -3,7 +3,7 @@
 import json
 from collections.abc import Sequence
 from datetime import UTC, datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import yaml
 from rich.text import Text
@@ -12,6 +12,9 @@ from tftraining_operator.api.keys import GROUP, SINGULAR
 from tftraining.cli import console
 from tftraining.cli.output_format import OutputFormat
 from tftraining.view import table
+
+if TYPE_CHECKING:
+    from tftraining.metrics import MetricRecord
 
 _Object = dict[str, Any]
 
@@ -47,8 +50,16 @@ def show_jobs(
         out.print(line, soft_wrap=True)
 
 
-def dumped(document: _Object, form: OutputFormat) -> str:
+def metric_lines(records: "Sequence[MetricRecord]") -> list[str]:
+    """Return values as the lines of a table."""
+    rows = [
+        [each["source"], str(each["step"]), each["name"], repr(each["value"])] for each in records
+    ]
+    return table.lines([["SOURCE", "STEP", "NAME", "VALUE"], *rows])
+
+
+def dumped(document: object, form: str) -> str:
     """Return an object as JSON or YAML, with a newline at its end."""
-    if form is OutputFormat.JSON:
+    if form == OutputFormat.JSON:
         return json.dumps(document, indent=2) + "\n"
     return yaml.safe_dump(document, sort_keys=False, allow_unicode=True, width=120)

@@ -10,3 +10,10 @@ class OutputFormat(StrEnum):
     NAME = "name"
     JSON = "json"
     YAML = "yaml"
+
+
+class DocumentFormat(StrEnum):
+    """Form in which values are printed."""
+
+    JSON = "json"
+    YAML = "yaml"

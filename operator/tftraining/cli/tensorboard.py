@@ -6,19 +6,16 @@ import socket
 import subprocess
 import time
 from pathlib import Path
-from typing import Any
 
 from rich.console import Console
 from tftraining_operator.api.keys import GROUP, LABEL_JOB, PLURAL
 
-from tftraining import manifest
+from tftraining import helper_pod, manifest
 from tftraining.cli import interpreter, tensorboard_pod
 from tftraining.cli.kubectl import Kubectl
 from tftraining.cli.local.session import checkpoint_folder
 from tftraining.cli.signals import StopRequests, stop_requests
 from tftraining.errors import ExitCode, InputError, NotFoundError, TFTrainingError
-
-_Object = dict[str, Any]
 
 _LOGS = "logs"
 _INSTALL = (
@@ -26,12 +23,6 @@ _INSTALL = (
 )
 _START_SECONDS = 180
 _TICK_SECONDS = 0.5
-_START_FAILURES = (
-    "ErrImagePull",
-    "ImagePullBackOff",
-    "InvalidImageName",
-    "CreateContainerConfigError",
-)
 
 
 def show(
@@ -108,7 +99,7 @@ def _show_job(
             " name here"
         )
     pods = kubectl.select("pods", f"{LABEL_JOB}={name}")
-    wanted = image or tensorboard_pod.image(job, pods)
+    wanted = image or helper_pod.image(job, pods)
     if wanted is None:
         raise InputError(
             f"{name} has no pods, and neither its template nor its status names an image: name the"
@@ -147,32 +138,21 @@ def _becomes_ready(kubectl: Kubectl, name: str, requests: StopRequests) -> bool:
         pod = kubectl.get("pod", name)
         if pod is None:
             raise TFTrainingError(f"pod {name} was deleted")
-        status = pod.get("status") or {}
-        conditions = {each["type"]: each for each in status.get("conditions") or []}
-        if conditions.get("Ready", {}).get("status") == "True":
+        if helper_pod.is_ready(pod):
             return True
-        if status.get("phase") in ("Failed", "Succeeded"):
+        if helper_pod.has_ended(pod):
             raise TFTrainingError(
                 f"TensorBoard exited in pod {name}: is it installed in the image (--image)?\n"
                 + kubectl.logs(name).strip()
             )
-        reason = _not_ready_reason(status, conditions)
-        if reason.startswith(_START_FAILURES) or time.monotonic() > end:
+        failure = helper_pod.start_failure(pod)
+        if failure or time.monotonic() > end:
+            reason = failure or helper_pod.not_ready_reason(pod)
             raise TFTrainingError(
                 f"pod {name} did not start: {reason or 'pulling its image takes too long'}"
             )
         time.sleep(_TICK_SECONDS)
     return False
-
-
-def _not_ready_reason(status: _Object, conditions: dict[str, _Object]) -> str:
-    """Return why a pod is not ready, if its status has a reason."""
-    for container in status.get("containerStatuses") or []:
-        waiting = (container.get("state") or {}).get("waiting") or {}
-        if waiting.get("reason"):
-            return f"{waiting['reason']}: {waiting.get('message') or ''}".rstrip(": ")
-    scheduled = conditions.get("PodScheduled", {})
-    return str(scheduled.get("message") or "") if scheduled.get("status") == "False" else ""
 
 
 def _check_free(port: int) -> None:

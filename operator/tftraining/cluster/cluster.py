@@ -4,7 +4,7 @@ Built on a connection with two methods, so that tests can give it another one.
 """
 
 import difflib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -19,6 +19,16 @@ _Object = dict[str, Any]
 FIELD_MANAGER = "tftj"
 _MERGE = "application/merge-patch+json"
 _APPLY = "application/apply-patch+yaml"
+
+
+class Execution(Protocol):
+    """A program that runs in a container."""
+
+    def write(self, data: bytes) -> None:
+        """Write to its standard input. Raises UnreachableError."""
+
+    def read(self) -> bytes:
+        """Return the next part of its standard output, b"" at the end. Raises TFTrainingError."""
 
 
 class Calls(Protocol):
@@ -39,6 +49,11 @@ class Calls(Protocol):
 
     def lines(self, path: str, query: Mapping[str, str]) -> AbstractContextManager[Iterator[str]]:
         """Open a stream of lines."""
+
+    def execute(
+        self, pod: str, container: str, command: Sequence[str]
+    ) -> AbstractContextManager[Execution]:
+        """Run a program in a container until the block ends."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,6 +134,21 @@ class Cluster:
             self.calls.call("DELETE", self._job(name), body=options)
         except NotFoundError as error:
             raise NotFoundError(self._no_job(name)) from error
+
+    def pod(self, name: str) -> _Object:
+        """Return a pod. Raises NotFoundError."""
+        return self.calls.call("GET", self._core("pods", name))
+
+    def create_pod(self, manifest: _Object) -> _Object:
+        """Create a pod."""
+        query = {"fieldManager": FIELD_MANAGER}
+        return self.calls.call("POST", self._core("pods"), query=query, body=manifest)
+
+    def execute(
+        self, pod: str, container: str, command: Sequence[str]
+    ) -> AbstractContextManager[Execution]:
+        """Run a program in a container until the block ends."""
+        return self.calls.execute(pod, container, command)
 
     def delete_pod(self, pod: _Object) -> None:
         """Delete a pod if it is still the same one."""

@@ -6,7 +6,8 @@ commands import it when they need a cluster. Objects are plain dicts in both dir
 
 import contextlib
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from typing import Any, Self
 from urllib.parse import urlencode
 
@@ -14,6 +15,7 @@ import urllib3
 from kubernetes import client, config
 from tftraining_operator.core.text import printable
 
+from tftraining.cluster.cluster import Execution
 from tftraining.errors import (
     AlreadyExistsError,
     InputError,
@@ -92,6 +94,14 @@ class Connection:
             raise UnreachableError(f"the connection to the cluster broke: {error}") from error
         finally:
             response.response.close()
+
+    def execute(
+        self, pod: str, container: str, command: Sequence[str]
+    ) -> AbstractContextManager[Execution]:
+        """Run a program in a container of the namespace until the block ends."""
+        from tftraining.cluster.execution import execute  # noqa: PLC0415 - WebSocket, rarely needed
+
+        return execute(self._api.configuration, self.namespace, pod, container, command)
 
     def _send(
         self,

@@ -6,6 +6,7 @@ from typing import Any
 
 from tftraining_operator.api.keys import CONTAINER, LABEL_INDEX, LABEL_ROLE, Role
 from tftraining_operator.core import raw_pod
+from tftraining_operator.core.text import printable
 
 _Object = dict[str, Any]
 
@@ -38,6 +39,9 @@ class Line:
     time: str
     """In RFC 3339 with nanoseconds; "" where the API gave none."""
     text: str
+
+    def __str__(self) -> str:
+        return f"{self.source.label} {printable(self.text)}"
 
 
 def sources(

@@ -6,7 +6,7 @@ import io
 
 import pytest
 from rich.console import Console
-from tftraining.following import Seen
+from tftraining.job import TrainingJob
 from tftraining.progress_view import ProgressView
 from tftraining.view import training
 from tftraining_operator.api.keys import ConditionType, Role
@@ -39,10 +39,10 @@ def test_roles_are_listed_with_their_replicas() -> None:
     assert training.describe_roles(job.with_role("ps", replicas=2).build()).split(", ")[2] == "2 ps"
 
 
-def seen(job: JobBuilder) -> Seen:
+def seen(job: JobBuilder) -> TrainingJob:
     built = job.build()
     pods = [a_pod(built, Role.CHIEF).running().raw, a_pod(built, Role.PS).running().raw]
-    return Seen(job.raw, built, pods, NOW)
+    return TrainingJob(job.raw, built, pods, NOW)
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,6 @@
 """Commands that change jobs: submit, scale, suspend, resume, restart, delete."""
 
+from collections.abc import Callable
 from enum import StrEnum
 from typing import Annotated
 
@@ -128,13 +129,12 @@ def submit(
     if dry_run:
         console.write(sources.as_yaml(plan))
         return
-    cluster = options.cluster(namespace, context)
-    made = submission.send(cluster, plan, replace=replace, say=console.note)
-    job = made["metadata"]["name"]
-    console.show(f"{job}: submitted to namespace {cluster.namespace}")
+    client = options.client(namespace, context)
+    name = client.send(plan, replace=replace, say=console.note).name
+    console.show(f"{name}: submitted to namespace {client.namespace}")
     if wait:
-        raise typer.Exit(watch(cluster, job, console.out(), "--timeout", timeout))
-    console.note(f"tftj progress {job} follows it, tftj logs {job} -f shows its logs")
+        raise typer.Exit(watch(client, name, "--timeout", timeout))
+    console.note(f"tftj progress {name} follows it, tftj logs {name} -f shows its logs")
 
 
 @app.command("scale", no_args_is_help=True)
@@ -152,10 +152,9 @@ def scale(
 
     Example: `tftj scale mnist --workers 4`
     """
-    from tftraining import changes
     from tftraining.cli import console
 
-    console.show(changes.scale(options.cluster(namespace, context), name, workers))
+    console.show(options.client(namespace, context).scale(name, workers))
 
 
 @app.command("suspend", no_args_is_help=True)
@@ -164,7 +163,8 @@ def suspend(names: Names, *, namespace: Namespace = None, context: Context = Non
 
     Example: `tftj suspend mnist`
     """
-    _set_suspend(names, namespace, context, value=True)
+    client = options.client(namespace, context)
+    _show_each(client.suspend, names)
 
 
 @app.command("resume", no_args_is_help=True)
@@ -173,7 +173,8 @@ def resume(names: Names, *, namespace: Namespace = None, context: Context = None
 
     Example: `tftj resume mnist`
     """
-    _set_suspend(names, namespace, context, value=False)
+    client = options.client(namespace, context)
+    _show_each(client.resume, names)
 
 
 @app.command("restart", no_args_is_help=True)
@@ -185,12 +186,8 @@ def restart(names: Names, *, namespace: Namespace = None, context: Context = Non
 
     Example: `tftj restart mnist`
     """
-    from tftraining import changes
-    from tftraining.cli import console
-
-    cluster = options.cluster(namespace, context)
-    for name in names:
-        console.show(changes.restart(cluster, name))
+    client = options.client(namespace, context)
+    _show_each(client.restart, names)
 
 
 @app.command("delete", no_args_is_help=True)
@@ -209,20 +206,12 @@ def delete(
 
     Example: `tftj delete mnist`
     """
-    from tftraining import changes
+    client = options.client(namespace, context)
+    _show_each(lambda name: client.delete(name, wait=wait), names)
+
+
+def _show_each(change: Callable[[str], str], names: list[str]) -> None:
     from tftraining.cli import console
 
-    cluster = options.cluster(namespace, context)
     for name in names:
-        console.show(changes.delete(cluster, name, wait=wait))
-
-
-def _set_suspend(
-    names: list[str], namespace: str | None, context: str | None, *, value: bool
-) -> None:
-    from tftraining import changes
-    from tftraining.cli import console
-
-    cluster = options.cluster(namespace, context)
-    for name in names:
-        console.show(changes.set_suspend(cluster, name, value=value))
+        console.show(change(name))

@@ -64,7 +64,7 @@ def convert(
     from tftraining.errors import InputError
 
     if from_cluster:
-        cluster = options.cluster(namespace, context)
+        cluster = options.client(namespace, context).cluster
         found = list(conversion.from_cluster(cluster, sources or []))
     elif sources:
         found = list(conversion.from_files(sources))

@@ -1,16 +1,19 @@
 """Commands that show jobs: list, get, describe, logs, progress, wait."""
 
 from enum import StrEnum
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from tftraining.cli.commands import options
 from tftraining.cli.commands.options import Context, Name, Namespace, OutputOption, Timeout
 
-app = typer.Typer()
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
-_NOTHING_TO_SHOW = "no logs to show"
+    from tftraining.view.log_lines import Line
+
+app = typer.Typer()
 
 
 class Goal(StrEnum):
@@ -57,10 +60,11 @@ def list_jobs(
     from tftraining.cli import console
     from tftraining.cli.output import show_jobs
 
-    cluster = options.cluster(namespace, context)
-    jobs = cluster.jobs(selector=selector, everywhere=everywhere)
+    client = options.client(namespace, context)
+    # Not parsed: the table has what is stored, also of jobs of a newer version.
+    jobs = client.cluster.jobs(selector=selector, everywhere=everywhere)
     if not jobs and output is None:
-        where = "in any namespace" if everywhere else f"in namespace {cluster.namespace}"
+        where = "in any namespace" if everywhere else f"in namespace {client.namespace}"
         console.note(f"no jobs {where}")
         return
     show_jobs(jobs, output, everywhere=everywhere)
@@ -80,7 +84,7 @@ def get(
     """
     from tftraining.cli.output import show_jobs
 
-    job = options.cluster(namespace, context).job(name)
+    job = options.client(namespace, context).cluster.job(name)
     show_jobs([job], output, one=True)
 
 
@@ -90,17 +94,12 @@ def describe(name: Name, *, namespace: Namespace = None, context: Context = None
 
     Example: `tftj describe mnist`
     """
-    from datetime import UTC, datetime
-
     from tftraining.cli import console
-    from tftraining.view.describe import describe as described
 
-    cluster = options.cluster(namespace, context)
-    job = cluster.job(name)
-    lines = described(job, cluster.pods(job), cluster.events(job), datetime.now(UTC))
+    first, *lines = options.client(namespace, context).describe(name).splitlines()
     out = console.out()
-    out.print(lines[0], soft_wrap=True, style="bold")
-    for line in lines[1:]:
+    out.print(first, soft_wrap=True, style="bold")
+    for line in lines:
         out.print(line, soft_wrap=True)
 
 
@@ -144,54 +143,36 @@ def logs(
     Example: `tftj logs mnist -f --role worker`
     """
     from rich.text import Text
-    from tftraining_operator.api.keys import Role
     from tftraining_operator.core.text import printable
 
-    from tftraining import log_reader
     from tftraining.cli import console
-    from tftraining.errors import InputError, NotFoundError
-    from tftraining.following import look
-    from tftraining.view.log_lines import Line, label_width
+    from tftraining.view.log_lines import label_width
     from tftraining.view.training import ROLE_COLOURS
-    from tftraining.view.why import why
 
-    if follow and previous:
-        raise InputError("--previous: what ended before cannot be followed; omit -f")
-    cluster = options.cluster(namespace, context)
-    selection = {
-        "role": Role(role.value) if role else None,
-        "index": index,
-        "container": container,
-        "previous": previous,
-    }
-    choice = log_reader.Choice(selection, tail)
+    lines: Iterable[Line] = options.client(namespace, context).logs(
+        name,
+        follow=follow,
+        role=role.value if role else None,
+        index=index,
+        previous=previous,
+        tail=tail,
+        container=container,
+    )
     out = console.out()
     width = 0
-
-    def show(line: Line) -> None:
-        nonlocal width
+    if not follow:  # it is complete, so the width of all labels is known
+        lines = list(lines)
+        width = label_width([line.source for line in lines])
+    for line in lines:
         width = max(width, len(line.source.label))
         label = f"{line.source.label:{width}} "
         time = f"{line.time} " if timestamps else ""
         text = printable(line.text)
         if not out.is_terminal:
             console.write(f"{label}{time}{text}\n")
-            return
+            continue
         parts = ((label, ROLE_COLOURS[line.source.role]), (time, "dim"), text)
         out.print(Text.assemble(*parts), soft_wrap=True)
-
-    if follow:
-        log_reader.Follower(cluster, name, choice).run(show)
-        return
-    seen = look(cluster, name)
-    found = choice.sources(seen)
-    if not found:
-        told = why(seen.raw, seen.pods, (), seen.now)
-        what = "no container has restarted in place" if previous else f"{name} is {told}"
-        raise NotFoundError(f"{_NOTHING_TO_SHOW}: {what}")
-    width = label_width(found)
-    for line in log_reader.read(cluster, found, choice):
-        show(line)
 
 
 @app.command("progress", no_args_is_help=True)
@@ -209,14 +190,13 @@ def progress(
 
     Example: `tftj progress mnist`
     """
-    from tftraining.cli import console
     from tftraining.cli.watching import show_once, watch
 
-    cluster = options.cluster(namespace, context)
+    client = options.client(namespace, context)
     if once:
-        show_once(cluster, name, console.out())
+        show_once(client, name)
         return
-    raise typer.Exit(watch(cluster, name, console.out(), "--timeout", timeout))
+    raise typer.Exit(watch(client, name, "--timeout", timeout))
 
 
 @app.command("wait", no_args_is_help=True)
@@ -239,5 +219,5 @@ def wait(
     """
     from tftraining.cli.watching import wait as wait_for
 
-    cluster = options.cluster(namespace, context)
-    raise typer.Exit(wait_for(cluster, name, goal.value, timeout))
+    client = options.client(namespace, context)
+    raise typer.Exit(wait_for(client, name, goal.value, timeout))

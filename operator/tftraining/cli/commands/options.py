@@ -7,7 +7,7 @@ import typer
 from tftraining.cli.output_format import OutputFormat
 
 if TYPE_CHECKING:
-    from tftraining.cluster.cluster import Cluster
+    from tftraining.client import TFTrainingClient
 
 
 Namespace = Annotated[
@@ -53,12 +53,11 @@ Python = Annotated[
 ]
 
 
-def cluster(namespace: str | None, context: str | None) -> "Cluster":
+def client(namespace: str | None, context: str | None) -> "TFTrainingClient":
     """Connect to the cluster of the kubeconfig. Raises TFTrainingError."""
-    from tftraining.cluster.cluster import Cluster
-    from tftraining.cluster.connection import Connection
+    from tftraining.client import TFTrainingClient
 
-    return Cluster(Connection.open(namespace, context))
+    return TFTrainingClient(namespace, context=context)
 
 
 def pairs(option: str, values: list[str] | None) -> dict[str, str]:

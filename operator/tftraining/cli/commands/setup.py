@@ -35,7 +35,7 @@ def doctor(*, namespace: Namespace = None, context: Context = None) -> None:
     from tftraining.cli.checks import checks
     from tftraining.errors import ExitCode
 
-    cluster = options.cluster(namespace, context)
+    cluster = options.client(namespace, context).cluster
     failed = False
     for check in checks(cluster, datetime.now(UTC)):
         failed = failed or not check.ok
