@@ -1,4 +1,7 @@
-"""restartPolicy of the replicas and runPolicy of a TFJob, as they are here."""
+"""restartPolicy of the replicas and runPolicy of a TFJob, as they are here.
+
+schedulingPolicy, which is a part of it there, is in scheduling.py.
+"""
 
 from collections.abc import Mapping
 from typing import Any
@@ -50,10 +53,8 @@ def restart_policy(replica: Replica, role: Role, findings: list[Finding]) -> Res
     raise RefusedError(path, f"unknown value {given}; use Never, OnFailure, Always or ExitCode")
 
 
-def run_policy(
-    spec: _Map, replicas: list[Replica], made: _Map, findings: list[Finding]
-) -> CommentedMap:
-    """Return the runPolicy; `made` is the spec so far, whose template may get a priority class."""
+def run_policy(spec: _Map, replicas: list[Replica], findings: list[Finding]) -> CommentedMap:
+    """Return the runPolicy. Raises RefusedError."""
     given = {key: spec[key] for key in FIELDS if key in spec} | dict(spec.get("runPolicy") or {})
     policy = CommentedMap()
     if isinstance(source := spec.get("runPolicy"), CommentedMap):
@@ -73,7 +74,6 @@ def run_policy(
     _backoff(given, replicas, policy, findings)
     _clean(given, policy, findings)
     _manager(given, findings)
-    _scheduling(given.get("schedulingPolicy") or {}, made, findings)
     for key in given:  # in their order, as a comment belongs to the key before it
         if key in policy:
             policy.move_to_end(key)
@@ -123,21 +123,3 @@ def _manager(given: _Map, findings: list[Finding]) -> None:
     if manager and manager != _THEIR_MANAGER:
         text = f"left out: {manager} manages TFJobs and not TFTrainingJobs, so nothing would run it"
         findings.append(Finding(Level.LOST, "spec.runPolicy.managedBy", text))
-
-
-def _scheduling(given: _Map, made: _Map, findings: list[Finding]) -> None:
-    path = "spec.runPolicy.schedulingPolicy"
-    for key in given:
-        value = given[key]
-        if value in (None, "", {}):
-            continue
-        if key == "priorityClass":
-            holders = [made[key] for key in made if isinstance(made[key], Mapping)]
-            for template in [made.get("template"), *(each.get("template") for each in holders)]:
-                if template is not None:
-                    template["spec"].setdefault("priorityClassName", value)
-            text = "it is priorityClassName of the pods now"
-            findings.append(Finding(Level.NOTE, f"{path}.{key}", text))
-            continue
-        text = "left out: the pods are scheduled one by one, without a gang and without a queue"
-        findings.append(Finding(Level.LOST, f"{path}.{key}", text))

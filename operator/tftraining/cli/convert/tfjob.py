@@ -14,7 +14,7 @@ from tftraining_operator.api import keys, rules
 from tftraining_operator.api.problems import from_error
 from tftraining_operator.api.types import parse_spec
 
-from tftraining.cli.convert import nodes, policies, templates
+from tftraining.cli.convert import nodes, policies, scheduling, templates
 from tftraining.cli.convert.findings import Finding, Level, RefusedError
 from tftraining.cli.convert.replicas import Replica, Shape, read_replicas, shape_of
 
@@ -128,7 +128,9 @@ def _spec(
     at = templates.checkpoint(shape, replicas, checkpoint, found)
     if at is not None:
         made["checkpoint"] = at
-    run_policy = policies.run_policy(spec, replicas, made, found)
+    if placed := scheduling.scheduling(spec, replicas, made, found):
+        made["scheduling"] = placed
+    run_policy = policies.run_policy(spec, replicas, found)
     if run_policy:
         made["runPolicy"] = run_policy
     return made
