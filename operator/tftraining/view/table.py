@@ -5,9 +5,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from tftraining_operator.core.progress import eta_text
 from tftraining_operator.core.text import one_line
-from tftraining_operator.core.times import seconds_since
+from tftraining_operator.core.times import eta_text, seconds_since
 
 _Object = dict[str, Any]
 

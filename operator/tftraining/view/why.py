@@ -20,9 +20,8 @@ from tftraining_operator.core.facts import Facts
 from tftraining_operator.core.job import InvalidJobError, Job, parse_job
 from tftraining_operator.core.messages import describe_problem, pods_not_ready
 from tftraining_operator.core.observed import observe
-from tftraining_operator.core.progress import eta_text
 from tftraining_operator.core.text import one_line
-from tftraining_operator.core.times import parse
+from tftraining_operator.core.times import eta_text, parse
 
 from tftraining.view.table import UNSEEN, age
 from tftraining.view.training import rates

@@ -47,6 +47,18 @@ def test_help_imports_no_client_and_none_of_the_operator(arguments: tuple[str, .
     assert {name for name in ours if not name.startswith(light)} == set()
 
 
+def test_a_table_is_shown_without_the_models() -> None:
+    code = "import sys, tftraining.client, tftraining.cli.output; print(*sys.modules)"
+    loaded = subprocess.run(
+        [sys.executable, "-c", code],
+        env={"PYTHONPATH": str(ROOT / "operator")},
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout.split()
+    assert {"pydantic", "tftraining_operator.api.status"} & set(loaded) == set()
+
+
 def test_the_reference_is_what_the_program_says() -> None:
     current = reference.PAGE.read_text()
     assert reference.page(current) == current, "run `make manifests`"
