@@ -6,6 +6,7 @@ from html import escape
 from typing import Any
 
 from tftraining_operator.api.keys import Role
+from tftraining_operator.core.conditions import is_finished
 from tftraining_operator.core.job import Job
 
 from tftraining.view import training
@@ -76,8 +77,8 @@ def _bar(found: Job) -> str:
 
 
 def _roles(found: Job, pods: Sequence[_Object], now: datetime) -> str:
-    if not pods:
-        return ""
+    if not pods or is_finished(found.status):
+        return ""  # nothing more is to become ready
     return "".join(
         f'<div style="color:{_role_colour(role)};white-space:pre">{escape(text)}</div>'
         for role, text in training.role_lines(found, pods, now)

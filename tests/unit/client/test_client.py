@@ -39,7 +39,9 @@ def a_running_job() -> JobBuilder:
 
 def ended(kind: ConditionType, message: str = "") -> JobBuilder:
     conditions = (a_condition(kind, message=message), a_condition(ConditionType.FINISHED))
-    return a_job().with_status(*conditions, state=kind.value, observed_generation=1)
+    return a_job().with_status(
+        *conditions, state=kind.value, observed_generation=1, completion_time=stamp()
+    )
 
 
 @pytest.fixture
@@ -212,6 +214,14 @@ def test_the_html_of_a_job_has_no_markup_of_its_own() -> None:
     html = seen(job.raw, [], MUCH_LATER)._repr_html_()
     assert "<script>" not in html
     assert "&lt;script&gt;" in html
+
+
+def test_roles_are_shown_until_the_job_has_ended() -> None:
+    job = a_running_job()
+    pods = [a_pod(job.build(), Role.CHIEF).running().raw]
+    assert "not ready: worker-0" in seen(job.raw, pods, MUCH_LATER)._repr_html_()
+    over = seen(ended(ConditionType.SUCCEEDED).raw, pods, MUCH_LATER)
+    assert "not ready" not in over._repr_html_()
 
 
 def test_the_same_can_be_awaited(stored: Stored) -> None:
