@@ -75,7 +75,7 @@ test-e2e: .venv/ready ## Run the scenarios: real pods on a real cluster
 .PHONY: manifests
 manifests: .venv/ready ## Generate the CRD, the reference of tftj, the dashboards and the chart's README
 	@$(PY) -m tftraining_operator.api.crd --write .
-	@$(PY) -m tftraining_operator.cli.reference
+	@$(PY) -m tftraining.cli.reference
 	@$(PY) -m tools.dashboards
 	@$(PY) -m tools.chart_readme
 

@@ -56,7 +56,9 @@ def program_or_skip(program: str) -> Path:
 @pytest.fixture(scope="session")
 def apiserver() -> Iterator[ApiServer]:
     """A kube-apiserver with its etcd, the same for all tests of the session."""
-    with running({program: program_or_skip(program) for program in PROGRAMS}) as server:
+    # The kubelet of the tests speaks WebSocket only, not the older SPDY (integration/kubelet.py).
+    gate = "--feature-gates=TranslateStreamCloseWebsocketRequests=false"
+    with running({program: program_or_skip(program) for program in PROGRAMS}, gate) as server:
         yield server
 
 

@@ -36,7 +36,7 @@ def run(name: str, changes: dict[str, str] | None = None, **variables: str) -> D
     with tempfile.TemporaryDirectory() as text:
         folder = Path(text)
         command = [
-            *(str(ROOT / ".venv/bin/python"), "-m", "tftraining_operator.cli", "run", "--local"),
+            *(str(ROOT / ".venv/bin/python"), "-m", "tftraining.cli", "run", "--local"),
             *("-", "--python", str(ROOT / ".venv-trainer/bin/python")),
             *(f"--env={key}={value}" for key, value in variables.items()),
         ]

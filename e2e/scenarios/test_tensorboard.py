@@ -32,7 +32,7 @@ def _board(space: Space) -> Iterator[str]:
         "KUBECONFIG": str(space.cluster.kubeconfig),
         "PYTHONPATH": str(ROOT / "operator"),
     }
-    command = [sys.executable, "-m", "tftraining_operator.cli", "tensorboard", "mnist"]
+    command = [sys.executable, "-m", "tftraining.cli", "tensorboard", "mnist"]
     command += ["--namespace", space.name, "--port", str(port)]
     with subprocess.Popen(
         command, env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT

@@ -32,7 +32,7 @@ pytestmark = pytest.mark.timeout(120)
 
 
 def command(*arguments: str) -> list[str]:
-    return [sys.executable, "-m", "tftraining_operator.cli", *arguments]
+    return [sys.executable, "-m", "tftraining.cli", *arguments]
 
 
 def environment(space: Namespace) -> dict[str, str]:
@@ -140,7 +140,7 @@ def test_a_finished_job_is_created_again_and_keeps_its_code(
     a_failed_job(space)
 
     _, said = tftj(space, "submit", str(task), code=2)
-    assert "job mnist exists (Failed; it has ended): --replace deletes it first" in said
+    assert "job mnist exists (Failed; it has ended): delete it first (--replace" in said
 
     assert tftj(space, "restart", "mnist")[0].startswith("mnist: created again")
     after = space.job()["metadata"]["uid"]

@@ -16,7 +16,7 @@ ROOT = Path(__file__).parents[2]
 
 def tftj(*arguments: str, cwd: Path, given: str = "") -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, "-m", "tftraining_operator.cli", *arguments],
+        [sys.executable, "-m", "tftraining.cli", *arguments],
         cwd=cwd,
         input=given,
         env={"PYTHONPATH": str(ROOT / "operator"), "PATH": "/usr/bin:/bin", "COLUMNS": "100"},
@@ -111,7 +111,7 @@ def test_bad_input_ends_with_2_and_says_what_to_do(
 
 def test_without_kubectl_a_job_of_the_cluster_cannot_be_shown(tmp_path: Path) -> None:
     done = subprocess.run(
-        [sys.executable, "-m", "tftraining_operator.cli", "tensorboard", "mnist"],
+        [sys.executable, "-m", "tftraining.cli", "tensorboard", "mnist"],
         cwd=tmp_path,
         env={"PYTHONPATH": str(ROOT / "operator"), "PATH": str(tmp_path)},
         capture_output=True,

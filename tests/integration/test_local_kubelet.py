@@ -8,11 +8,11 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 import pytest
+from tftraining.cli.local.commands import Command
+from tftraining.cli.local.kubelet import Kubelet, Task
+from tftraining.cli.local.run import LocalRun, Stop
+from tftraining.cli.local.tasks import Settings
 from tftraining_operator.api.keys import ConditionType, Role
-from tftraining_operator.cli.local.commands import Command
-from tftraining_operator.cli.local.kubelet import Kubelet, Task
-from tftraining_operator.cli.local.run import LocalRun, Stop
-from tftraining_operator.cli.local.tasks import Settings
 from tftraining_operator.core import desired
 from tftraining_operator.core.conditions import is_true
 from tftraining_operator.reconcile.reconciler import Reconciler

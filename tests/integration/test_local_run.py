@@ -83,7 +83,7 @@ def running(folder: Path, job: JobBuilder, *options: str, **more: Any) -> Iterat
     with (folder / "out").open("w") as out:
         popen = subprocess.Popen(
             [
-                *(sys.executable, "-m", "tftraining_operator.cli"),
+                *(sys.executable, "-m", "tftraining.cli"),
                 *("run", "--local", "job.yaml", *options),
             ],
             cwd=folder,

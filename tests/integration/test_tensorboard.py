@@ -60,7 +60,7 @@ def shown(space: Namespace, *options: str) -> Iterator[TensorBoard]:
     kubectl = Path(binary("kubectl"))
     popen = subprocess.Popen(
         [
-            *(sys.executable, "-m", "tftraining_operator.cli", "tensorboard", "mnist"),
+            *(sys.executable, "-m", "tftraining.cli", "tensorboard", "mnist"),
             *(f"--namespace={space.name}", f"--port={free_port()}", *options),
         ],
         env={

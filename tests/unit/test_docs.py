@@ -103,7 +103,8 @@ def test_fields_that_a_page_names_exist(page: Path) -> None:
 
 @pytest.mark.parametrize("page", pages(), ids=name)
 def test_source_files_that_a_page_names_exist(page: Path) -> None:
-    bases = (ROOT, ROOT / "operator/tftraining_operator", ROOT / "trainer_image", page.parent)
+    packages = (ROOT / "operator/tftraining_operator", ROOT / "operator/tftraining")
+    bases = (ROOT, ROOT / "operator", *packages, ROOT / "trainer_image", page.parent)
     named = re.findall(r"`([\w.-]+/[\w./-]+\.(?:py|json))`", page.read_text())
     assert [path for path in named if not any((base / path).exists() for base in bases)] == []
 

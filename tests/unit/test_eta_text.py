@@ -3,7 +3,8 @@ from __future__ import annotations
 from datetime import UTC, datetime
 
 import pytest
-from tftraining_operator.core.progress import Report, eta_text, progress_of
+from tftraining_operator.core.progress import Report, progress_of
+from tftraining_operator.core.times import eta_text
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 

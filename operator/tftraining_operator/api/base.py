@@ -37,7 +37,6 @@ class Model(BaseModel):
         extra="forbid",
         frozen=True,
         strict=True,
-        use_attribute_docstrings=True,
     )
 
     @model_validator(mode="before")

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import yaml
 
-from tftraining_operator.api import keys
+from tftraining_operator.api import docstrings, keys
 from tftraining_operator.api.rules import RULES
 from tftraining_operator.api.status import Status
 from tftraining_operator.api.transitions import TRANSITIONS, TransitionRule
@@ -161,6 +161,10 @@ def schema() -> Schema:
 def of_model(model: type[Spec | Status]) -> Schema:
     """Return the structural schema of one model."""
     raw = model.model_json_schema(by_alias=True, mode="validation")
+    for name, found in docstrings.models(model).items():
+        fields = raw["$defs"][name] if found is not model else raw
+        for field, text in docstrings.of_fields(found).items():
+            fields["properties"][field].setdefault("description", text)
     return _structural(raw, raw.get("$defs", {}), model.__name__)
 
 

@@ -19,7 +19,7 @@ from tftraining_operator.api.status import (
     Status,
 )
 from tftraining_operator.core.text import one_line
-from tftraining_operator.core.times import parse, rfc3339
+from tftraining_operator.core.times import eta_text, parse, rfc3339
 
 WRITE_INTERVAL = timedelta(seconds=5)
 """Writes that tell of progress only are at least this far apart: each wakes every watcher."""
@@ -224,22 +224,6 @@ def next_write(before: Status, after: Status, now: datetime) -> datetime | None:
 def number(value: float) -> str:
     """Format a metric: four significant digits."""
     return f"{value:.4g}"
-
-
-def eta_text(seconds: int) -> str:
-    """Format a time to go in its two largest units, such as 2h5m."""
-    minutes, hours, days = seconds // 60, seconds // 3600, seconds // 86400
-    if days:
-        return _two_units(days, "d", hours % 24, "h")
-    if hours:
-        return _two_units(hours, "h", minutes % 60, "m")
-    if minutes:
-        return _two_units(minutes, "m", seconds % 60, "s")
-    return f"{seconds}s"
-
-
-def _two_units(large: int, large_unit: str, small: int, small_unit: str) -> str:
-    return f"{large}{large_unit}" + (f"{small}{small_unit}" if small else "")
 
 
 def _metrics(report: Report) -> list[Metric]:

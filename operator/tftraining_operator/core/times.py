@@ -1,4 +1,4 @@
-"""Timestamps as Kubernetes writes them: RFC 3339, UTC, whole seconds."""
+"""Timestamps as Kubernetes writes them: RFC 3339, UTC, whole seconds; and times to go."""
 
 from datetime import UTC, datetime
 
@@ -30,3 +30,19 @@ def bounded(text: str | None, created: str | None, now: datetime) -> str | None:
 def seconds_since(text: str | None, now: datetime) -> float:
     """Return the seconds from `text` to `now`; 0 without a text."""
     return (now - parse(text)).total_seconds() if text else 0.0
+
+
+def eta_text(seconds: int) -> str:
+    """Format a time to go in its two largest units, such as 2h5m."""
+    minutes, hours, days = seconds // 60, seconds // 3600, seconds // 86400
+    if days:
+        return _two_units(days, "d", hours % 24, "h")
+    if hours:
+        return _two_units(hours, "h", minutes % 60, "m")
+    if minutes:
+        return _two_units(minutes, "m", seconds % 60, "s")
+    return f"{seconds}s"
+
+
+def _two_units(large: int, large_unit: str, small: int, small_unit: str) -> str:
+    return f"{large}{large_unit}" + (f"{small}{small_unit}" if small else "")

@@ -19,7 +19,7 @@ from harness import free_port, until
 
 ROOT = Path(__file__).resolve().parents[3]
 TFTJ = ROOT / ".venv/bin/python"
-COMMAND = [str(TFTJ), "-m", "tftraining_operator.cli"]
+COMMAND = [str(TFTJ), "-m", "tftraining.cli"]
 EXAMPLE = ROOT / "examples/mnist.yaml"
 PATIENCE = 150.0
 TRAINS = re.compile(r"step [1-9]\d*/\d+ .*steps/s")

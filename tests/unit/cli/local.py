@@ -6,10 +6,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
-from tftraining_operator.cli.local.api import LocalApi
-from tftraining_operator.cli.local.commands import Command
-from tftraining_operator.cli.local.kubelet import Task
-from tftraining_operator.cli.local.loop import ReconcileLoop
+from tftraining.cli.local.api import LocalApi
+from tftraining.cli.local.commands import Command
+from tftraining.cli.local.kubelet import Task
+from tftraining.cli.local.loop import ReconcileLoop
 from tftraining_operator.reconcile.store import Store
 
 from tests.unit.builders import PodBuilder, stamp

@@ -6,10 +6,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import yaml
-from tftraining_operator.cli import manifest
-from tftraining_operator.cli.local.addresses import HOST, Addresses
-from tftraining_operator.cli.local.commands import TRAINER_IMAGE, Command, command, container
-from tftraining_operator.cli.local.volumes import mounts, volumes
+from tftraining import manifest
+from tftraining.cli.local.addresses import HOST, Addresses
+from tftraining.cli.local.commands import TRAINER_IMAGE, Command, command, container
+from tftraining.cli.local.volumes import mounts, volumes
 from tftraining_operator.core import desired
 from tftraining_operator.core.naming import address
 from tftraining_operator.core.observed import slots

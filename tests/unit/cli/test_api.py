@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
+from tftraining.cli.local.api import LocalApi
+from tftraining.errors import InputError
 from tftraining_operator.api.keys import Role
-from tftraining_operator.cli.errors import InputError
-from tftraining_operator.cli.local.api import LocalApi
 from tftraining_operator.core import desired
 from tftraining_operator.reconcile import errors
 from tftraining_operator.reconcile.store import Kind, Store

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 import yaml
+from tftraining import code, sources, submission
+from tftraining.code import Wanted
+from tftraining.errors import InputError
 from tftraining_operator.api.types import Strategy
-from tftraining_operator.cli import code, sources, submission
-from tftraining_operator.cli.code import Wanted
-from tftraining_operator.cli.errors import InputError
 
 if TYPE_CHECKING:
     from pathlib import Path

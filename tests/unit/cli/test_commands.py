@@ -7,16 +7,16 @@ import os
 from pathlib import Path
 
 import pytest
-from tftraining_operator.api.keys import Role
-from tftraining_operator.cli import manifest
-from tftraining_operator.cli.errors import InputError
-from tftraining_operator.cli.local.commands import (
+from tftraining import manifest
+from tftraining.cli.local.commands import (
     TRAINER_IMAGE,
     ignored_features,
     inherited_variables,
     is_probed,
     runs_trainer,
 )
+from tftraining.errors import InputError
+from tftraining_operator.api.keys import Role
 from tftraining_operator.core import desired
 
 from tests.unit.builders import a_job

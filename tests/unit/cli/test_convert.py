@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 import yaml
+from tftraining import manifest
+from tftraining.cli.convert.documents import convert_text
+from tftraining.cli.convert.findings import Level, is_whole
+from tftraining.cli.convert.tfjob import Conversion, convert
+from tftraining.errors import InputError
 from tftraining_operator.api.keys import Role
-from tftraining_operator.cli import manifest
-from tftraining_operator.cli.convert.documents import convert_text
-from tftraining_operator.cli.convert.findings import Level, is_whole
-from tftraining_operator.cli.convert.tfjob import Conversion, convert
-from tftraining_operator.cli.errors import InputError
 from tftraining_operator.core import podtemplate
 from tftraining_operator.core.observed import slots
 
@@ -281,8 +281,8 @@ def test_the_first_builds_of_v1_had_the_policy_in_spec() -> None:
         ({"successPolicy": "AllWorkers"}, "spec.successPolicy"),
         ({"runPolicy": {"managedBy": "kueue.x-k8s.io/multikueue"}}, "spec.runPolicy.managedBy"),
         (
-            {"runPolicy": {"schedulingPolicy": {"minAvailable": 3}}},
-            "spec.runPolicy.schedulingPolicy.minAvailable",
+            {"runPolicy": {"schedulingPolicy": {"scheduleTimeoutSeconds": 60}}},
+            "spec.runPolicy.schedulingPolicy.scheduleTimeoutSeconds",
         ),
         ({"runPolicy": {"extra": 1}}, "spec.runPolicy.extra"),
         ({"extra": 1}, "spec.extra"),
@@ -295,6 +295,56 @@ def test_what_cannot_be_carried_over_is_lost_and_said(change: Raw, path: str) ->
     spec_of(conversion)
     assert path in told(conversion, Level.LOST)
     assert not is_whole(conversion.findings)
+
+
+SCHEDULING = "spec.runPolicy.schedulingPolicy"
+
+
+@pytest.mark.parametrize(
+    ("policy", "scheduler", "expected", "differs"),
+    [
+        pytest.param({}, None, None, set(), id="nothing"),
+        pytest.param(
+            {"minAvailable": 3, "queue": "vision", "priorityClass": "high"},
+            None,
+            {"gang": "Volcano", "queue": "vision", "priorityClassName": "high"},
+            set(),
+            id="a queue of Volcano",
+        ),
+        pytest.param({"minAvailable": 3}, "volcano", {"gang": "Volcano"}, set(), id="Volcano"),
+        pytest.param(
+            {"minAvailable": 2, "minResources": {"cpu": 8}},
+            "scheduler-plugins-scheduler",
+            {"gang": "PodGroup"},
+            {"minAvailable", "minResources"},
+            id="coscheduling, with fewer pods than there are",
+        ),
+        pytest.param({"minAvailable": 3}, None, None, {"minAvailable"}, id="any gang"),
+    ],
+)
+def test_gangs_and_queues_are_carried_over(
+    policy: Raw, scheduler: str | None, expected: Raw | None, differs: set[str]
+) -> None:
+    job = a_tfjob(Chief=a_replica(), Worker=a_replica(2))
+    job["spec"]["runPolicy"] = {"schedulingPolicy": policy}
+    if scheduler:
+        for replica in job["spec"]["tfReplicaSpecs"].values():
+            replica["template"]["spec"]["schedulerName"] = scheduler
+    conversion = convert(job)
+    assert spec_of(conversion).get("scheduling") == expected
+    assert is_whole(conversion.findings)
+    found = {path for path in told(conversion, Level.DIFFERS) if path.startswith(SCHEDULING)}
+    assert found == {f"{SCHEDULING}.{key}" for key in differs}
+
+
+def test_a_priority_of_a_template_is_the_only_one() -> None:
+    job = a_tfjob(Worker=a_replica())
+    job["spec"]["runPolicy"] = {"schedulingPolicy": {"priorityClass": "high"}}
+    replica = job["spec"]["tfReplicaSpecs"]["Worker"]
+    replica["template"]["spec"]["priorityClassName"] = "low"
+    conversion = convert(job)
+    assert "scheduling" not in spec_of(conversion)
+    assert f"{SCHEDULING}.priorityClass" in told(conversion, Level.DIFFERS)
 
 
 def test_all_workers_of_one_worker_is_no_loss() -> None:
@@ -419,11 +469,11 @@ def test_all_that_a_template_can_have_is_carried_over() -> None:
     pod = spec["template"]["spec"]
     given = yaml.safe_load((FILES / "everything.yaml").read_text())
     before = given["spec"]["tfReplicaSpecs"]["Worker"]["template"]["spec"]
-    changed = {"restartPolicy", "priorityClassName", "automountServiceAccountToken"}
+    changed = {"restartPolicy", "automountServiceAccountToken"}
     assert {k: v for k, v in pod.items() if k not in changed} == {
         k: v for k, v in before.items() if k not in changed
     }
-    assert pod["priorityClassName"] == "training"
+    assert spec["scheduling"] == {"priorityClassName": "training"}
     assert pod["automountServiceAccountToken"] is True
     assert spec["runPolicy"] == {
         "cleanPodPolicy": "All",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 
 from rich.console import Console
-from tftraining_operator.cli.local.display import display
+from tftraining.cli.local.display import display
 from tftraining_operator.core.events import Action, Event, EventType
 
 

@@ -8,24 +8,24 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from tftraining_operator.api.keys import ConditionType, Role
-from tftraining_operator.cli import durations, log_reader
-from tftraining_operator.cli.cluster.cluster import Cluster
-from tftraining_operator.cli.errors import (
-    ExitCode,
+from tftraining import log_reader
+from tftraining.cli import durations
+from tftraining.cluster.cluster import Cluster
+from tftraining.errors import (
     InputError,
     NotFoundError,
     TimedOutError,
     UnreachableError,
 )
-from tftraining_operator.cli.following import exit_code, follow, reached
+from tftraining.following import follow, reached
+from tftraining_operator.api.keys import ConditionType, Role
 
 from tests.unit.builders import JobBuilder, PodBuilder, Raw, a_condition, a_job, a_pod, stamp
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
-    from tftraining_operator.cli.view.log_lines import Line
+    from tftraining.view.log_lines import Line
 
 
 @dataclass
@@ -91,8 +91,8 @@ class Time:
         self.now += seconds
 
 
-def followed(calls: Scripted, *, timeout: float | None = None) -> tuple[ExitCode, int]:
-    """The exit code of following, and how often the job was shown."""
+def followed(calls: Scripted, *, timeout: float | None = None) -> tuple[bool, int]:
+    """Whether the job succeeded, and how often it was shown."""
     time, shown = Time(), []
     seen = follow(
         Cluster(calls),
@@ -103,17 +103,17 @@ def followed(calls: Scripted, *, timeout: float | None = None) -> tuple[ExitCode
         clock=time,
         sleep=time.sleep,
     )
-    return exit_code(seen.job), len(shown)
+    return seen.succeeded, len(shown)
 
 
-@pytest.mark.parametrize(("well", "code"), [(True, 0), (False, 1)])
-def test_the_exit_code_is_the_jobs_result(*, well: bool, code: int) -> None:
-    assert followed(Scripted([RUNNING.raw, finished(well=well).raw])) == (code, 2)
+@pytest.mark.parametrize("well", [True, False])
+def test_the_result_is_that_of_the_job(*, well: bool) -> None:
+    assert followed(Scripted([RUNNING.raw, finished(well=well).raw])) == (well, 2)
 
 
 def test_an_api_server_that_is_away_for_a_while_is_waited_for() -> None:
     away = [UnreachableError("away")] * 50
-    assert followed(Scripted([RUNNING.raw, *away, finished(well=True).raw])) == (0, 2)
+    assert followed(Scripted([RUNNING.raw, *away, finished(well=True).raw])) == (True, 2)
 
 
 def test_one_that_stays_away_ends_it() -> None:
@@ -180,7 +180,8 @@ def run(calls: Scripted, after: Callable[[Line], None] = lambda _line: None) -> 
         shown.append(f"{line.source.label}: {line.text}")
         after(line)
 
-    follower.run(show)
+    for line in follower.lines():
+        show(line)
     return shown
 
 

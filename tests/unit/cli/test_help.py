@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 import typer
-from tftraining_operator.cli import reference
-from tftraining_operator.cli.app import app
+from tftraining.cli import reference
+from tftraining.cli.app import app
 
 ROOT = Path(__file__).parents[3]
 COMMANDS = typer.main.get_command(app).commands  # type: ignore[attr-defined]
@@ -27,11 +27,10 @@ def test_help_ends_with_an_example_of_the_command(name: str) -> None:
 @pytest.mark.parametrize("arguments", [(), ("list",), ("submit",), ("run",), ("convert",)])
 def test_help_imports_no_client_and_none_of_the_operator(arguments: tuple[str, ...]) -> None:
     code = (
-        "import sys; from tftraining_operator.cli.app import app\n"
+        "import sys; from tftraining.cli.app import app\n"
         "try: app(sys.argv[1:])\n"
         "except SystemExit: pass\n"
-        "ours = [m for m in sys.modules if m.startswith('tftraining_operator.')]\n"
-        "print('LOADED', *ours, *sys.modules)"
+        "print('LOADED', *sys.modules)"
     )
     done = subprocess.run(
         [sys.executable, "-c", code, *arguments, "--help"],
@@ -43,8 +42,21 @@ def test_help_imports_no_client_and_none_of_the_operator(arguments: tuple[str, .
     loaded = set(done.stdout.partition("LOADED ")[2].split())
     heavy = {"kopf", "kubernetes", "aiohttp", "asyncio", "urllib3", "yaml", "ruamel.yaml"}
     assert loaded & (heavy | {"rich.console", "rich.markdown"}) == set()
-    ours = {name for name in loaded if name.startswith("tftraining_operator.")}
-    assert {name for name in ours if not name.startswith("tftraining_operator.cli")} == set()
+    ours = {name for name in loaded if name.startswith(("tftraining.", "tftraining_operator"))}
+    light = ("tftraining.cli", "tftraining.errors")
+    assert {name for name in ours if not name.startswith(light)} == set()
+
+
+def test_a_table_is_shown_without_the_models() -> None:
+    code = "import sys, tftraining.client, tftraining.cli.output; print(*sys.modules)"
+    loaded = subprocess.run(
+        [sys.executable, "-c", code],
+        env={"PYTHONPATH": str(ROOT / "operator")},
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout.split()
+    assert {"pydantic", "tftraining_operator.api.status"} & set(loaded) == set()
 
 
 def test_the_reference_is_what_the_program_says() -> None:
@@ -54,13 +66,13 @@ def test_the_reference_is_what_the_program_says() -> None:
 
 def test_a_shell_can_complete_commands() -> None:
     script = subprocess.run(
-        [sys.executable, "-m", "tftraining_operator.cli", "completion", "bash"],
+        [sys.executable, "-m", "tftraining.cli", "completion", "bash"],
         env={"PYTHONPATH": str(ROOT / "operator")},
         capture_output=True,
         text=True,
         check=True,
     ).stdout
-    run = f'tftj() {{ "{sys.executable}" -m tftraining_operator.cli "$@"; }}\n'
+    run = f'tftj() {{ "{sys.executable}" -m tftraining.cli "$@"; }}\n'
     # What the script runs is a program, and not a function of the shell.
     script = script.replace("$( env ", "$( ")
     asked = 'COMP_WORDS=(tftj su) COMP_CWORD=1; _tftj_completion tftj; echo "${COMPREPLY[@]}"'

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
+from tftraining.view.log_lines import Line, Source, merged, parse, sources
 from tftraining_operator.api.keys import Role
-from tftraining_operator.cli.view.log_lines import Line, Source, merged, parse, sources
 
 from tests.unit.builders import a_job, a_pod
 

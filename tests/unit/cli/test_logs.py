@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tftraining_operator.cli.local.logs import Logs
+from tftraining.cli.local.logs import Logs
 
 if TYPE_CHECKING:
     from pathlib import Path

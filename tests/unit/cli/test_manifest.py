@@ -6,9 +6,9 @@ import io
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from tftraining import manifest
+from tftraining.errors import ExitCode, InputError
 from tftraining_operator.api import rules
-from tftraining_operator.cli import manifest
-from tftraining_operator.cli.errors import ExitCode, InputError
 from tftraining_operator.core.job import parse_job
 
 from tests.unit.builders import NOW, a_job

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import pytest
+from tftraining.cli.local import messages
 from tftraining_operator.api.keys import ConditionType
 from tftraining_operator.api.status import Evaluation, Failure, Metric, Progress, Status
-from tftraining_operator.cli.local import messages
 from tftraining_operator.core.events import Action, Event, EventType
 
-from tests.unit.builders import a_condition, a_job, stamp
+from tests.unit.builders import a_condition, stamp
 
 PROGRESS = Progress(
     step=44,
@@ -22,12 +22,6 @@ PROGRESS = Progress(
     updated_at=stamp(),
 )
 DONE = a_condition(ConditionType.SUCCEEDED, reason="ChiefSucceeded")
-
-
-def test_roles_are_listed_with_their_replicas() -> None:
-    job = a_job().with_workers(2).with_evaluator()
-    assert messages.describe_roles(job.build()) == "chief, 2 workers, ps, evaluator"
-    assert messages.describe_roles(job.with_role("ps", replicas=2).build()).split(", ")[2] == "2 ps"
 
 
 def test_a_line_shows_progress_rates_and_time_left() -> None:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from datetime import timedelta
 
 import pytest
+from tftraining.cli.local import pod_status
+from tftraining.cli.local.commands import TRAINER_IMAGE
+from tftraining.cli.local.pod_status import Ended, Life
 from tftraining_operator.api.keys import Role
-from tftraining_operator.cli.local import pod_status
-from tftraining_operator.cli.local.commands import TRAINER_IMAGE
-from tftraining_operator.cli.local.pod_status import Ended, Life
 from tftraining_operator.core import desired
 from tftraining_operator.core.observed import Pod, parse_pod
 

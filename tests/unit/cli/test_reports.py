@@ -11,9 +11,9 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from tftraining.cli.local import reports as module
+from tftraining.cli.local.reports import LocalReports
 from tftraining_operator.api.keys import Role
-from tftraining_operator.cli.local import reports as module
-from tftraining_operator.cli.local.reports import LocalReports
 from tftraining_operator.reconcile.protocols import Target
 from tftraining_operator.reconcile.store import JobKey
 

@@ -6,10 +6,10 @@ import asyncio
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from tftraining.cli.local.run import LocalRun
+from tftraining.cli.local.tasks import Settings
+from tftraining.errors import InputError
 from tftraining_operator.api.keys import ConditionType
-from tftraining_operator.cli.errors import InputError
-from tftraining_operator.cli.local.run import LocalRun
-from tftraining_operator.cli.local.tasks import Settings
 from tftraining_operator.core.conditions import find
 from tftraining_operator.reconcile.reconciler import Reconciler
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from tftraining_operator.cli import submission
-from tftraining_operator.cli.errors import InputError
+from tftraining import submission
+from tftraining.errors import InputError
 
 from tests.unit.builders import Raw, a_job
 

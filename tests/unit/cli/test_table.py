@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from tftraining.view import table
 from tftraining_operator.api.crd import crd
-from tftraining_operator.cli.view import table
 
 from tests.unit.builders import Raw, a_job, at, stamp
 

@@ -6,10 +6,11 @@ import re
 from typing import Any
 
 import pytest
+from tftraining import helper_pod
+from tftraining.cli import tensorboard_pod
+from tftraining.errors import InputError
 from tftraining_operator.api import keys
 from tftraining_operator.api.keys import Role
-from tftraining_operator.cli import tensorboard_pod
-from tftraining_operator.cli.errors import InputError
 
 from tests.unit.builders import IMAGE, Raw, a_job, a_pod
 from tests.unit.strictness import unknown_fields
@@ -123,7 +124,9 @@ def test_it_has_the_chiefs_access_to_image_node_and_files() -> None:
     [
         pytest.param(a_job().raw, "mnist saves no logs: set spec.checkpoint", id="no checkpoints"),
         pytest.param(
-            job_with(emptyDir={}), "are in its chief's emptyDir, which no other pod", id="emptyDir"
+            job_with(emptyDir={}),
+            "saves its logs in its chief's emptyDir, which no other pod",
+            id="emptyDir",
         ),
     ],
 )
@@ -136,10 +139,10 @@ def test_logs_that_no_pod_can_mount_are_refused(job: Raw, message: str) -> None:
 def test_the_image_is_taken_from_the_pods_then_from_the_template_then_from_the_status() -> None:
     other = a_pod(JOB.build(), Role.EVALUATOR).raw
     other["spec"]["containers"][0]["image"] = "other"
-    assert tensorboard_pod.image(JOB.raw, [other, CHIEF]) == IMAGE
-    assert tensorboard_pod.image(JOB.raw, [other]) == "other"
-    assert tensorboard_pod.image(JOB.raw, []) is None
+    assert helper_pod.image(JOB.raw, [other, CHIEF]) == IMAGE
+    assert helper_pod.image(JOB.raw, [other]) == "other"
+    assert helper_pod.image(JOB.raw, []) is None
     named = a_job().with_container(image="me/train:1").raw
-    assert tensorboard_pod.image(named, []) == "me/train:1"
+    assert helper_pod.image(named, []) == "me/train:1"
     ended = JOB.raw | {"status": {"trainerImage": "operators:1"}}
-    assert tensorboard_pod.image(ended, []) == "operators:1"
+    assert helper_pod.image(ended, []) == "operators:1"

@@ -6,11 +6,11 @@ import io
 
 import pytest
 from rich.console import Console
+from tftraining.job import TrainingJob
+from tftraining.progress_view import ProgressView
+from tftraining.view import training
 from tftraining_operator.api.keys import ConditionType, Role
 from tftraining_operator.api.status import Metric, Progress
-from tftraining_operator.cli.following import Seen
-from tftraining_operator.cli.progress_view import ProgressView
-from tftraining_operator.cli.view import training
 
 from tests.unit.builders import NOW, JobBuilder, a_condition, a_job, a_pod, stamp
 
@@ -33,10 +33,16 @@ def a_running_job(step: int = 50, loss: str | None = "0.5") -> JobBuilder:
     )
 
 
-def seen(job: JobBuilder) -> Seen:
+def test_roles_are_listed_with_their_replicas() -> None:
+    job = a_job().with_workers(2).with_evaluator()
+    assert training.describe_roles(job.build()) == "chief, 2 workers, ps, evaluator"
+    assert training.describe_roles(job.with_role("ps", replicas=2).build()).split(", ")[2] == "2 ps"
+
+
+def seen(job: JobBuilder) -> TrainingJob:
     built = job.build()
     pods = [a_pod(built, Role.CHIEF).running().raw, a_pod(built, Role.PS).running().raw]
-    return Seen(job.raw, built, pods, NOW)
+    return TrainingJob(job.raw, built, pods, NOW)
 
 
 @pytest.mark.parametrize(

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from tftraining_operator.cli.errors import InputError
-from tftraining_operator.cli.local.variables import environment, expand
+from tftraining.cli.local.variables import environment, expand
+from tftraining.errors import InputError
 
 from tests.unit.builders import a_job
 from tests.unit.cli.plans import a_manifest

@@ -6,10 +6,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tftraining.cli.local.commands import TRAINER_IMAGE
+from tftraining.cli.local.volumes import Mount, Volume, mounts, populate, volumes
+from tftraining.errors import InputError
 from tftraining_operator.api.keys import Role
-from tftraining_operator.cli.errors import InputError
-from tftraining_operator.cli.local.commands import TRAINER_IMAGE
-from tftraining_operator.cli.local.volumes import Mount, Volume, mounts, populate, volumes
 from tftraining_operator.core import desired
 
 from tests.unit.builders import a_job

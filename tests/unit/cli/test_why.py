@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from tftraining.view.describe import describe
+from tftraining.view.why import why
 from tftraining_operator.api.keys import Role
-from tftraining_operator.cli.view.describe import describe
-from tftraining_operator.cli.view.why import why
 from tftraining_operator.core.progress import PeerCause, Report, UnreachablePeer
 from tftraining_operator.core.times import rfc3339
 from tftraining_operator.reconcile import errors

@@ -1,0 +1,98 @@
+"""The program `tftj`: its commands, and how errors end it."""
+
+import os
+import sys
+import traceback
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from tftraining.cli.commands import change, convert, local, look, results, setup
+from tftraining.errors import TFTrainingError
+
+app = typer.Typer(
+    name="tftj",
+    help="Train TensorFlow models with TFTrainingJobs, in a cluster or on this computer.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+for group in (change, look, results, local, convert, setup):
+    app.add_typer(group.app)
+
+_DEBUG = "TFTJ_VERBOSE"
+COMPLETE = "_TFTJ_COMPLETE"
+"""The variable by which typer is asked what could stand in a line."""
+
+
+def main() -> None:
+    """Run the command line; the process ends here."""
+    # kubectl runs a plugin as kubectl-NAME; its users type `kubectl tftj`.
+    name = "kubectl tftj" if Path(sys.argv[0]).name.startswith("kubectl-") else "tftj"
+    if COMPLETE in os.environ:  # set by the script that `tftj completion` prints
+        from typer._completion_classes import completion_init
+
+        completion_init()
+    try:
+        app(prog_name=name)
+    except TFTrainingError as error:
+        _end(str(error), error.code)
+    except Exception as error:  # noqa: BLE001 - whatever it is, nobody wants a traceback unasked
+        text = f"unexpected {type(error).__name__}: {error}"
+        _end(f"{text}\n-v after {name} shows where ({name} -v …); please report it", 1)
+
+
+def _end(text: str, code: int) -> None:
+    from rich.text import Text
+
+    from tftraining.cli import console
+
+    if os.environ.get(_DEBUG):
+        traceback.print_exc()
+    err = console.err()
+    for line in text.splitlines():
+        err.print(Text.assemble(("error: ", "bold red"), line), soft_wrap=True)
+    sys.exit(code)
+
+
+def _print_version(wanted: bool) -> None:  # noqa: FBT001 - typer's callback
+    if wanted:
+        from tftraining.cli.version import own_version
+
+        typer.echo(f"tftj {own_version() or '(not installed, run from source)'}")
+        raise typer.Exit
+
+
+def _be_verbose(wanted: bool) -> None:  # noqa: FBT001 - typer's callback
+    if wanted:
+        os.environ[_DEBUG] = "1"
+
+
+@app.callback()
+def common(
+    *,
+    _version: Annotated[
+        bool,
+        typer.Option(
+            "--version", help="Print the version.", callback=_print_version, is_eager=True
+        ),
+    ] = False,
+    _verbose: Annotated[
+        bool,
+        typer.Option(
+            "--verbose",
+            "-v",
+            help="Show the traceback of an error.",
+            callback=_be_verbose,
+        ),
+    ] = False,
+) -> None:
+    """Train TensorFlow models with TFTrainingJobs, in a cluster or on this computer.
+
+    Exit codes: 0 succeeded, 1 failed, 2 wrong use or timeout, 3 not found.
+
+    Example: `tftj submit task.py --workers 2 --wait`
+    """

@@ -1,0 +1,114 @@
+"""The checks of `tftj doctor`: what a cluster must have to train a job, in the order of need."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+from tftraining_operator.api import keys
+from tftraining_operator.core.times import parse
+
+from tftraining.cli.version import own_version
+from tftraining.cluster.cluster import Cluster
+from tftraining.errors import TFTrainingError
+from tftraining.view.table import age
+
+_Object = dict[str, Any]
+
+_CHART = "app.kubernetes.io/name=tftraining-operator"
+_EXPIRED = timedelta(seconds=60)
+_RIGHTS = (
+    ("list", keys.GROUP, keys.PLURAL, "list jobs"),
+    ("create", keys.GROUP, keys.PLURAL, "create jobs"),
+    ("patch", keys.GROUP, keys.PLURAL, "scale, suspend and resume jobs"),
+    ("delete", keys.GROUP, keys.PLURAL, "delete jobs"),
+    ("list", "", "pods", "read pods, for describe"),
+    ("list", "", "events", "read events, for describe"),
+    ("get", "", "pods/log", "read logs"),
+    ("patch", "", "configmaps", "write ConfigMaps, to submit Python code"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """The result of one check."""
+
+    ok: bool
+    text: str
+
+
+def _ok(text: str) -> Check:
+    return Check(ok=True, text=text)
+
+
+def _missing(text: str) -> Check:
+    return Check(ok=False, text=text)
+
+
+def checks(cluster: Cluster, now: datetime) -> Iterator[Check]:
+    """Check a cluster; what depends on something that is missing is not checked.
+
+    Raises TFTrainingError if the cluster does not answer.
+    """
+    server = cluster.read("/version") or {}
+    yield _ok(f"cluster answers: Kubernetes {server.get('gitVersion', '?')}")
+    served = cluster.read(f"/apis/{keys.API_VERSION}")
+    if served is None:
+        yield _missing(
+            f"the API {keys.API_VERSION} is not served: install the operator's chart (helm install"
+            " tftraining charts/tftraining-operator)",
+        )
+        return
+    yield _ok(f"the API {keys.API_VERSION} is served")
+    yield from _operator(cluster, now)
+    for verb, group, resource, what in _RIGHTS:
+        allowed = cluster.may(verb, group, resource)
+        may = "may" if allowed else "may not"
+        fix = "" if allowed else f": ask for the right to {verb} {resource}"
+        text = f"in namespace {cluster.namespace} you {may} {what}{fix}"
+        yield Check(ok=allowed, text=text)
+
+
+def _operator(cluster: Cluster, now: datetime) -> Iterator[Check]:
+    """Find the operators by their Deployments, and whether one of each one's processes works."""
+    path = f"/apis/apps/v1/deployments?labelSelector={_CHART}"
+    try:
+        found = (cluster.read(path) or {}).get("items", [])
+    except TFTrainingError:
+        yield _ok("you may not read Deployments of all namespaces: the operator is not checked")
+        return
+    if not found:
+        yield _missing("no operator is installed by its chart in any namespace: install it")
+    for each in found:
+        yield _leads(cluster, each, now)
+        yield from _same_version(each)
+
+
+def _leads(cluster: Cluster, deployment: _Object, now: datetime) -> Check:
+    """Tell by its lease, which the process that works renews, whether an operator runs."""
+    name, namespace = deployment["metadata"]["name"], deployment["metadata"]["namespace"]
+    fix = f"look at its pods (kubectl get pods -n {namespace})"
+    try:
+        path = f"/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases/{name}"
+        lease = (cluster.read(path) or {}).get("spec") or {}
+    except TFTrainingError:
+        return _ok(f"you may not read the lease of the operator in namespace {namespace}")
+    holder, renewed = lease.get("holderIdentity"), lease.get("renewTime")
+    if not holder or not renewed:
+        return _missing(f"the operator in namespace {namespace} does not run: {fix}")
+    if now - parse(renewed) > _EXPIRED:
+        silent = age(renewed, now)
+        return _missing(f"the operator in namespace {namespace} is silent for {silent}: {fix}")
+    since = age(lease.get("acquireTime"), now)
+    return _ok(f"the operator runs in namespace {namespace} ({holder} leads for {since})")
+
+
+def _same_version(deployment: _Object) -> Iterator[Check]:
+    """Compare the operator's version with that of tftj."""
+    version = (deployment["metadata"].get("labels") or {}).get("app.kubernetes.io/version")
+    own = own_version()
+    if version is None or own is None:
+        return
+    same = version == own
+    fix = "" if same else ": install the tftj of the operator's version"
+    yield Check(ok=same, text=f"operator {version}, tftj {own}{fix}")

@@ -1,0 +1,116 @@
+"""`tftj convert`: reads TFJobs from files or the cluster, writes TFTrainingJobs and a report."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from rich.text import Text
+
+from tftraining import manifest
+from tftraining.cli import console
+from tftraining.cli.convert.documents import Converted, convert_text, dumped
+from tftraining.cli.convert.findings import Level, is_whole
+from tftraining.cli.convert.tfjob import SOURCE_KIND, SOURCE_VERSION
+from tftraining.cluster.cluster import Cluster
+from tftraining.errors import ExitCode, InputError, NotFoundError
+
+_COLOURS = {Level.NOTE: "dim", Level.DIFFERS: "cyan", Level.LOST: "yellow", Level.REFUSED: "red"}
+_SUFFIXES = (".yaml", ".yml", ".json")
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """One text to convert."""
+
+    label: str
+    """What messages call it."""
+    text: str
+    target: Path
+    """Where it goes below a folder for the output."""
+
+
+def from_files(paths: Sequence[str]) -> Iterator[Source]:
+    """Yield the files that are named, and those of the folders. Raises InputError."""
+    for given in paths:
+        path = Path(given)
+        if not path.is_dir():
+            name = "stdin.yaml" if given == manifest.STDIN else path.name
+            yield Source(given, manifest.read(given), Path(name))
+            continue
+        found = [each for each in sorted(path.rglob("*")) if each.suffix in _SUFFIXES]
+        if not found:
+            raise InputError(f"{given}: the folder has no YAML files")
+        for each in found:
+            yield Source(str(each), manifest.read(str(each)), each.relative_to(path))
+
+
+def from_cluster(cluster: Cluster, names: Sequence[str]) -> Iterator[Source]:
+    """Yield the TFJobs of the namespace, or those that are named. Raises NotFoundError."""
+    path = f"/apis/{SOURCE_VERSION}/namespaces/{cluster.namespace}/tfjobs"
+    found = cluster.read(path)
+    if found is None:
+        raise NotFoundError(f"the cluster has no {SOURCE_KIND} of {SOURCE_VERSION}")
+    jobs = {job["metadata"]["name"]: job for job in found["items"]}
+    missing = [name for name in names if name not in jobs]
+    if missing:
+        known = ", ".join(sorted(jobs)) or "none"
+        raise NotFoundError(
+            f"no {SOURCE_KIND} {', '.join(missing)} in namespace {cluster.namespace}"
+            f" (found: {known})"
+        )
+    for name in names or sorted(jobs):
+        job = {"apiVersion": SOURCE_VERSION, "kind": SOURCE_KIND, **jobs[name]}
+        job.pop("status", None)
+        yield Source(f"{SOURCE_KIND} {name}", dumped([job]), Path(f"{name}.yaml"))
+
+
+def convert(
+    sources: Sequence[Source], folder: Path | None, *, checkpoint: str | None, quiet: bool
+) -> ExitCode:
+    """Convert, write and report. Raises InputError.
+
+    Returns FAILED if something could not be carried over.
+    """
+    whole, jobs, texts = True, 0, []
+    for source in sources:
+        converted = convert_text(source.text, source.label, checkpoint=checkpoint)
+        jobs += len(converted.conversions)
+        whole = _report(source.label, converted, quiet=quiet) and whole
+        text = converted.text if converted.conversions else source.text
+        if not text.strip():
+            continue
+        if folder is None:
+            texts.append(text)
+        else:
+            target = folder / source.target
+            target.parent.mkdir(parents=True, exist_ok=True)
+            target.write_text(text)
+    if folder is None:
+        body = "---\n".join(text if text.endswith("\n") else f"{text}\n" for text in texts)
+        console.write(body)
+    if not jobs:
+        console.note(f"no {SOURCE_KIND} found; nothing was changed")
+    return ExitCode.SUCCEEDED if whole else ExitCode.FAILED
+
+
+def _report(label: str, converted: Converted, *, quiet: bool) -> bool:
+    """Print the findings of a file; tell whether everything could be carried over."""
+    err = console.err()
+    whole = True
+    for each in converted.conversions:
+        good = is_whole(each.findings)
+        whole = whole and good
+        verdict = "converted" if good else "converted in part"
+        verdict = verdict if each.job is not None else "not converted"
+        err.print(Text.assemble((f"{label}: {each.name}: {verdict}", "bold")), soft_wrap=True)
+        for finding in each.findings:
+            if quiet and finding.level is Level.NOTE:
+                continue
+            err.print(
+                Text.assemble(
+                    (f"  {finding.level:8}", _COLOURS[finding.level]),
+                    f"{finding.path}: {finding.text}",
+                ),
+                soft_wrap=True,
+            )
+    return whole

@@ -1,0 +1,88 @@
+"""The documents of a YAML file, converted one by one, with their comments.
+
+What is no TFJob stays as it is, so that a converted file converts to itself.
+"""
+
+import io
+from dataclasses import dataclass
+from typing import Any
+
+from ruamel.yaml import YAML
+from ruamel.yaml.error import MarkedYAMLError, YAMLError
+
+from tftraining.cli.convert.tfjob import SOURCE_KIND, Conversion, convert
+from tftraining.errors import InputError
+
+_WIDTH = 4096
+
+
+@dataclass(frozen=True, slots=True)
+class Converted:
+    """A converted file."""
+
+    text: str
+    """The file's documents, without TFJobs that cannot be converted."""
+    conversions: tuple[Conversion, ...]
+    """What became of each TFJob."""
+
+
+def convert_text(text: str, source: str, *, checkpoint: str | None = None) -> Converted:
+    """Convert a file's text; `source` names it in messages. Raises InputError."""
+    yaml = _yaml()
+    try:
+        documents = list(yaml.load_all(text))
+    except MarkedYAMLError as error:
+        line = f":{error.problem_mark.line + 1}" if error.problem_mark else ""
+        raise InputError(f"{source}{line}: invalid YAML: {error.problem}") from error
+    except YAMLError as error:
+        raise InputError(f"{source}: invalid YAML: {error}") from error
+    conversions: list[Conversion] = []
+    kept = [
+        made
+        for document in documents
+        if (made := _converted(document, checkpoint, conversions)) is not None
+    ]
+    if not conversions:
+        return Converted(text, ())
+    return Converted(dumped(kept), tuple(conversions))
+
+
+def dumped(documents: list[Any]) -> str:
+    """Return documents as YAML."""
+    out = io.StringIO()
+    _yaml().dump_all(documents, out)
+    return out.getvalue()
+
+
+def _converted(document: Any, checkpoint: str | None, found: list[Conversion]) -> Any:  # noqa: ANN401
+    if not isinstance(document, dict):
+        return document
+    if document.get("kind") == SOURCE_KIND:
+        conversion = convert(document, checkpoint=checkpoint)
+        found.append(conversion)
+        return conversion.job
+    if str(document.get("kind")).endswith("List") and isinstance(document.get("items"), list):
+        return _converted_list(document, checkpoint, found)
+    return document
+
+
+def _converted_list(document: Any, checkpoint: str | None, found: list[Conversion]) -> Any:  # noqa: ANN401
+    """Convert the items of a List, such as kubectl prints; nothing is left of an empty one."""
+    items = document["items"]
+    made = [_converted(item, checkpoint, found) for item in items]
+    for number in reversed(range(len(made))):  # in place, as the list carries the comments
+        if made[number] is None:
+            del items[number]
+        else:
+            items[number] = made[number]
+    if document.get("kind") == f"{SOURCE_KIND}List":
+        document["apiVersion"], document["kind"] = "v1", "List"
+    return document if items else None
+
+
+def _yaml() -> YAML:
+    yaml = YAML(typ="rt")
+    yaml.preserve_quotes = True
+    yaml.width = _WIDTH
+    yaml.explicit_start = None
+    return yaml

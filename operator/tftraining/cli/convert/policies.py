@@ -1,0 +1,125 @@
+"""restartPolicy of the replicas and runPolicy of a TFJob, as they are here.
+
+schedulingPolicy, which is a part of it there, is in scheduling.py.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from ruamel.yaml.comments import CommentedMap
+from tftraining_operator.api.keys import Role
+from tftraining_operator.api.types import CleanPodPolicy, RestartPolicy, RunPolicy
+
+from tftraining.cli.convert.findings import Finding, Level, RefusedError
+from tftraining.cli.convert.replicas import Replica
+
+_Map = Mapping[str, Any]
+
+_MAX_BACKOFF = 1000
+_DEFAULT_BACKOFF = RunPolicy.model_fields["backoff_limit"].default
+_THEIR_MANAGER = "kubeflow.org/training-operator"
+_TIMES = ("ttlSecondsAfterFinished", "activeDeadlineSeconds")
+FIELDS = ("cleanPodPolicy", *_TIMES, "backoffLimit")
+"""Fields of runPolicy that the first builds of v1 had in spec itself."""
+_KNOWN = frozenset({*FIELDS, "suspend", "managedBy", "schedulingPolicy"})
+
+
+def restart_policy(replica: Replica, role: Role, findings: list[Finding]) -> RestartPolicy:
+    """Return the restartPolicy of a role. Raises RefusedError."""
+    given = replica.raw.get("restartPolicy") or RestartPolicy.NEVER.value
+    path = f"{replica.path}.restartPolicy"
+    own = role is replica.role  # a chief that is made of the workers says nothing twice
+    if given == RestartPolicy.NEVER:
+        if own and role in (Role.WORKER, Role.PS):
+            text = "a failed pod fails the job, as before; ExitCode replaces it and trains on"
+            findings.append(Finding(Level.NOTE, path, text))
+        return RestartPolicy.NEVER
+    if given == "Always":
+        if own:
+            text = "OnFailure: a chief that exits with 0 has succeeded, and is not run again"
+            findings.append(Finding(Level.DIFFERS, path, text))
+        return RestartPolicy.ON_FAILURE
+    if given == RestartPolicy.EXIT_CODE:
+        if own:
+            text = (
+                "only 64, 77, 126 and 127 are permanent here, and every other code is retried up to"
+                " backoffLimit; there, 1 to 127 were permanent and 128 to 255 retried. For an error"
+                " that no restart can repair, let the script exit with 64"
+            )
+            findings.append(Finding(Level.DIFFERS, path, text))
+        return RestartPolicy.EXIT_CODE
+    if given == RestartPolicy.ON_FAILURE:
+        return RestartPolicy.ON_FAILURE
+    raise RefusedError(path, f"unknown value {given}; use Never, OnFailure, Always or ExitCode")
+
+
+def run_policy(spec: _Map, replicas: list[Replica], findings: list[Finding]) -> CommentedMap:
+    """Return the runPolicy. Raises RefusedError."""
+    given = {key: spec[key] for key in FIELDS if key in spec} | dict(spec.get("runPolicy") or {})
+    policy = CommentedMap()
+    if isinstance(source := spec.get("runPolicy"), CommentedMap):
+        policy.ca.comment = source.ca.comment
+        for key in (*FIELDS, "suspend"):
+            if key in source.ca.items:
+                policy.ca.items[key] = source.ca.items[key]
+    findings += [
+        Finding(Level.LOST, f"spec.runPolicy.{key}", "unknown field; left out")
+        for key in sorted(set(given) - _KNOWN)
+    ]
+    for key in _TIMES:
+        if given.get(key) is not None:
+            policy[key] = given[key]
+    if given.get("suspend"):
+        policy["suspend"] = True
+    _backoff(given, replicas, policy, findings)
+    _clean(given, policy, findings)
+    _manager(given, findings)
+    for key in given:  # in their order, as a comment belongs to the key before it
+        if key in policy:
+            policy.move_to_end(key)
+    return policy
+
+
+def _backoff(
+    given: _Map, replicas: list[Replica], policy: CommentedMap, findings: list[Finding]
+) -> None:
+    path = "spec.runPolicy.backoffLimit"
+    limit = given.get("backoffLimit")
+    never = RestartPolicy.NEVER.value
+    restarts = any((each.raw.get("restartPolicy") or never) != never for each in replicas)
+    if limit is not None:
+        policy["backoffLimit"] = min(limit, _MAX_BACKOFF) if isinstance(limit, int) else limit
+        text = "it counts restarts of the chief; there, restarts of all pods were added up"
+        if isinstance(limit, int) and limit > _MAX_BACKOFF:
+            text += f"; {_MAX_BACKOFF} is the most here"
+        findings.append(Finding(Level.DIFFERS, path, text))
+    elif restarts:
+        text = f"unset was without limit; here it is {_DEFAULT_BACKOFF} restarts of the chief"
+        findings.append(Finding(Level.DIFFERS, path, text))
+
+
+def _clean(given: _Map, policy: CommentedMap, findings: list[Finding]) -> None:
+    path = "spec.runPolicy.cleanPodPolicy"
+    value = given.get("cleanPodPolicy") or ""
+    if value in list(CleanPodPolicy):
+        policy["cleanPodPolicy"] = value
+        if value == CleanPodPolicy.NONE:
+            text = (
+                "parameter servers and workers that serve go on for ever and keep their resources"
+            )
+            findings.append(Finding(Level.NOTE, path, text))
+    elif value in ("", "Undefined"):
+        text = (
+            "unset kept all pods; here it is Running: pods that still run are deleted at the end,"
+            " those that have ended are kept with their logs"
+        )
+        findings.append(Finding(Level.DIFFERS, path, text))
+    else:
+        raise RefusedError(path, f"unknown value {value}; use Running, All or None")
+
+
+def _manager(given: _Map, findings: list[Finding]) -> None:
+    manager = given.get("managedBy")
+    if manager and manager != _THEIR_MANAGER:
+        text = f"left out: {manager} manages TFJobs and not TFTrainingJobs, so nothing would run it"
+        findings.append(Finding(Level.LOST, "spec.runPolicy.managedBy", text))

@@ -1,0 +1,148 @@
+"""Turns a pod into the command that runs in its place. Pure.
+
+Addresses of tasks and paths below a mount are replaced by those of this computer.
+"""
+
+import os
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tftraining_operator.api import keys
+
+from tftraining.cli.local.variables import environment, expand
+from tftraining.cli.local.volumes import Mount
+from tftraining.errors import InputError
+from tftraining.manifest import Manifest
+
+_Object = dict[str, Any]
+
+TRAINER_IMAGE = "tftrainer of this computer"
+"""The image of a pod where the user sets none."""
+
+_TRAINER = ("-m", "tftrainer")
+_OF_A_JOB = ("TFTRAINING_", "TF_CONFIG")
+# Several processes would share a GPU, and each takes all of its memory.
+_AS_THE_IMAGE = {
+    "PYTHONUNBUFFERED": "1",
+    "TF_CPP_MIN_LOG_LEVEL": "1",
+    "CUDA_VISIBLE_DEVICES": "-1",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """A process to start."""
+
+    argv: tuple[str, ...]
+    variables: Mapping[str, str]
+    """Its whole environment."""
+    folder: Path | None
+    """Its working directory; None for that of tftj."""
+
+
+def container(pod: _Object) -> _Object:
+    """Return the container that trains."""
+    found: _Object = next(c for c in pod["spec"]["containers"] if c["name"] == keys.CONTAINER)
+    return found
+
+
+def command(
+    pod: _Object,
+    manifest: Manifest,
+    *,
+    python: str,
+    mounts: Sequence[Mount],
+    addresses: Mapping[str, str],
+    overrides: Mapping[str, str],
+    inherited: Mapping[str, str],
+) -> Command:
+    """Return the command of a pod's training container. Raises InputError.
+
+    `addresses` maps each task's address to the local one. `overrides` take precedence over the
+    pod's variables, and these over the `inherited` ones.
+    """
+    training = container(pod)
+    variables = environment(training, pod, manifest, overrides)
+
+    def local(text: str) -> str:
+        return _localize(text, addresses, mounts)
+
+    program = _strings(training, "command") or (python, *_TRAINER)
+    argv = (*program, *_strings(training, "args"))
+    folder = training.get("workingDir")
+    return Command(
+        argv=tuple(local(expand(part, variables)) for part in argv),
+        variables={**inherited, **{name: local(value) for name, value in variables.items()}},
+        folder=Path(local(folder)) if folder else None,
+    )
+
+
+def inherited_variables(variables: Mapping[str, str], python: str) -> dict[str, str]:
+    """Return the variables of this computer that a task inherits.
+
+    Variables of another job are left out; `python` in a command is the chosen Python.
+    """
+    kept = {k: v for k, v in variables.items() if not k.startswith(_OF_A_JOB)}
+    path = os.pathsep.join(filter(None, (str(Path(python).parent), kept.get("PATH"))))
+    return {**_AS_THE_IMAGE, **kept, "PATH": path}
+
+
+def runs_trainer(pod: _Object) -> bool:
+    """Return whether the pod runs our trainer, as the image does without a command."""
+    return not container(pod).get("command")
+
+
+def is_probed(pod: _Object) -> bool:
+    """Return whether an open cluster port makes the pod ready; the user's own probes never run."""
+    probe = (container(pod).get("readinessProbe") or {}).get("tcpSocket") or {}
+    return probe.get("port") == keys.CLUSTER_PORT
+
+
+def ignored_features(pods: Sequence[_Object]) -> list[str]:
+    """Describe what a local run ignores of the pods, each feature once."""
+    trained = [container(pod) for pod in pods]
+    ignored = []
+    images = sorted({c["image"] for c in trained if c.get("image") != TRAINER_IMAGE})
+    if images:
+        ignored.append(f"image {', '.join(images)} (the local Python runs instead)")
+    others = sorted(
+        {
+            str(each.get("name"))
+            for pod in pods
+            for field in ("initContainers", "containers")
+            for each in pod["spec"].get(field) or []
+            if each.get("name") != keys.CONTAINER
+        }
+    )
+    if others:
+        ignored.append(f"containers other than `{keys.CONTAINER}`: {', '.join(others)}")
+    if any(c.get("resources") for c in trained):
+        ignored.append("resources")
+    return ignored
+
+
+def _localize(text: str, addresses: Mapping[str, str], mounts: Sequence[Mount]) -> str:
+    for name, local in addresses.items():
+        text = re.sub(rf"(?<![\w.-]){re.escape(name)}(?!\d)", local, text)
+    # In a single pass, so that an inserted folder is not matched as another mount.
+    folders = {mount.path: str(mount.folder) for mount in mounts}
+    if not folders:
+        return text
+    paths = "|".join(re.escape(path) for path in folders)
+    return re.sub(rf"(?<![\w./-])({paths})(?![\w.-])", lambda found: folders[found[1]], text)
+
+
+def _strings(training: _Object, field: str) -> tuple[str, ...]:
+    parts = training.get(field) or []
+    if not isinstance(parts, list):
+        raise InputError(f"{field} of container {keys.CONTAINER}: must be a list of strings")
+    for index, part in enumerate(parts):
+        if not isinstance(part, str):
+            raise InputError(
+                f'{field}[{index}] of container {keys.CONTAINER}: must be a string: write "{part}"'
+                " in quotes"
+            )
+    return tuple(parts)

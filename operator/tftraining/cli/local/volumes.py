@@ -1,0 +1,122 @@
+"""Maps each volume of a pod to a folder of this computer. Only `populate` writes."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from tftraining_operator.core.podtemplate import CHECKPOINT_VOLUME, SCRATCH_VOLUME
+
+from tftraining.errors import InputError
+from tftraining.manifest import Files, Manifest
+
+_Object = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Volume:
+    """One volume as a folder."""
+
+    folder: Path
+    files: Files = field(default_factory=dict)
+    """Files to write into it before the pod starts, by relative path."""
+    is_created: bool = True
+    """Whether the run creates the folder; otherwise it must exist."""
+
+
+@dataclass(frozen=True, slots=True)
+class Mount:
+    """The path at which a container expects a volume, and its folder."""
+
+    path: str
+    folder: Path
+
+
+def volumes(
+    pod: _Object,
+    folder: Path,
+    manifest: Manifest,
+    *,
+    checkpoints: Path | None,
+    folders: Mapping[str, Path],
+) -> dict[str, Volume]:
+    """Return a pod's volumes by name. Raises InputError for those that only a cluster has.
+
+    `folder` is the pod's own; `folders` are those that the user chose, by the volume's name.
+    """
+    found: dict[str, Volume] = {}
+    for volume in pod["spec"].get("volumes") or []:
+        name = str(volume.get("name"))
+        if name == CHECKPOINT_VOLUME and checkpoints is not None:
+            found[name] = Volume(checkpoints)
+        elif name == SCRATCH_VOLUME:
+            # Added by the operator for a read-only root file system; /tmp is writable here.
+            continue
+        elif name in folders:
+            found[name] = Volume(folders[name], is_created=False)
+        else:
+            found[name] = _volume(name, volume, folder / name, manifest)
+    return found
+
+
+def mounts(container: _Object, known: Mapping[str, Volume]) -> list[Mount]:
+    """Return a container's mounts, the longest path first."""
+    found = []
+    for mount in container.get("volumeMounts") or []:
+        path, volume = str(mount.get("mountPath")).rstrip("/"), known.get(mount.get("name"))
+        if volume is not None and path:
+            found.append(Mount(path, volume.folder / (mount.get("subPath") or "")))
+    return sorted(found, key=lambda mount: len(mount.path), reverse=True)
+
+
+def populate(volume: Volume) -> None:
+    """Create a volume's folder and files. Raises OSError."""
+    if not volume.is_created:
+        return
+    volume.folder.mkdir(parents=True, exist_ok=True)
+    for name, content in volume.files.items():
+        path = volume.folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(content)
+
+
+def _volume(name: str, volume: _Object, folder: Path, manifest: Manifest) -> Volume:
+    for kind, reference, known in (
+        ("ConfigMap", _reference(volume, "configMap", "name"), manifest.config_maps),
+        ("Secret", _reference(volume, "secret", "secretName"), manifest.secrets),
+    ):
+        if reference is None:
+            continue
+        source, wanted = reference
+        if wanted in known:
+            return Volume(folder, _selected(name, source, known[wanted]))
+        if source.get("optional"):
+            return Volume(folder)
+        raise InputError(
+            f"volume {name}: {kind} {wanted} is not in the file: add it to the file, or name a"
+            f" folder with --volume {name}=FOLDER"
+        )
+    if "emptyDir" in volume:
+        return Volume(folder)
+    if isinstance(path := (volume.get("hostPath") or {}).get("path"), str):
+        return Volume(Path(path), is_created=False)
+    kinds = ", ".join(key for key in volume if key != "name") or "nothing"
+    raise InputError(
+        f"volume {name}: not available on this computer ({kinds}): name a folder with"
+        f" --volume {name}=FOLDER"
+    )
+
+
+def _reference(volume: _Object, field_name: str, key: str) -> tuple[_Object, str] | None:
+    source = volume.get(field_name)
+    return (source, str(source.get(key))) if isinstance(source, dict) else None
+
+
+def _selected(name: str, source: _Object, files: Files) -> Files:
+    items = source.get("items")
+    if not items:
+        return files
+    missing = [str(item.get("key")) for item in items if item.get("key") not in files]
+    if missing and not source.get("optional"):
+        raise InputError(f"volume {name}: has no key {missing[0]}; it has {', '.join(files)}")
+    return {str(item.get("path")): files[item["key"]] for item in items if item.get("key") in files}

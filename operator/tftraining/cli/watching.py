@@ -1,0 +1,37 @@
+"""`tftj wait`, `tftj progress`, and `tftj submit --wait`: follow a job and say how it ended."""
+
+from tftraining.cli import console, durations
+from tftraining.client import TFTrainingClient
+from tftraining.errors import ExitCode
+from tftraining.job import TrainingJob
+from tftraining.progress_view import ProgressView
+
+
+def wait(client: TFTrainingClient, name: str, goal: str, timeout: str | None) -> ExitCode:
+    """Wait silently; print how the job is then. Raises TFTrainingError."""
+    limit = durations.seconds("--timeout", timeout)
+    return _conclude(client.follow(name, goal, lambda _seen: None, timeout=limit))
+
+
+def watch(client: TFTrainingClient, name: str, option: str, timeout: str | None) -> ExitCode:
+    """Show the progress until the job has finished. Raises TFTrainingError."""
+    limit = durations.seconds(option, timeout)
+    with ProgressView(console.out()) as view:
+
+        def show(seen: TrainingJob) -> None:
+            if not seen.finished:  # the end is told below
+                view.show(seen)
+
+        seen = client.follow(name, "finished", show, timeout=limit)
+    return _conclude(seen)
+
+
+def show_once(client: TFTrainingClient, name: str) -> None:
+    """Show how far a job is at present."""
+    with ProgressView(console.out(), transient=False) as view:
+        view.show(client.get(name))
+
+
+def _conclude(seen: TrainingJob) -> ExitCode:
+    console.show(str(seen))
+    return ExitCode.FAILED if seen.failed else ExitCode.SUCCEEDED

@@ -1,0 +1,199 @@
+"""A connection to the API server of the user's kubeconfig, through the official client.
+
+The only module of the command line that imports `kubernetes`, which takes longer than all else:
+commands import it when they need a cluster. Objects are plain dicts in both directions.
+"""
+
+import contextlib
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
+from typing import Any, Self
+from urllib.parse import urlencode
+
+import urllib3
+from kubernetes import client, config
+from tftraining_operator.core.text import printable
+
+from tftraining.cluster.cluster import Execution
+from tftraining.errors import (
+    AlreadyExistsError,
+    InputError,
+    NotFoundError,
+    TFTrainingError,
+    UnreachableError,
+)
+
+_Object = dict[str, Any]
+
+_TIMEOUT = 30.0
+_STREAM_SILENCE = 300.0
+"""Seconds without a byte after which a stream counts as broken; its reader opens it again."""
+_DEFAULT_NAMESPACE = "default"
+
+
+class Connection:
+    """Calls to one API server, with the namespace that commands use by default."""
+
+    def __init__(self, api: client.ApiClient, namespace: str) -> None:
+        self._api = api
+        self.namespace = namespace
+
+    @classmethod
+    def open(cls, namespace: str | None, context: str | None) -> Self:
+        """Connect as KUBECONFIG and its context say, else as the pod that this runs in.
+
+        Raises InputError.
+        """
+        configuration = client.Configuration()
+        try:
+            contexts, current = config.list_kube_config_contexts()
+            if context is not None:
+                current = _named(contexts, context)
+            config.load_kube_config(context=current["name"], client_configuration=configuration)
+            default = current["context"].get("namespace") or _DEFAULT_NAMESPACE
+        except config.ConfigException as error:
+            if context is not None or not _load_own_pod(configuration):
+                raise InputError(
+                    f"no cluster to talk to: {str(error).rstrip('.')}; set KUBECONFIG, or choose a"
+                    " context of it with --context"
+                ) from error
+            default = _own_namespace()
+        configuration.connection_pool_maxsize = 32
+        return cls(client.ApiClient(configuration=configuration), namespace or default)
+
+    def call(
+        self,
+        method: str,
+        path: str,
+        *,
+        query: Mapping[str, str] | None = None,
+        body: _Object | None = None,
+        content_type: str = "application/json",
+    ) -> _Object:
+        """Make one call and return the object of its answer.
+
+        Raises NotFoundError, AlreadyExistsError, InputError for what the API server refuses, and
+        TFTrainingError for everything else.
+        """
+        response = self._send(method, path, query or {}, body=body, content_type=content_type)
+        text = response.read() or b""
+        _check(method, response.status, text)
+        found: _Object = json.loads(text)
+        return found
+
+    @contextlib.contextmanager
+    def lines(self, path: str, query: Mapping[str, str]) -> Iterator[Iterator[str]]:
+        """Open a stream of lines, such as a log that is followed. Raises as `call` does."""
+        response = self._send("GET", path, query, silence=_STREAM_SILENCE)
+        try:
+            if response.status >= 300:  # noqa: PLR2004 - HTTP
+                _check("GET", response.status, response.read() or b"")
+            yield _lines(response.response)
+        except urllib3.exceptions.HTTPError as error:
+            raise UnreachableError(f"the connection to the cluster broke: {error}") from error
+        finally:
+            response.response.close()
+
+    def execute(
+        self, pod: str, container: str, command: Sequence[str]
+    ) -> AbstractContextManager[Execution]:
+        """Run a program in a container of the namespace until the block ends."""
+        from tftraining.cluster.execution import execute  # noqa: PLC0415 - WebSocket, rarely needed
+
+        return execute(self._api.configuration, self.namespace, pod, container, command)
+
+    def _send(
+        self,
+        method: str,
+        path: str,
+        query: Mapping[str, str],
+        *,
+        body: _Object | None = None,
+        content_type: str = "application/json",
+        silence: float = _TIMEOUT,
+    ) -> Any:  # noqa: ANN401 - the client is untyped
+        url = f"{path}?{urlencode(query)}" if query else path
+        serialized = self._api.param_serialize(
+            method,
+            url,
+            header_params={"Accept": "application/json, */*", "Content-Type": content_type},
+            body=body,
+            auth_settings=["BearerToken"],
+        )
+        try:
+            return self._api.call_api(*serialized, _request_timeout=(_TIMEOUT, silence))
+        except (urllib3.exceptions.HTTPError, client.ApiException, OSError) as error:
+            host = self._api.configuration.host
+            raise UnreachableError(
+                f"cannot reach the cluster at {host}: {_root(error)}; is it running, and is the"
+                " context the right one (--context)?"
+            ) from error
+
+
+def _named(contexts: list[_Object], name: str) -> _Object:
+    found = next((each for each in contexts if each["name"] == name), None)
+    if found is None:
+        known = ", ".join(each["name"] for each in contexts) or "none"
+        raise InputError(f"--context: no context {name} in the kubeconfig; it has {known}")
+    return found
+
+
+def _load_own_pod(configuration: client.Configuration) -> bool:
+    try:
+        config.load_incluster_config(client_configuration=configuration)
+    except config.ConfigException:
+        return False
+    return True
+
+
+def _own_namespace() -> str:
+    path = "/var/run/secrets/kubernetes.io/serviceaccount/namespace"
+    try:
+        with open(path, encoding="utf-8") as file:  # noqa: PTH123 - one line
+            return file.read().strip()
+    except OSError:
+        return _DEFAULT_NAMESPACE
+
+
+def _lines(response: urllib3.HTTPResponse) -> Iterator[str]:
+    rest = b""
+    for chunk in response.stream(amt=65536, decode_content=True):
+        *whole, rest = (rest + chunk).split(b"\n")
+        yield from (line.decode(errors="replace") for line in whole)
+    if rest:
+        yield rest.decode(errors="replace")
+
+
+def _check(method: str, status: int, text: bytes) -> None:
+    if status < 300:  # noqa: PLR2004 - HTTP
+        return
+    message = _message(text) or f"HTTP status {status}"
+    if status == 404:  # noqa: PLR2004 - HTTP
+        raise NotFoundError(message)
+    if status == 409 and method == "POST":  # noqa: PLR2004 - HTTP
+        raise AlreadyExistsError(message)
+    if status in (400, 422):
+        raise InputError(message)
+    if status == 401:  # noqa: PLR2004 - HTTP
+        message += ": the kubeconfig's credentials are not valid; log in again"
+    if status == 429 or status >= 500:  # noqa: PLR2004 - HTTP
+        raise UnreachableError(f"the API server cannot answer now: {message}")
+    raise TFTrainingError(message)
+
+
+def _message(text: bytes) -> str:
+    try:
+        document = json.loads(text)
+        return printable(str(document.get("message") or ""))
+    except (ValueError, AttributeError):
+        return printable(text[:500].decode(errors="replace")).strip()
+
+
+def _root(error: BaseException) -> str:
+    """Return what the innermost of urllib3's errors says."""
+    reason = getattr(error, "reason", None)
+    if isinstance(reason, BaseException):
+        return _root(reason)
+    text = str(reason or error)
+    return text.partition(": ")[2] if text.startswith("<") or "object at 0x" in text else text

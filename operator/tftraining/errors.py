@@ -1,0 +1,47 @@
+"""The errors of the client; one that ends a command prints its text and has an exit code."""
+
+from enum import IntEnum
+
+
+class ExitCode(IntEnum):
+    """Exit codes of `tftj`."""
+
+    SUCCEEDED = 0
+    FAILED = 1
+    BAD_INPUT = 2
+    TIMED_OUT = 2
+    NOT_FOUND = 3
+    INTERRUPTED = 130
+    TERMINATED = 143
+
+
+class TFTrainingError(Exception):
+    """What was asked for is not possible; the text names the problem and the fix."""
+
+    code = ExitCode.FAILED
+
+
+class InputError(TFTrainingError):
+    """A file, a field, an argument or an option is wrong."""
+
+    code = ExitCode.BAD_INPUT
+
+
+class TimedOutError(TFTrainingError):
+    """What was waited for did not happen in time."""
+
+    code = ExitCode.TIMED_OUT
+
+
+class NotFoundError(TFTrainingError):
+    """The cluster has no such object."""
+
+    code = ExitCode.NOT_FOUND
+
+
+class AlreadyExistsError(InputError):
+    """The cluster has an object of that name."""
+
+
+class UnreachableError(TFTrainingError):
+    """The cluster did not answer, or not now: a loop may try again."""

@@ -1,0 +1,130 @@
+"""Follows a job until something is true of it, by asking for it every few seconds.
+
+Asking again is simpler than a watch, and survives an API server that is away for a while.
+"""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+
+from tftraining_operator.api.keys import ConditionType
+from tftraining_operator.core.conditions import is_true
+from tftraining_operator.core.job import Job
+
+from tftraining.cluster.cluster import Cluster
+from tftraining.errors import InputError, NotFoundError, TimedOutError, UnreachableError
+from tftraining.job import TrainingJob, seen
+
+INTERVAL = 1.5
+"""Seconds between two looks."""
+_PATIENCE = 300.0
+"""Seconds for which the cluster may be unreachable."""
+
+GOALS = {
+    "finished": ConditionType.FINISHED,
+    "running": ConditionType.RUNNING,
+    "ready": ConditionType.PODS_READY,
+    "suspended": ConditionType.SUSPENDED,
+}
+"""What can be waited for."""
+
+
+def goal_of(name: str) -> ConditionType:
+    """Return one of GOALS by its name. Raises InputError."""
+    if name not in GOALS:
+        raise InputError(f"cannot wait for {name!r}: choose one of {', '.join(GOALS)}")
+    return GOALS[name]
+
+
+def reached(job: Job | None, goal: ConditionType) -> bool:
+    """Tell whether a job is where it was waited for, or finished and never will be.
+
+    A condition counts only if it is about the present spec.
+    """
+    if job is None:
+        return False
+    if is_true(job.status, ConditionType.FINISHED):
+        return True
+    current = (job.status.observed_generation or 0) >= job.meta.generation
+    return current and is_true(job.status, goal)
+
+
+@dataclass(slots=True)
+class Wait:
+    """One wait for a job: whoever waits calls `look` every INTERVAL seconds."""
+
+    cluster: Cluster
+    name: str
+    goal: ConditionType
+    timeout: float | None = None
+    """Seconds, None for no limit."""
+    clock: Callable[[], float] = time.monotonic
+    _began: float = field(init=False)
+    _heard: float = field(init=False)
+    _uid: str | None = field(init=False, default=None)
+
+    def __post_init__(self) -> None:
+        self._began = self._heard = self.clock()
+
+    def look(self) -> TrainingJob | None:
+        """Return the job as it is now, None while the cluster is away.
+
+        Raises NotFoundError if it does not exist or is deleted, UnreachableError if the cluster
+        stays away.
+        """
+        try:
+            found = look(self.cluster, self.name)
+        except UnreachableError:
+            if self.clock() - self._heard > _PATIENCE or self._uid is None:
+                raise
+            return None
+        if self._uid not in (None, found.uid):
+            raise NotFoundError(f"job {self.name} was deleted, and created again, in the meantime")
+        self._heard, self._uid = self.clock(), found.uid
+        return found
+
+    def is_over(self, found: TrainingJob | None) -> bool:
+        """Tell whether the job is where it was waited for. Raises TimedOutError."""
+        if found is not None and reached(found.job, self.goal):
+            return True
+        if self.timeout is not None and self.clock() - self._began >= self.timeout:
+            raise TimedOutError(
+                f"job {self.name} is not {_adjective(self.goal)} after {self.timeout:.0f} s"
+                " (--timeout)"
+            )
+        return False
+
+
+def follow(
+    cluster: Cluster,
+    name: str,
+    goal: ConditionType,
+    show: Callable[[TrainingJob], None],
+    *,
+    timeout: float | None = None,
+    clock: Callable[[], float] = time.monotonic,
+    sleep: Callable[[float], None] = time.sleep,
+) -> TrainingJob:
+    """Show a job again and again until it reaches the goal or finishes; return its last state.
+
+    Raises NotFoundError if it does not exist or is deleted, TimedOutError after `timeout` seconds.
+    """
+    wait = Wait(cluster, name, goal, timeout, clock)
+    while True:
+        found = wait.look()
+        if found is not None:
+            show(found)
+        if wait.is_over(found) and found is not None:
+            return found
+        sleep(INTERVAL)
+
+
+def look(cluster: Cluster, name: str) -> TrainingJob:
+    """Read a job and its pods."""
+    raw = cluster.job(name)
+    return seen(raw, cluster.pods(raw), datetime.now(UTC))
+
+
+def _adjective(goal: ConditionType) -> str:
+    return next(word for word, kind in GOALS.items() if kind is goal)

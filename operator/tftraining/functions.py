@@ -1,0 +1,187 @@
+"""Makes the file of a task from functions that were defined in a notebook or a program.
+
+The file gets the source of the functions and of what they use: functions and classes of the same
+notebook, imports, and simple values. What cannot be written as source is refused with its name.
+"""
+
+import ast
+import builtins
+import dis
+import inspect
+import linecache
+import math
+import textwrap
+import types
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+from tftraining.errors import InputError
+
+Function = Callable[..., Any]
+
+_CONTRACT = ("model", "dataset")
+_KNOWN = (*_CONTRACT, "train_step", "test_step", "callbacks", "export", "loss", "optimizer")
+_SIMPLE = (bool, int, str, bytes, type(None))
+_IMPLICIT = frozenset({"__name__", "__file__", "__doc__", "__module__", "__qualname__"})
+
+
+def source(given: Sequence[Function] | Mapping[str, Function]) -> str:
+    """Return the source of a task with these functions. Raises InputError.
+
+    `given` are functions called as the contract says, or the functions by those names.
+    """
+    named = _named(given)
+    parts = _Parts({"__main__", *(function.__module__ for function in named.values())})
+    for name, function in named.items():
+        parts.add(function.__name__, function, f"functions: {name}")
+        if function.__name__ != name:
+            parts.rest.append(f"{name} = {function.__name__}")
+    return parts.text()
+
+
+def _named(given: Sequence[Function] | Mapping[str, Function]) -> dict[str, Function]:
+    if isinstance(given, Mapping):
+        named = dict(given)
+    else:
+        named = {getattr(each, "__name__", str(each)): each for each in given}
+    for name, function in named.items():
+        if name not in _KNOWN:
+            raise InputError(
+                f"functions: {name} is not a name that the trainer knows ({', '.join(_KNOWN)});"
+                f' name it with functions={{"model": {name}, …}}'
+            )
+        if not isinstance(function, types.FunctionType) or function.__name__ == "<lambda>":
+            raise InputError(f"functions: {name} must be a function that is defined with def")
+    missing = [name for name in _CONTRACT if name not in named]
+    if missing:
+        raise InputError(f"functions: a task needs {' and '.join(missing)} as well")
+    return named
+
+
+class _Parts:
+    """The parts of the file, each name once."""
+
+    def __init__(self, modules: set[str]) -> None:
+        self._modules = modules
+        """Those whose functions and classes are written into the file, and not imported."""
+        self.imports: dict[str, str] = {}
+        self.values: dict[str, str] = {}
+        self.definitions: dict[str, str] = {}
+        self.rest: list[str] = []
+        self._objects: dict[str, object] = {}
+
+    def add(self, name: str, found: object, user: str) -> None:
+        """Add what `name` stands for, and what that uses. `user` says who uses it."""
+        if name in self._objects:
+            if self._objects[name] is not found:
+                raise InputError(f"{user}: two different objects are called {name}; rename one")
+            return
+        self._objects[name] = found
+        if isinstance(found, types.ModuleType):
+            self.imports[name] = _import(found.__name__, name)
+        elif _is_simple(found):
+            self.values[name] = f"{name} = {found!r}"
+        elif isinstance(found, (types.FunctionType, type)) and found.__module__ in self._modules:
+            self._define(name, found)
+        else:
+            self.imports[name] = _import_from(name, found, user)
+
+    def text(self) -> str:
+        """Return the whole file."""
+        head = "\n".join([*self.imports.values(), *self.values.values()])
+        blocks = [head, *self.definitions.values(), "\n".join(self.rest)]
+        return "\n\n\n".join(block for block in blocks if block) + "\n"
+
+    def _define(self, name: str, found: types.FunctionType | type) -> None:
+        if getattr(found, "__closure__", None):
+            raise InputError(
+                f"{name}() uses variables of the function that it is defined in: define it at the"
+                " top level of the notebook"
+            )
+        text = _source_of(name, found)
+        scope = _globals_of(found)
+        for used in _names(compile(text, f"<{name}>", "exec")):
+            if used in scope and scope[used] is not found:
+                self.add(used, scope[used], f"{name}()")
+        # After what it uses: a class needs its bases, a decorator its function.
+        self.definitions[name] = text.strip()
+
+
+def _source_of(name: str, found: types.FunctionType | type) -> str:
+    try:
+        if isinstance(found, type):
+            return _source_of_class(found)
+        return textwrap.dedent(inspect.getsource(found))
+    except (OSError, TypeError) as error:
+        raise InputError(
+            f"{name}: its source is not known: define it in a notebook or a file, not in an"
+            " interactive Python"
+        ) from error
+
+
+def _source_of_class(found: type) -> str:
+    """Return a class as it stands in the cell or file of its methods.
+
+    inspect looks for it in the file of its module, which a notebook's `__main__` does not have.
+    """
+    for member in vars(found).values():
+        if isinstance(member, types.FunctionType):
+            text = "".join(linecache.getlines(member.__code__.co_filename))
+            for node in ast.walk(ast.parse(text)):
+                if isinstance(node, ast.ClassDef) and node.name == found.__name__:
+                    first = min([node.lineno, *(each.lineno for each in node.decorator_list)])
+                    lines = text.splitlines()[first - 1 : node.end_lineno]
+                    return textwrap.dedent("\n".join(lines))
+    return textwrap.dedent(inspect.getsource(found))
+
+
+def _globals_of(found: types.FunctionType | type) -> Mapping[str, object]:
+    if isinstance(found, types.FunctionType):
+        return found.__globals__
+    module = inspect.getmodule(found)
+    return vars(module) if module is not None else {}
+
+
+def _names(code: types.CodeType) -> Iterator[str]:
+    """Yield the global names that code reads, in its functions and classes as well."""
+    own = {each.argval for each in dis.get_instructions(code) if each.opname == "STORE_NAME"}
+    for each in dis.get_instructions(code):
+        name = each.argval
+        if each.opname not in ("LOAD_GLOBAL", "LOAD_NAME") or name in _IMPLICIT:
+            continue
+        if name not in own and not hasattr(builtins, name):
+            yield name
+    for constant in code.co_consts:
+        if isinstance(constant, types.CodeType):
+            yield from _names(constant)
+
+
+def _is_simple(found: object) -> bool:
+    """Tell whether repr() gives the source of an equal value."""
+    if type(found) in (list, tuple):
+        return all(map(_is_simple, found))  # type: ignore[call-overload]
+    if type(found) is dict:
+        return all(map(_is_simple, [*found, *found.values()]))
+    if type(found) is float:
+        return math.isfinite(found)
+    return type(found) in _SIMPLE
+
+
+def _import(module: str, name: str) -> str:
+    top, _, last = module.rpartition(".")
+    if module == name:
+        return f"import {module}"
+    if last == name and top:
+        return f"from {top} import {name}"
+    return f"import {module} as {name}"
+
+
+def _import_from(name: str, found: object, user: str) -> str:
+    module = getattr(found, "__module__", None)
+    own = getattr(found, "__qualname__", getattr(found, "__name__", None))
+    if module in (None, "__main__", "builtins") or not isinstance(own, str) or "." in own:
+        raise InputError(
+            f"{user} uses {name}, a {type(found).__name__}, which cannot be written into the file"
+            " of the task: make it inside of the function, or pass a file to train()"
+        )
+    return f"from {module} import {own}" + ("" if own == name else f" as {name}")

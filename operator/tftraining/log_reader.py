@@ -1,0 +1,153 @@
+"""Reads the logs of a job's containers, at once or while they are written."""
+
+import queue
+import threading
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from tftraining_operator.api.keys import ConditionType
+
+from tftraining.cluster.cluster import Cluster
+from tftraining.errors import (
+    InputError,
+    NotFoundError,
+    TFTrainingError,
+    UnreachableError,
+)
+from tftraining.following import look, reached
+from tftraining.job import TrainingJob
+from tftraining.view.log_lines import (
+    Line,
+    Source,
+    merged,
+    parse,
+    sort_key,
+    sources,
+)
+
+_INTERVAL = 1.0
+_BATCH_SECONDS = 0.25
+"""Lines that arrive within this time are put in order."""
+_LAST_WORDS = 5.0
+"""Seconds of silence after which the logs of a finished job are complete."""
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """Which logs to read."""
+
+    selection: dict[str, Any] = field(default_factory=dict)
+    """Arguments of log_lines.sources."""
+    tail: int | None = None
+    """Number of lines from the end of each log, None for all."""
+
+    def sources(self, seen: TrainingJob) -> list[Source]:
+        """Return the chosen logs of a job."""
+        return sources(seen.pods, **self.selection)
+
+
+def read_once(cluster: Cluster, job: str, choice: Choice) -> list[Line]:
+    """Return what the logs of a job have at present. Raises NotFoundError if there are none."""
+    seen = look(cluster, job)
+    found = choice.sources(seen)
+    if not found:
+        previous = choice.selection.get("previous")
+        what = "no container has restarted in place" if previous else f"{job} is {seen.why}"
+        raise NotFoundError(f"no logs to show: {what}")
+    return read(cluster, found, choice)
+
+
+def read(cluster: Cluster, found: list[Source], choice: Choice) -> list[Line]:
+    """Return the lines of some logs, merged by time. A log that is gone has none."""
+    query = {"timestamps": "true"}
+    if choice.tail is not None:
+        query["tailLines"] = str(choice.tail)
+    if choice.selection.get("previous"):
+        query["previous"] = "true"
+    lines: list[Line] = []
+    for source in found:
+        try:
+            with cluster.log(source.pod, source.container, query) as stream:
+                lines += [parse(source, line) for line in stream]
+        except (InputError, NotFoundError):
+            continue
+    return merged(lines)
+
+
+class Follower:
+    """Follows the logs of a job until it has finished, across restarts and replaced pods."""
+
+    def __init__(self, cluster: Cluster, job: str, choice: Choice) -> None:
+        self._cluster, self._job, self._choice = cluster, job, choice
+        self._lines: queue.Queue[Line] = queue.Queue()
+        self._readers: dict[Source, threading.Thread] = {}
+        self._newest: dict[tuple[str, str], str] = {}
+        """Time of the newest line of each container of each pod: what is older was shown."""
+        self._complete: set[Source] = set()
+
+    def lines(self) -> Iterator[Line]:
+        """Yield lines until the job has finished and its logs are read. Raises TFTrainingError."""
+        look_at, ended, last = 0.0, False, time.monotonic()
+        while True:
+            if time.monotonic() >= look_at:
+                ended = self._look() or ended
+                look_at = time.monotonic() + _INTERVAL
+            for line in merged(self._arrived()):
+                yield line
+                last = time.monotonic()
+            silent = time.monotonic() - last
+            reading = any(reader.is_alive() for reader in self._readers.values())
+            # Pods that outlive the job (cleanPodPolicy: None) may never end.
+            if ended and silent > (_LAST_WORDS if reading else _BATCH_SECONDS):
+                return
+
+    def _look(self) -> bool:
+        """Start readers of what is new; tell whether nothing more is to come."""
+        try:
+            seen = look(self._cluster, self._job)
+        except UnreachableError:
+            return False
+        except NotFoundError:
+            if not self._readers:
+                raise
+            return True
+        for source in self._choice.sources(seen):
+            reader = self._readers.get(source)
+            if source not in self._complete and (reader is None or not reader.is_alive()):
+                reader = threading.Thread(target=self._read, args=(source,), daemon=True)
+                self._readers[source] = reader
+                reader.start()
+        return reached(seen.job, ConditionType.FINISHED)
+
+    def _arrived(self) -> Iterator[Line]:
+        end = time.monotonic() + _BATCH_SECONDS
+        while (left := end - time.monotonic()) > 0:
+            try:
+                yield self._lines.get(timeout=left)
+            except queue.Empty:
+                return
+
+    def _read(self, source: Source) -> None:
+        key = (source.uid, source.container)
+        query = {"timestamps": "true", "follow": "true"}
+        if self._newest.get(key):
+            query["sinceTime"] = self._newest[key].partition(".")[0] + "Z"
+        elif self._choice.tail is not None:
+            query["tailLines"] = str(self._choice.tail)
+        before = self._newest.get(key, "")
+        try:
+            with self._cluster.log(source.pod, source.container, query) as stream:
+                for text in stream:
+                    line = parse(source, text)
+                    at = sort_key(line.time)
+                    if at and at <= before:
+                        continue
+                    self._newest[key] = max(at, self._newest.get(key, ""))
+                    self._lines.put(line)
+        except UnreachableError:
+            return  # the next look starts it again, where it stopped
+        except TFTrainingError:
+            pass  # the pod is gone
+        self._complete.add(source)

@@ -1,0 +1,172 @@
+"""Parses a job and its ConfigMaps and Secrets from YAML, with the rules of the CRD.
+
+What the API server would refuse is refused here, with the same message. Only `read` does I/O.
+"""
+
+import base64
+import binascii
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import yaml
+from pydantic import ValidationError
+from tftraining_operator.api import keys, rules
+from tftraining_operator.api.problems import Problem, from_error
+from tftraining_operator.api.status import Status
+from tftraining_operator.api.types import ObjectMeta, parse_spec
+from tftraining_operator.core.job import Job
+
+from tftraining.errors import InputError
+
+_Object = dict[str, Any]
+
+Files = Mapping[str, bytes]
+"""The contents of a ConfigMap or Secret by key."""
+
+STDIN = "-"
+
+
+@dataclass(frozen=True, slots=True)
+class Manifest:
+    """One job, with the ConfigMaps and Secrets of the same file."""
+
+    job: Job
+    stored: _Object
+    """The job's object as an API server would store it: with defaults, a uid and a generation."""
+    config_maps: Mapping[str, Files] = field(default_factory=dict)
+    secrets: Mapping[str, Files] = field(default_factory=dict)
+
+
+def read(source: str) -> str:
+    """Return the text of a file, or of standard input for `-`. Raises InputError."""
+    try:
+        return sys.stdin.read() if source == STDIN else Path(source).read_text()
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "not a text file"
+        raise InputError(f"cannot read {source}: {reason}") from error
+
+
+def parse(text: str, source: str, *, uid: str) -> Manifest:
+    """Parse the documents of one file, of which one is a job. Raises InputError.
+
+    `source` names the file in messages; `uid` becomes the job's, as an API server gives it one.
+    """
+    found = list(documents(text, source))
+    raw = only_job(found, source)
+    job = job_of(raw, source, uid)
+    return Manifest(
+        job=job,
+        stored=_stored(raw, job),
+        config_maps=_contents(found, "ConfigMap", source),
+        secrets=_contents(found, "Secret", source),
+    )
+
+
+class _Loader(yaml.SafeLoader):
+    """Keeps a date as text, as in JSON, which kubectl converts the file to."""
+
+    yaml_implicit_resolvers = {  # noqa: RUF012 - the base class' own form
+        first: [(tag, regexp) for tag, regexp in found if tag != "tag:yaml.org,2002:timestamp"]
+        for first, found in yaml.SafeLoader.yaml_implicit_resolvers.items()
+    }
+
+
+def documents(text: str, source: str) -> Iterator[_Object]:
+    """Yield the objects of a file, those of a List one by one. Raises InputError."""
+    try:
+        loaded = list(yaml.load_all(text, Loader=_Loader))
+    except yaml.YAMLError as error:
+        mark = getattr(error, "problem_mark", None)
+        where = f"{source}:{mark.line + 1}" if mark is not None else source
+        problem = getattr(error, "problem", None) or str(error)
+        raise InputError(f"{where}: invalid YAML: {problem}") from error
+    for document in loaded:
+        if isinstance(document, dict) and document.get("kind") == "List":
+            yield from (item for item in document.get("items") or [] if isinstance(item, dict))
+        elif isinstance(document, dict):
+            yield document
+        elif document is not None:
+            raise InputError(f"{source}: each document must be an object with kind and metadata")
+
+
+def only_job(found: Sequence[_Object], source: str) -> _Object:
+    """Return the one job among some objects. Raises InputError."""
+    jobs = [document for document in found if document.get("kind") == keys.KIND]
+    if len(jobs) == 1:
+        return jobs[0]
+    if jobs:
+        names = ", ".join(_name(job) for job in jobs)
+        raise InputError(f"{source}: contains {len(jobs)} jobs ({names}); keep only one of them")
+    kinds = ", ".join(str(document.get("kind")) for document in found) or "nothing"
+    raise InputError(f"{source}: contains no {keys.KIND} (found: {kinds})")
+
+
+def job_of(raw: _Object, source: str, uid: str) -> Job:
+    """Return an object as a job. Raises InputError with all that the API server would refuse."""
+    problems: list[Problem] = []
+    if raw.get("apiVersion") != keys.API_VERSION:
+        message = f"must be {keys.API_VERSION}, not {raw.get('apiVersion') or 'absent'}"
+        problems.append(Problem("apiVersion", message))
+    unknown = sorted(set(raw) - {"apiVersion", "kind", "metadata", "spec", "status"})
+    problems += [Problem(name, "unknown field; does it belong in spec?") for name in unknown]
+    meta = spec = None
+    try:
+        metadata = raw.get("metadata")
+        metadata = metadata if isinstance(metadata, dict) else {}
+        meta = ObjectMeta.model_validate({"namespace": "default", **metadata, "uid": uid})
+    except ValidationError as error:
+        problems += from_error(error, model=ObjectMeta, root="metadata")
+    try:
+        spec = parse_spec(raw.get("spec") or {})
+    except ValidationError as error:
+        problems += from_error(error)
+    if meta is not None and spec is not None:
+        problems += rules.problems(meta.name, spec)
+        if not problems:
+            return Job(meta=meta, spec=spec, status=Status())
+    raise InputError("\n".join(f"{source}: {problem}" for problem in problems))
+
+
+def _stored(raw: _Object, job: Job) -> _Object:
+    meta = job.meta.model_dump(by_alias=True)
+    return {
+        "apiVersion": keys.API_VERSION,
+        "kind": keys.KIND,
+        "metadata": {**raw["metadata"], **meta},
+        "spec": job.spec.model_dump(mode="json", by_alias=True, exclude_none=True),
+    }
+
+
+def _contents(found: list[_Object], kind: str, source: str) -> dict[str, Files]:
+    return {
+        _name(document): _files(document, source)
+        for document in found
+        if document.get("kind") == kind
+    }
+
+
+def _files(document: _Object, source: str) -> Files:
+    """Return the contents of a ConfigMap or Secret, decoded."""
+    plain, coded = ("data", "binaryData")
+    if document["kind"] == "Secret":
+        plain, coded = ("stringData", "data")
+    where = f"{source}: {document['kind']} {_name(document)}"
+    files: dict[str, bytes] = {}
+    for key, value in (document.get(coded) or {}).items():
+        try:
+            files[key] = base64.b64decode(value, validate=True)
+        except (binascii.Error, TypeError, ValueError) as error:
+            raise InputError(f"{where}: {coded}.{key} must be base64") from error
+    for key, value in (document.get(plain) or {}).items():
+        if not isinstance(value, str):
+            raise InputError(f"{where}: {plain}.{key} must be a string: put it in quotes")
+        files[key] = value.encode()
+    return files
+
+
+def _name(document: _Object) -> str:
+    metadata = document.get("metadata")
+    return str(metadata.get("name")) if isinstance(metadata, dict) else "without a name"

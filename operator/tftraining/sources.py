@@ -1,0 +1,66 @@
+"""What `tftj submit` was given: a manifest, or Python code, as a plan of what to send."""
+
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from tftraining import code, manifest
+from tftraining.code import Wanted
+from tftraining.errors import InputError
+from tftraining.submission import Plan, plan_of
+
+_Object = dict[str, Any]
+
+_OPTIONS = {
+    "strategy": "--strategy",
+    "workers": "--workers",
+    "ps": "--ps",
+    "evaluator": "--evaluator",
+    "claim": "--checkpoint",
+    "image": "--image",
+    "variables": "--env",
+    "arguments": "arguments after --",
+}
+"""Options that only say something about a job made of code."""
+
+
+def plan(source: str, task: str | None, wanted: Wanted) -> Plan:
+    """Read a source and return what to send. Raises InputError."""
+    path = Path(source)
+    if source != manifest.STDIN and not path.exists():
+        raise InputError(f"{source}: no such file or folder")
+    if path.is_dir() or path.suffix == ".py":
+        config_map, job = code.manifests(code.read(path, task), wanted)
+        return Plan(job, [config_map], owned=True)
+    defaults = Wanted()
+    for field, option in _OPTIONS.items():
+        if getattr(wanted, field) != getattr(defaults, field):
+            raise InputError(
+                f"{option}: only for a job made of Python code; change {source} instead"
+            )
+    documents = list(manifest.documents(manifest.read(source), source))
+    return plan_of(documents, source, wanted.name)
+
+
+def as_yaml(plan: Plan) -> str:
+    """Return the documents of a plan as a file that can be applied."""
+    return yaml.dump_all(
+        [*plan.others, plan.job],
+        Dumper=_Dumper,
+        sort_keys=False,
+        allow_unicode=True,
+        width=120,
+    )
+
+
+class _Dumper(yaml.SafeDumper):
+    """Writes text of several lines, such as code, as it is read best."""
+
+
+def _text(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
+    style = "|" if "\n" in text else None
+    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style=style)
+
+
+_Dumper.add_representer(str, _text)

@@ -1,0 +1,113 @@
+"""What `tftj progress` shows of a training: one line for pipes, several for a terminal."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+from tftraining_operator.api.keys import Role
+from tftraining_operator.core.facts import Facts
+from tftraining_operator.core.job import Job
+from tftraining_operator.core.messages import pods_not_ready
+from tftraining_operator.core.observed import observe
+
+_Object = dict[str, Any]
+
+_BARS = "▁▂▃▄▅▆▇█"
+_KEPT = 400
+ROLE_COLOURS = {
+    Role.CHIEF: "green",
+    Role.WORKER: "cyan",
+    Role.PS: "magenta",
+    Role.EVALUATOR: "yellow",
+}
+
+
+@dataclass(slots=True)
+class Losses:
+    """The losses that were seen, each step once."""
+
+    values: list[float] = field(default_factory=list)
+    _step: int = -1
+
+    def see(self, job: Job) -> None:
+        """Remember a job's present loss."""
+        progress = job.status.progress
+        if progress is None or progress.loss is None or progress.step == self._step:
+            return
+        self._step = progress.step
+        self.values = [*self.values, float(progress.loss)][-_KEPT:]
+
+
+def sparkline(values: Sequence[float], width: int) -> str:
+    """Return the newest values as a line of bars, `width` characters at most.
+
+    Values that are no finite numbers are blank.
+    """
+    shown = list(values)[-width:]
+    finite = [value for value in shown if abs(value) < float("inf")]
+    if len(finite) < 2:  # noqa: PLR2004 - one value has no course
+        return ""
+    low, high = min(finite), max(finite)
+    scale = (len(_BARS) - 1) / (high - low) if high > low else 0.0
+    return "".join(
+        _BARS[round((value - low) * scale)] if abs(value) < float("inf") else " " for value in shown
+    )
+
+
+def describe_roles(job: Job) -> str:
+    """Return the job's roles with their replicas, such as `chief, 2 workers, ps, evaluator`."""
+    roles = []
+    for role in (Role.CHIEF, Role.WORKER, Role.PS, Role.EVALUATOR):
+        count = job.desired(role)
+        plural = "" if role is Role.PS or count == 1 else "s"
+        if count:
+            roles.append(f"{count} {role}{plural}" if count > 1 else str(role))
+    return ", ".join(roles)
+
+
+def rates(job: Job) -> str:
+    """Return step, percent, speed, loss and the time left; "" before the first report."""
+    progress = job.status.progress
+    if progress is None:
+        return ""
+    total = "" if progress.total_steps is None else f" of {progress.total_steps}"
+    goes_on = progress.eta_text is not None and progress.step != progress.total_steps
+    parts = [
+        f"step {progress.step}{total}",
+        progress.percent_text or "",
+        f"{progress.steps_per_second} steps/s" if progress.steps_per_second else "",
+        f"loss {progress.loss}" if progress.loss else "",
+        f"{progress.eta_text} left" if goes_on else "",
+    ]
+    return ", ".join(part for part in parts if part)
+
+
+def plain(job: Job, told: str) -> str:
+    """Return the progress as one line for a pipe; `told` is why the job does not run."""
+    progress = job.status.progress
+    state = job.status.state or "Starting"
+    if state not in ("Running", "Evaluating") or progress is None:
+        return told
+    return f"{state}: {rates(job)}"
+
+
+def role_lines(job: Job, pods: Sequence[_Object], now: datetime) -> list[tuple[Role, str]]:
+    """Return one line for each role that the job has: how many are ready, and who is not."""
+    causes = pods_not_ready(job, observe(job, pods, (), now), Facts())
+    found = []
+    for role in (Role.CHIEF, Role.WORKER, Role.PS, Role.EVALUATOR):
+        wanted = job.desired(role)
+        prefix = f"{job.name}-{role}-"
+        missing = [(name, cause) for name, cause in causes if name.startswith(prefix)]
+        missing = [each for each in missing if each[0].removeprefix(prefix).isdecimal()]
+        if not wanted:
+            continue
+        text = f"{role:9} {wanted - len(missing)}/{wanted}"
+        if missing:
+            name, cause = missing[0]
+            reason = f": {cause.reason}" if cause is not None else ""
+            more = f" and {len(missing) - 1} more" if len(missing) > 1 else ""
+            text += f"  not ready: {name.removeprefix(job.name + '-')}{more}{reason}"
+        found.append((role, text))
+    return found

@@ -1,0 +1,176 @@
+"""The first line about a job: what it does, or why it does not run.
+
+It repeats what the operator wrote into the status, and makes no diagnosis of its own. Where the
+status only says that pods are not ready, the operator's own functions read the pods (core/startup
+and core/cause by core/observed), and what the kubelet says of them in events is added.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+from tftraining_operator.api import keys
+from tftraining_operator.api.keys import ConditionType
+from tftraining_operator.api.reasons import Reason
+from tftraining_operator.api.status import Status
+from tftraining_operator.core.conditions import find, find_true
+from tftraining_operator.core.error_text import telling_line
+from tftraining_operator.core.facts import Facts
+from tftraining_operator.core.job import InvalidJobError, Job, parse_job
+from tftraining_operator.core.messages import describe_problem, pods_not_ready
+from tftraining_operator.core.observed import observe
+from tftraining_operator.core.text import one_line
+from tftraining_operator.core.times import eta_text, parse
+
+from tftraining.view.table import UNSEEN, age
+from tftraining.view.training import rates
+
+_Object = dict[str, Any]
+
+_LIMIT = 1200
+_KUBELETS_WORD_IS_BETTER = frozenset({"ContainerCreating", "PodInitializing"})
+"""Causes that only say that something takes long; an event may say what."""
+_UNOBSERVED = timedelta(seconds=10)
+"""How long an operator may take to see a job."""
+
+
+@dataclass(frozen=True, slots=True)
+class Why:
+    """State of a job in one word, and the reason for it."""
+
+    state: str
+    text: str
+
+    def __str__(self) -> str:
+        return f"{self.state}: {self.text}" if self.text else self.state
+
+
+def why(raw: _Object, pods: Sequence[_Object], events: Sequence[_Object], now: datetime) -> Why:
+    """Return what a job does, or why it does not run, or why it failed.
+
+    `raw` is the job, `pods` its pods and `events` what happened to them, newest last, as the API
+    server returns them.
+    """
+    try:
+        job = parse_job(raw, now)
+    except InvalidJobError as error:
+        return Why(Reason.INVALID_SPEC, one_line(str(error), _LIMIT))
+    found = _unseen(job, raw, now) or _of_seen(job, pods, events, now)
+    generation = job.status.observed_generation
+    if generation is not None and generation < job.meta.generation:
+        text = f"{found.text} (the operator has not acted on the latest change of the spec)"
+        found = Why(found.state, text)
+    # The operator's messages name the reason after the pod; here it stands in front already.
+    text = found.text.replace(f": {found.state}: ", ": ", 1)
+    return Why(found.state, one_line(text, _LIMIT))
+
+
+def _unseen(job: Job, raw: _Object, now: datetime) -> Why | None:
+    manager = job.spec.run_policy.managed_by
+    if manager != keys.MANAGED_BY:
+        return Why(UNSEEN, f"spec.runPolicy.managedBy names {manager}, so the operator ignores it")
+    if job.status.observed_generation is not None or job.status.conditions:
+        return None
+    created = raw["metadata"].get("creationTimestamp")
+    if created is None or now - parse(created) < _UNOBSERVED:
+        return Why(UNSEEN, "just created; no operator has seen it yet")
+    return Why(
+        UNSEEN,
+        f"no operator has seen it for {age(created, now)}: check that one runs and serves namespace"
+        f" {job.namespace} (tftj doctor)",
+    )
+
+
+def _of_seen(job: Job, pods: Sequence[_Object], events: Sequence[_Object], now: datetime) -> Why:
+    status = job.status
+    state, message = status.state or "Starting", status.message or ""
+    ready = find(status.conditions, ConditionType.PODS_READY)
+    if (found := _ended(status) or _stopped(job, message)) is not None:
+        return found
+    if find_true(status, ConditionType.RESTARTING) is not None:
+        problem = _problem(job, pods, events, now)
+        return Why(state, _restart(job, message, now) + (f"; now {problem}" if problem else ""))
+    if state == "Running" and ready is not None and ready.status == "True":
+        return Why(state, rates(job) or message)
+    if state == "Starting" or (ready is not None and ready.reason in _KUBELETS_WORD_IS_BETTER):
+        problem = _problem(job, pods, events, now)
+        return problem or Why(state, _waiting(job, message))
+    return Why(state, message)
+
+
+def _ended(status: Status) -> Why | None:
+    if (failed := find_true(status, ConditionType.FAILED)) is not None:
+        return Why(f"Failed ({failed.reason})", _with_cause(failed.message, status))
+    if (done := find_true(status, ConditionType.SUCCEEDED)) is not None:
+        text = _evaluated(status) if done.reason == Reason.CHIEF_SUCCEEDED else done.message
+        return Why("Succeeded", text or done.message)
+    return None
+
+
+def _stopped(job: Job, message: str) -> Why | None:
+    status = job.status
+    if find_true(status, ConditionType.SUSPENDED) is not None:
+        return Why("Suspended", f"{message}; tftj resume {job.name} continues it")
+    if (stalled := find_true(status, ConditionType.STALLED)) is not None:
+        return Why("Stalled", stalled.message)
+    return None
+
+
+def _with_cause(message: str, status: Status) -> str:
+    """Return why a job failed; the cause of its last failure if the message does not have it."""
+    failure = status.last_failure
+    line = telling_line(failure.message) if failure is not None else ""
+    if failure is None or not line or line[:60] in message:
+        return message
+    return f"{message}; {failure.pod}: {line}"
+
+
+def _restart(job: Job, message: str, now: datetime) -> str:
+    """Return the operator's message, with the time until which the next chief waits."""
+    last = job.status.last_restart
+    if last is None or last.not_before is None or (due := parse(last.not_before)) <= now:
+        return message
+    left = eta_text(int((due - now).total_seconds()) + 1)
+    return f"{message}; waiting until {due:%H:%M:%S} UTC (in {left})"
+
+
+def _evaluated(status: Status) -> str:
+    steps = f"{status.progress.step} steps" if status.progress is not None else ""
+    found = status.evaluation
+    values = ", ".join(f"{m.name} {m.value}" for m in found.metrics) if found is not None else ""
+    return "; ".join(part for part in (steps, f"evaluation: {values}" if values else "") if part)
+
+
+def _waiting(job: Job, message: str) -> str:
+    """Return what a starting job waits for; the chief may know more than its pods show."""
+    running = find(job.status.conditions, ConditionType.RUNNING)
+    if running is None or running.reason != Reason.CHIEF_NOT_READY or not running.message:
+        return message
+    return f"{message}; {running.message}" if message else running.message
+
+
+def _problem(
+    job: Job, pods: Sequence[_Object], events: Sequence[_Object], now: datetime
+) -> Why | None:
+    """Return what keeps pods from running as far as pods and events tell, None if nothing does."""
+    uids = {pod["metadata"]["name"]: pod["metadata"].get("uid") for pod in pods}
+    for name, cause in pods_not_ready(job, observe(job, pods, (), now), Facts()):
+        said = _said_of(name, uids.get(name), events)
+        if said is not None and (cause is None or cause.reason in _KUBELETS_WORD_IS_BETTER):
+            return said
+        if cause is not None:
+            return Why(cause.reason, describe_problem(name, cause))
+    return None
+
+
+def _said_of(name: str, uid: str | None, events: Sequence[_Object]) -> Why | None:
+    """Return what the kubelet or the scheduler last said of a pod that it could not start."""
+    for event in reversed(events):
+        about = event.get("involvedObject") or {}
+        reason = str(event.get("reason") or "")
+        if about.get("name") != name or (uid and about.get("uid") not in (None, uid)):
+            continue
+        if event.get("type") == "Warning" and reason.startswith("Failed") and reason != "Failed":
+            return Why(reason, one_line(f"{name}: {event.get('message') or ''}", 600))
+    return None

@@ -1,0 +1,111 @@
+"""Functions of a notebook become the file of a task, with what they use."""
+
+from __future__ import annotations
+
+import json
+import math
+import os.path as paths
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tftraining import functions
+from tftraining.errors import InputError
+
+# ruff: noqa: ANN001, ANN201, ANN202, ARG001, PTH118 - as people write them
+
+UNITS = [16, 8]
+SCALE = {"features": 2.0}
+BROKEN = math.nan
+LOCK = partial(print)
+
+
+class Layer:
+    """A class of the same notebook."""
+
+    def __init__(self, units: int) -> None:
+        self.units = units
+
+    def describe(self) -> str:
+        return paths.join("layers", str(self.units))
+
+
+def build():
+    layers = [Layer(units) for units in UNITS]
+    return [layer.describe() for layer in layers]
+
+
+def dataset(split, context):
+    return json.dumps([split, half(SCALE["features"])])
+
+
+def half(value):
+    return value / 2 if value > 1 else half(value * 2)
+
+
+def run(text: str) -> dict[str, Any]:
+    """What a module with this text has."""
+    scope: dict[str, Any] = {"__name__": "task"}
+    exec(compile(text, "task.py", "exec"), scope)  # noqa: S102 - as the trainer imports it
+    return scope
+
+
+def test_functions_bring_what_they_use() -> None:
+    text = functions.source({"model": build, "dataset": dataset})
+    task = run(text)
+    assert task["model"]() == ["layers/16", "layers/8"]
+    assert task["dataset"]("train", None) == '["train", 1.0]'
+    assert "BROKEN" not in text, "nobody uses it"
+
+
+def uses_a_lock(split, context):
+    return LOCK
+
+
+def uses_nan(split, context):
+    return BROKEN
+
+
+def in_a_function():
+    local = 3
+
+    def dataset(split, context):
+        return local
+
+    return dataset
+
+
+def test_functions_of_a_program_are_found_by_their_own_names() -> None:
+    def model():
+        return Path("/")
+
+    assert run(functions.source([model, dataset]))["model"]() == Path("/")
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        pytest.param({"model": build}, "a task needs dataset as well", id="one is missing"),
+        pytest.param([build, dataset], "build is not a name that the trainer knows", id="a name"),
+        pytest.param({"model": lambda: 1, "dataset": dataset}, "defined with def", id="a lambda"),
+        pytest.param(
+            {"model": build, "dataset": uses_a_lock},
+            r"uses_a_lock\(\) uses LOCK, a partial, which cannot be written",
+            id="an object that has no source",
+        ),
+        pytest.param(
+            {"model": build, "dataset": uses_nan},
+            "uses BROKEN, a float",
+            id="a value without source",
+        ),
+        pytest.param(
+            {"model": build, "dataset": in_a_function()},
+            "variables of the function that it is defined in",
+            id="a closure",
+        ),
+    ],
+)
+def test_what_cannot_be_written_is_refused(given: Any, told: str) -> None:
+    with pytest.raises(InputError, match=told):
+        functions.source(given)
