@@ -1,5 +1,6 @@
 """The command line: python -m bench.data --page docs/guide/data.md."""
 
+import statistics
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
@@ -21,6 +22,10 @@ console = Console(highlight=False, width=None if sys.stdout.isatty() else 150)
 
 _MOST_WORKERS = 3
 _LEAST_DISTURBED = 0.999
+_INPUT = "input"
+_TURNS = 3
+_MOST_COST = 1.25
+"""Of the input of three workers, times that of one. Each makes what is prefetched at the end."""
 _HEAD = ("strategy, mode", "workers", "order", "fault", "seen in every epoch", "repeated")
 
 
@@ -28,32 +33,67 @@ _HEAD = ("strategy, mode", "workers", "order", "fault", "seen in every epoch", "
 def main(
     *,
     only: Annotated[
-        list[str] | None, typer.Option(help=f"May be repeated: {', '.join(KINDS)}.")
+        list[str] | None, typer.Option(help=f"May be repeated: {', '.join([*KINDS, _INPUT])}.")
     ] = None,
-    page: Annotated[Path | None, typer.Option(help="Replace the table of this page.")] = None,
+    page: Annotated[Path | None, typer.Option(help="Replace the tables of this page.")] = None,
 ) -> None:
-    """Count which examples each strategy and mode trains on; fail where some are left out."""
-    if unknown := set(only or ()) - set(KINDS):
-        raise typer.BadParameter(f"{', '.join(sorted(unknown))}: known are {', '.join(KINDS)}")
+    """Count which examples each strategy and mode trains on; fail where some are left out.
+
+    And measure what the input of several workers costs, against that of one.
+    """
+    known = (*KINDS, _INPUT)
+    if unknown := set(only or ()) - set(known):
+        raise typer.BadParameter(f"{', '.join(sorted(unknown))}: known are {', '.join(known)}")
+    wanted = only or list(known)
     found: list[Run] = []
+    costs: dict[int, list[float]] = {}
     try:
         with tempfile.TemporaryDirectory(prefix="bench-data-") as name:
             folder = Path(name)
             with runs.servers(folder / "servers", _MOST_WORKERS) as servers:
-                for number, plan in enumerate(_planned(only or list(KINDS))):
+                if _INPUT in wanted:
+                    costs = _costs(folder, servers)
+                for number, plan in enumerate(_planned([k for k in wanted if k != _INPUT])):
                     found.append(plan(folder=folder / str(number), known=servers))
                     console.print(f"[dim]·[/] {escape(', '.join(_row(found[-1])))}")
     except BenchError as error:
         console.print(f"[red]{escape(str(error))}[/]", soft_wrap=True)
         raise typer.Exit(1) from error
-    table = pages.table(_HEAD, map(_row, found))
-    if page is not None:
-        pages.fill(page, "coverage", table)
+    if page is not None and found:
+        pages.fill(page, "coverage", pages.table(_HEAD, map(_row, found)))
+    if page is not None and costs:
+        pages.fill(page, "input", pages.table(_COST_HEAD, _cost_rows(costs)))
     missed = [run for run in found if run.seen < _bound(run)]
     for run in missed:
         console.print(f"[red]below the bound of {_bound(run):.1%}:[/] {', '.join(_row(run))}")
     console.print(f"{len(found)} trainings, {len(missed)} below the bound")
-    raise typer.Exit(1 if missed else 0)
+    is_dear = bool(costs) and _ratio(costs, _MOST_WORKERS) > _MOST_COST
+    if is_dear:
+        console.print(f"[red]the input of {_MOST_WORKERS} workers costs too much[/]")
+    raise typer.Exit(1 if missed or is_dear else 0)
+
+
+_COST_HEAD = ("workers", "seconds of CPU of all workers", "times those of one")
+
+
+def _costs(folder: Path, servers: runs.Servers) -> dict[int, list[float]]:
+    """Measure by turns, so that a machine which becomes slower is so for both."""
+    costs: dict[int, list[float]] = {1: [], _MOST_WORKERS: []}
+    for turn in range(_TURNS):
+        for workers, known in costs.items():
+            known.append(runs.input_cost(workers, folder / f"input-{turn}-{workers}", servers))
+            console.print(f"[dim]·[/] input of {workers}: {known[-1]:.1f} s of CPU")
+    return costs
+
+
+def _ratio(costs: dict[int, list[float]], workers: int) -> float:
+    return statistics.median(costs[workers]) / statistics.median(costs[1])
+
+
+def _cost_rows(costs: dict[int, list[float]]) -> Iterator[tuple[str, ...]]:
+    for workers, known in costs.items():
+        spread = f"{statistics.median(known):.1f} ({min(known):.1f} to {max(known):.1f})"
+        yield str(workers), spread, f"{_ratio(costs, workers):.2f}"
 
 
 def _planned(kinds: list[str]) -> Iterator[Callable[..., Run]]:

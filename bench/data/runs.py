@@ -68,6 +68,14 @@ class Servers:
             for index in range(len(known))
         }
 
+    def cpu_seconds(self) -> float:
+        """Return how long all workers have computed by now."""
+        return sum(
+            process.cpu_seconds()
+            for (role, _), process in self._running.items()
+            if role == "worker"
+        )
+
     def lose_worker(self, index: int) -> None:
         """Kill a worker and start it again."""
         lost = self._running["worker", index]
@@ -98,6 +106,15 @@ def undisturbed(kind: str, workers: int, order: str, folder: Path, known: Server
         _start(here, kind, workers, known, _shuffle(order))
         _wait(here)
     return Run(kind, str(workers), order, "none", 1, _counted(folder))
+
+
+def input_cost(workers: int, folder: Path, known: Servers) -> float:
+    """Train one epoch whose examples are decoded images; return the workers' seconds of CPU."""
+    before = known.cpu_seconds()
+    with machine(folder) as here:
+        _start(here, "asynchronous", workers, known, "--option=decode=1")
+        _wait(here)
+    return known.cpu_seconds() - before
 
 
 def losing_a_worker(kind: str, workers: int, order: str, folder: Path, known: Servers) -> Run:

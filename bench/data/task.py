@@ -2,16 +2,18 @@
 
 As weights, the counts are in the checkpoints: they say what the weights have seen. Options:
 `examples` (1000), `shuffle` (buffer; 0: none), `sleep` (microseconds a batch), `unknown` (a dataset
-without a known length), `own_order` (its sharding is off).
+without a known length), `own_order` (its sharding is off), `decode` (an image for each example),
+`prints` (a line of this text in the log of who makes an example).
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import tensorflow as tf
 from tensorflow.python.data.experimental.ops import testing
 from tftrainer import Context
 
 _EXAMPLES = 1000
+_SIDE = 256
 
 
 class Seen(tf.keras.layers.Layer):  # type: ignore[misc]
@@ -51,7 +53,7 @@ def model(context: Context) -> tf.keras.Model:
 def dataset(split: str, context: Context) -> tf.data.Dataset:
     """Make batches of (id, label), by default in their order."""
     del split
-    ids = tf.data.Dataset.range(_examples(context)).map(lambda i: (i, tf.cast(i, tf.float32)))
+    ids = tf.data.Dataset.range(_examples(context)).map(_maker(context))
     if buffer := int(context.options.get("shuffle", 0)):
         ids = ids.shuffle(buffer)
     if "unknown" in context.options:
@@ -64,6 +66,23 @@ def dataset(split: str, context: Context) -> tf.data.Dataset:
         options.experimental_distribute.auto_shard_policy = tf.data.experimental.AutoShardPolicy.OFF
         batches = batches.with_options(options)
     return batches
+
+
+def _maker(context: Context) -> Callable[[tf.Tensor], tuple[tf.Tensor, tf.Tensor]]:
+    image = None
+    if "decode" in context.options:
+        noise = tf.random.stateless_uniform([_SIDE, _SIDE, 3], (1, 2), 0, 256, tf.int32)
+        image = tf.io.encode_jpeg(tf.cast(noise, tf.uint8))
+
+    def make(i: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+        label = tf.cast(i, tf.float32)
+        if "prints" in context.options:
+            tf.print(context.options["prints"], i)
+        if image is not None:
+            label += 1e-9 * tf.reduce_mean(tf.cast(tf.io.decode_jpeg(image), tf.float32))
+        return i, label
+
+    return make
 
 
 def _examples(context: Context) -> int:

@@ -104,6 +104,7 @@ def a_status() -> Raw:
             "resumedStep": 20,
         },
         "progressAttempt": 2,
+        "repeatedExamples": 640,
         "lastCheckpoint": {"step": 90, "time": stamp(45), "path": "/checkpoints/ckpt-90"},
         "model": {
             "step": 100,

@@ -755,3 +755,14 @@ def test_a_report_of_a_chief_that_is_gone_belongs_to_no_attempt() -> None:
     stored(job, before.model_copy(update={"attempt": 1, "chief_uid": None}))
     gone = everything(job)[:-1]
     assert status_of(job, *gone, now=5, facts=facts).progress_attempt == 0
+
+
+def test_examples_that_were_trained_on_once_more_are_shown_if_there_are_any() -> None:
+    job = running(a_job())
+    facts = Facts(reports={Role.CHIEF: report(repeated_examples=640)})
+    before = status_of(job, *everything(job), facts=facts)
+    assert before.repeated_examples == 640
+
+    # It resumed from a checkpoint that has not seen them.
+    again = Facts(reports={Role.CHIEF: report(repeated_examples=0)})
+    assert status_of(stored(job, before), *everything(job), facts=again).repeated_examples is None

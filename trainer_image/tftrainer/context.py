@@ -1,7 +1,10 @@
-"""The argument `context` of a user's dataset(), model() and callbacks(); made by Job. Pure."""
+"""The argument `context` of a user's dataset(), model() and callbacks(); made by Job."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+
+from tftrainer import tf_types
+from tftrainer.errors import BadConfigurationError
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,3 +27,25 @@ class Context:
     options: Mapping[str, str] = field(default_factory=dict)
     input_pipelines: int = 1
     input_pipeline: int = 0
+
+    def files(self, pattern: str | Sequence[str], *, shuffle: bool = True) -> tf_types.Dataset:
+        """Return a dataset of the names of all files that match a pattern, or one of several.
+
+        Names are listed in their order, so that all workers and restarts agree, and then shuffled
+        in each pass over the data, also alike for all; not without `shuffle`.
+
+        Raises BadConfigurationError if no file matches.
+        """
+        import tensorflow as tf  # noqa: PLC0415 -- who makes a Context does not need it
+
+        patterns = [pattern] if isinstance(pattern, str) else list(pattern)
+        names = sorted({name for each in patterns for name in tf.io.gfile.glob(each)})
+        if not names:
+            wanted = " or ".join(map(repr, patterns)) or "an empty list"
+            raise BadConfigurationError(
+                f"context.files: no file matches {wanted}. Correct the pattern, or mount the data "
+                "at this path: in the chief, which lists the files, and in the workers, which read "
+                "them."
+            )
+        data = tf.data.Dataset.from_tensor_slices(names)
+        return data.shuffle(len(names)) if shuffle else data

@@ -68,6 +68,12 @@ def _work(now: Snapshot) -> Iterator[Metric]:
         "Examples that the workers have processed since this task started.",
         value=now.examples,
     )
+    # No counter: a restart goes back to what the checkpoint's weights have seen.
+    yield GaugeMetricFamily(
+        "tftraining_repeated_examples",
+        "Examples trained on once more because a worker was lost that had them in hand.",
+        value=now.repeated_examples,
+    )
     speed = GaugeMetricFamily(
         "tftraining_worker_examples_per_second",
         "Recent examples per second of a worker.",

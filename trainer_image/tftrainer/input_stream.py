@@ -74,20 +74,58 @@ class InputStream:
 
         return self._passes(data_pass, index, placed).enumerate(start=number)
 
+    def each(
+        self,
+        data_pass: tf_types.Tensor,
+        index: tf_types.Tensor,
+        number: tf_types.Tensor,
+        step: tf_types.Tensor,
+        *,
+        batches: int,
+    ) -> tf_types.Dataset:
+        """Return the same, but each `step`-th batch alone: the others are not made.
+
+        `batches` is the length of a pass.
+        """
+        # The number that the first batch of the first pass would have.
+        first, origin = data_pass, number - index - data_pass * batches
+
+        def placed(
+            of_pass: tf_types.Tensor, data: tf_types.Dataset, skipped: tf_types.Tensor
+        ) -> tf_types.Dataset:
+            indices = tf.data.Dataset.range(skipped, _LAST, step)
+            before = origin + of_pass * batches
+            numbers = tf.data.Dataset.range(before + skipped, _LAST, step)
+            same = tf.data.Dataset.from_tensors(of_pass).repeat()
+            return tf.data.Dataset.zip((numbers, tf.data.Dataset.zip((indices, same, data))))
+
+        def begun(of_pass: tf_types.Tensor) -> tf_types.Tensor:
+            # As far into this pass as the batches of the passes before leave off.
+            before = index - (of_pass - first) * batches
+            return tf.where(of_pass == first, index, tf.math.floormod(before, step))
+
+        return self._passes(data_pass, index, placed, begun=begun, step=step)
+
     def _passes(
         self,
         first: int | tf_types.Tensor,
         index: int | tf_types.Tensor,
         finish: Callable[..., tf_types.Dataset],
+        *,
+        begun: Callable[[tf_types.Tensor], tf_types.Tensor] | None = None,
+        step: tf_types.Tensor | None = None,
     ) -> tf_types.Dataset:
         first, index = (tf.convert_to_tensor(each, tf.int64) for each in (first, index))
 
+        def begun_at_first(of_pass: tf_types.Tensor) -> tf_types.Tensor:
+            return tf.where(of_pass == first, index, tf.zeros_like(index))
+
         def one(of_pass: tf_types.Tensor) -> tf_types.Dataset:
-            skipped = tf.where(of_pass == first, index, tf.zeros_like(index))
+            skipped = (begun or begun_at_first)(of_pass)
             made = Recording()
             with _drawn_from(self.seed, of_pass) as draws, made.of_calls(draws.repeated):
                 data = self.task.dataset("train", self.context)
-                rest = made.skip(data, skipped)
+                rest = made.kept(data, skipped, step)
             return finish(of_pass, rest, skipped)
 
         # Without AutoGraph, which would convert all that the user's function calls to load data;

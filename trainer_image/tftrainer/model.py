@@ -29,6 +29,7 @@ def build(task: UserTask, context: Context, dataset: tf_types.Dataset) -> tf_typ
     """Build the model for what the dataset holds; call it in the strategy's scope."""
     model = task.model(context)
     _compile(task, model)
+    _refuse_averages(task, model.optimizer)
     _refuse_single_examples(task, dataset.element_spec)
     given = f"batches of ({_describe(dataset.element_spec)})"
     with _example(task, dataset) as example:
@@ -305,6 +306,18 @@ def _explained(what: str) -> Iterator[None]:
         if lost_peer_error(error) is not None or is_outage(error):
             raise
         raise BadConfigurationError(f"{what}: {summary(error)}") from error
+
+
+def _refuse_averages(task: UserTask, optimizer: tf_types.Optimizer) -> None:
+    """Refuse what Keras itself does at the end of fit alone, which is no end for a trainer."""
+    # Mixed precision wraps it.
+    if getattr(getattr(optimizer, "inner_optimizer", optimizer), "use_ema", False):
+        raise BadConfigurationError(
+            f"the optimizer of {task.name} has use_ema=True, which is not supported: the model "
+            "would be saved, validated and exported without its averaged weights. Remove "
+            "use_ema=True; for a steadier model, lower the learning rate towards the end, or use "
+            "--keep-best."
+        )
 
 
 def _refuse_single_examples(task: UserTask, spec: tf_types.TensorSpec) -> None:

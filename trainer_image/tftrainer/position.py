@@ -6,6 +6,7 @@ has been trained on, whatever the strategy, the mode or the number of workers. T
 checkpoint, with the weights that have seen those batches.
 """
 
+import itertools
 import json
 import random
 from collections.abc import Sequence
@@ -19,6 +20,10 @@ _LARGEST_SEED = 2**31 - 1
 def drawn(seed: int | None) -> int:
     """Return the seed, or a random one."""
     return random.randint(0, _LARGEST_SEED) if seed is None else seed  # noqa: S311 -- no secret
+
+
+ENDLESS = 2**40
+"""The length of a pass that never ends, in batches: more than anybody will make."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,8 +54,10 @@ class Position:
     """The pass over the data in which the next batch lies, counted from 0."""
     index: int = 0
     """Batches of that pass that come before it."""
-    missing: tuple[tuple[int, int], ...] = ()
-    """First and end of each range of numbers, all below `number`, that nobody has trained on."""
+    missing: tuple[tuple[int, int, int], ...] = ()
+    """First, end and step of each range of numbers below `number` that nobody has trained on."""
+    repeated: int = 0
+    """Examples that the weights have seen once more, as a worker was lost that had them in hand."""
 
     @classmethod
     def parse(cls, text: str) -> Self | None:
@@ -58,7 +65,8 @@ class Position:
         values = json.loads(text) if text else {}
         if values.pop("version", None) != VERSION:
             return None
-        missing = tuple((first, end) for first, end in values.pop("missing"))
+        # Older trainers wrote no steps: theirs were all 1.
+        missing = tuple((*each, 1)[:3] for each in values.pop("missing"))
         return cls(**values, missing=missing)
 
     def text(self) -> str:
@@ -85,16 +93,20 @@ class Position:
             return epoch * epoch_batches + min(batches, epoch_batches)
 
         number = fitted(self.number)
-        missing = [
-            (fitted(first), min(fitted(end, up=True), number)) for first, end in self.missing
-        ]
+        again: list[tuple[int, int]] = []
+        # One by one: what lies between two of them is done.
+        for each in sorted(itertools.chain(*(range(*each) for each in self.missing))):
+            first, end = fitted(each), min(fitted(each + 1, up=True), number)
+            if again and first <= again[-1][1]:
+                first, _ = again.pop()
+            again.append((first, end))
         return replace(
             self,
             batch_size=batch_size,
             epoch_batches=epoch_batches,
             number=number,
             index=self.index * self.batch_size // batch_size,
-            missing=tuple((first, end) for first, end in missing if first < end),
+            missing=tuple((first, end, 1) for first, end in again if first < end),
         )
 
 
@@ -130,7 +142,7 @@ class Passes:
         if place is None:
             data_pass, index = (last[0], last[1] + 1) if last else self._begin
             return replace(self.start, number=number, data_pass=data_pass, index=index, missing=())
-        ranges = tuple((each.start, each.stop) for each in missing)
+        ranges = tuple((each.start, each.stop, each.step) for each in missing)
         return replace(
             self.start, number=number, data_pass=place[0], index=place[1], missing=ranges
         )

@@ -142,6 +142,8 @@ class Snapshot:
     examples: int = 0
     """Trained on since this process began, by all workers."""
     examples_per_second: float | None = None
+    repeated_examples: int = 0
+    """Examples that the weights have seen once more, as a worker was lost that had them in hand."""
     workers: tuple[WorkerRate, ...] = ()
     queue_depth: int | None = None
     """Functions that are scheduled and not begun; None where nothing is scheduled."""
@@ -174,6 +176,7 @@ class Snapshot:
             "stepsPerSecond": _rounded(self.steps_per_second),
             "examplesPerSecond": _rounded(self.examples_per_second),
             "workers": self._rates(),
+            "repeatedExamples": self.repeated_examples,
             "queueDepth": self.queue_depth,
             "secondsSinceStep": self._step_age(now),
             "activity": self._long_activity(now),

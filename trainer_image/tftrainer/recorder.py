@@ -154,6 +154,10 @@ class Recorder:
             queue_depth=queue_depth,
         )
 
+    def note_repeated(self, examples: int) -> None:
+        """Record how many examples the weights have seen once more, after the loss of workers."""
+        self._run.progress.update(repeated_examples=examples)
+
     def note_loss(self, step: int, loss: float) -> None:
         """Record the loss of one step, in modes in which the chief has it."""
         if self._history is not None:

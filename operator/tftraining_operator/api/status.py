@@ -351,6 +351,9 @@ class Status(Model):
     """Attempt of the chief that reported progress."""
     progress: Progress | None = None
     """Training progress, as reported by the chief."""
+    repeated_examples: Natural | None = None
+    """Number of examples that the model was trained on once more because a worker was lost. Unset
+    if there are none."""
     last_checkpoint: CheckpointStatus | None = None
     """The most recent complete checkpoint."""
     model: ModelStatus | None = None

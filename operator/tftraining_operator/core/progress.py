@@ -112,6 +112,8 @@ class Report(_Document):
     step: Annotated[int, Field(ge=0, lt=2**63)] = 0
     total_steps: Annotated[int | None, Field(ge=0, lt=2**63)] = None
     steps_per_second: float | None = None
+    repeated_examples: Annotated[int, Field(ge=0, lt=2**63)] = 0
+    """Trained on once more, as a worker was lost that had them in hand."""
     # A bound makes pydantic look into the text: half a character cannot be stored.
     metrics: dict[Annotated[str, Field(max_length=1024), _LINE], float] = {}
     last_checkpoint: ReportedCheckpoint | None = None
@@ -212,7 +214,8 @@ def evaluation_of(report: Report, *, final: bool) -> Evaluation | None:
 
 def next_write(before: Status, after: Status, now: datetime) -> datetime | None:
     """Return when a status that differs by progress only may be written; None for at once."""
-    silent = {"progress": None, "last_checkpoint": None, "best": None, "evaluation": None}
+    names = ("progress", "repeated_examples", "last_checkpoint", "best", "evaluation")
+    silent = dict.fromkeys(names)
     if before.progress is None or before.model_copy(update=silent) != after.model_copy(
         update=silent
     ):

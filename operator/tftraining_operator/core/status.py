@@ -203,6 +203,7 @@ def _reported(job: Job, observed: Observed, facts: Facts, now: datetime) -> dict
     # A chief that only waits has step 0; that is not progress, nor a step back to 0.
     if chief is not None and (chief.step or chief.total_steps):
         said["progress"] = progress_of(chief, job.status.progress, now)
+        said["repeated_examples"] = chief.repeated_examples or None
         # A chief that has failed reports for as long as its pod is there.
         pod = observed.get(Role.CHIEF)
         if pod is not None:

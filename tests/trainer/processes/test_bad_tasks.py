@@ -480,6 +480,20 @@ def test_xla_is_used_as_compile_says_where_it_can_be(
     assert ("jit_compile of compile() is ignored" in caplog.text) == (devices > 1)
 
 
+@pytest.mark.parametrize(
+    "optimizer",
+    [
+        "tf.keras.optimizers.SGD(use_ema=True)",
+        "tf.keras.mixed_precision.LossScaleOptimizer(tf.keras.optimizers.SGD(use_ema=True))",
+    ],
+)
+def test_averaged_weights_are_refused_with_what_to_do(tmp_path: Path, optimizer: str) -> None:
+    with pytest.raises(BadConfigurationError, match="Remove use_ema=True") as error:
+        prepared(tmp_path, GOOD_MODEL.replace('loss="mse"', f'{optimizer}, "mse"'), GOOD_DATASET)
+
+    assert error.value.code is ExitCode.BAD_CONFIGURATION
+
+
 def test_that_steps_never_run_eagerly_is_said(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -3,6 +3,7 @@
 from collections import Counter
 from dataclasses import replace
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tftrainer.parameter_server.dealer import Dealer
@@ -10,53 +11,138 @@ from tftrainer.position import Passes, Position
 
 START = Position(seed=1, batch_size=8, epoch_batches=20)
 TOTAL = 60
+LANES = st.sampled_from([1, 2, 3])
 
 
-def dealer(start: Position = START, batches: int | None = 20, total: int = TOTAL) -> Dealer:
-    return Dealer(Passes(start, batches), total=total)
+def dealer(
+    start: Position = START, batches: int | None = 20, total: int = TOTAL, lanes: int = 1
+) -> Dealer:
+    return Dealer(Passes(start, batches), total=total, lanes=lanes)
 
 
-@given(st.lists(st.tuples(st.integers(1, 9), st.floats(0, 1), st.booleans()), max_size=80))
-def test_all_is_trained_on_once_by_workers_that_stop_early_and_late(
-    turns: list[tuple[int, float, bool]],
+def given_to_any(deals: Dealer, most: int, lanes: int) -> range | None:
+    """What is given to the first of all workers that gets anything; asked patiently."""
+    for _ in range(50):
+        for worker in range(lanes):
+            if (found := deals.take(most, TOTAL, worker)) is not None:
+                return found
+    return None
+
+
+@given(
+    LANES,
+    st.lists(
+        st.tuples(st.integers(0, 2), st.integers(1, 9), st.floats(0, 1), st.sampled_from("dkl")),
+        max_size=80,
+    ),
+)
+def test_all_is_trained_on_once_by_workers_that_stop_early_keep_it_or_are_lost(
+    lanes: int, turns: list[tuple[int, int, float, str]]
 ) -> None:
-    deals, seen, held = dealer(), Counter[int](), []
+    deals, seen, held = dealer(lanes=lanes), Counter[int](), []
     plan = iter(turns)
     while not deals.is_complete:
-        most, share, keeps = next(plan, (5, 1.0, False))
-        given_out = deals.take(most, TOTAL)
-        if given_out is None:
+        worker, most, share, does = next(plan, (0, 5, 1.0, "d"))
+        got = deals.take(most, TOTAL, worker % lanes) or given_to_any(deals, most, lanes)
+        if got is None:
             # Those that held something back come back with all of it.
-            given_out, share = held.pop(0), 1.0
-        elif keeps:
-            held.append(given_out)
-            continue
-        made = round(share * len(given_out))
-        seen.update(given_out[:made])
-        deals.note(given_out, made)
+            got, share, does = held.pop(0), 1.0, "d"
+        if does == "k":
+            held.append(got)
+        elif does == "l":
+            deals.lose(got)
+        else:
+            made = round(share * len(got))
+            seen.update(got[:made])
+            deals.note(got, made)
 
     assert seen == Counter(range(TOTAL))
     assert deals.position.number == TOTAL
     assert deals.position.missing == ()
 
 
-@given(st.lists(st.tuples(st.integers(1, 9), st.booleans()), max_size=30))
+@given(
+    LANES,
+    LANES,
+    st.lists(st.tuples(st.integers(0, 2), st.integers(1, 9), st.booleans()), max_size=30),
+)
 def test_a_training_that_goes_on_from_any_position_leaves_nothing_out(
-    turns: list[tuple[int, bool]],
+    lanes: int, lanes_then: int, turns: list[tuple[int, int, bool]]
 ) -> None:
-    deals, seen = dealer(), Counter[int]()
-    for most, is_done in turns:
-        given_out = deals.take(most, TOTAL)
-        if given_out and is_done:
-            deals.note(given_out, len(given_out))
-            seen.update(given_out)
-    again = dealer(deals.position)
-    while (given_out := again.take(7, TOTAL)) is not None:
-        again.note(given_out, len(given_out))
-        seen.update(given_out)
+    deals, seen = dealer(lanes=lanes), Counter[int]()
+    for worker, most, is_done in turns:
+        got = deals.take(most, TOTAL, worker % lanes)
+        if got and is_done:
+            deals.note(got, len(got))
+            seen.update(got)
+    position = deals.position
+    missing = {number for each in position.missing for number in range(*each)}
+    assert seen == Counter(set(range(position.number)) - missing)
+    assert deals.left == TOTAL - len(seen)
+
+    again = dealer(position, lanes=lanes_then)
+    while (got := given_to_any(again, 7, lanes_then)) is not None:
+        again.note(got, len(got))
+        seen.update(got)
 
     assert again.is_complete
     assert seen == Counter(range(TOTAL))
+
+
+def test_each_worker_gets_its_own_lane() -> None:
+    deals = dealer(replace(START, number=10), lanes=3)
+
+    assert [deals.take(2, 40, worker) for worker in (0, 1, 2)] == [
+        range(10, 16, 3),
+        range(11, 17, 3),
+        range(12, 18, 3),
+    ]
+    deals.note(range(11, 17, 3), 1)
+    assert deals.take(2, 40, 1) == range(14, 20, 3)
+
+
+def test_who_has_finished_its_lane_gets_half_of_what_another_has_left() -> None:
+    deals = dealer(lanes=2)
+    fast, slow = deals.take(10, 20, 0), deals.take(2, 20, 1)
+    assert (fast, slow) == (range(0, 20, 2), range(1, 5, 2))
+    assert fast
+    deals.note(fast, 10)
+
+    # Of 5, 7, …, 19.
+    assert deals.take(2, 20, 0) == range(13, 17, 2)
+    assert deals.take(2, 20, 0) == range(17, 21, 2)
+    assert not deals.has_any(4, 20), "the last four are left to their worker, which is busy"
+    assert deals.take(4, 20, 0) is None
+    assert deals.take(4, 20, 1) == range(5, 13, 2)
+
+
+@pytest.mark.parametrize("fate", ["lost", "hangs"])
+def test_what_a_worker_has_left_that_is_not_there_goes_to_another(fate: str) -> None:
+    deals = dealer(lanes=2)
+    fast, lost = deals.take(10, 20, 0), deals.take(6, 20, 1)
+    assert fast
+    assert lost
+    deals.note(fast, 10)
+    assert not deals.has_any(4, 20)
+
+    if fate == "lost":
+        deals.lose(lost)
+        assert deals.take(4, 20, 0) == range(1, 9, 2)
+    else:
+        deals.give_up_waiting()
+        assert deals.take(4, 20, 0) == range(13, 21, 2)
+
+
+def test_a_worker_that_does_not_come_for_the_little_it_has_left_is_not_waited_for() -> None:
+    deals = dealer(lanes=2)
+    for worker, most in ((0, 10), (1, 8)):
+        got = deals.take(most, 20, worker)
+        assert got
+        deals.note(got, len(got))
+
+    asked = [deals.take(4, 20, 0) for _ in range(60)]
+    assert asked[0] is None
+    assert asked.count(range(17, 21, 2)) == 1
 
 
 def test_an_epoch_is_not_exceeded_but_for_what_came_back() -> None:
@@ -81,6 +167,7 @@ def test_what_was_taken_back_counts_for_its_new_worker_alone() -> None:
     assert hung
     assert again == range(4)
     deals.note(hung, 10)
+    deals.lose(hung)
 
     assert deals.reached == 4
     assert deals.left == TOTAL
@@ -95,7 +182,17 @@ def test_the_position_names_what_is_out_and_where_the_next_batch_lies() -> None:
 
     position = deals.position
     assert (position.number, position.data_pass, position.index) == (40, 2, 0)
-    assert position.missing == ((30, 35),)
+    assert position.missing == ((30, 35, 1),)
+
+
+def test_the_position_names_what_one_worker_is_behind_another() -> None:
+    deals = dealer(lanes=2)
+    for most, worker in ((5, 0), (2, 1)):
+        got = deals.take(most, TOTAL, worker)
+        assert got
+        deals.note(got, most)
+
+    assert (deals.position.number, deals.position.missing) == (9, ((5, 9, 2),))
 
 
 def test_without_a_known_length_the_last_place_counts() -> None:

@@ -2,12 +2,14 @@
 
 import itertools
 from collections.abc import Callable
+from pathlib import Path
 from types import ModuleType
 
 import numpy as np
 import pytest
 import tensorflow as tf
 from tftrainer import Context
+from tftrainer.errors import BadConfigurationError
 from tftrainer.input_stream import InputStream
 from tftrainer.task import UserTask
 
@@ -107,6 +109,7 @@ PIPELINES: dict[str, Data] = {
     "filter": lambda ids: ids.filter(lambda i: i % 3 > 0).map(lambda i: (i, i)).batch(BATCH),
     "repeat": lambda ids: ids.map(lambda i: (i, i)).repeat(2).padded_batch(BATCH),
     "unbatched": lambda ids: ids.batch(5).map(lambda i: (i, i)).unbatch().batch(BATCH),
+    "cache": lambda ids: ids.map(lambda i: (i, i)).cache().shuffle(20).batch(BATCH),
     "options": lambda ids: (
         ids.map(lambda i: (i, i)).batch(BATCH).with_options(tf.data.Options()).cache()
     ),
@@ -128,14 +131,21 @@ def test_what_is_skipped_changes_nothing_of_what_follows(
     assert [(a.numpy().tolist(), b.numpy().tolist()) for a, b in rest] == expected[index:]
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        *("map", "map, in parallel, prefetched", "map of batches", "shuffle, map"),
-        *("map, shuffle", "filter"),
-    ],
-)
+NOT_MADE = [
+    *("map", "map, in parallel, prefetched", "map of batches", "shuffle, map"),
+    *("map, shuffle", "filter", "cache"),
+]
+
+
+@pytest.mark.parametrize("name", NOT_MADE)
 def test_what_is_skipped_is_not_made(name: str) -> None:
+    made, counted = counting(PIPELINES[name])
+    next(iter(whole(counted).batches(0, 4)))
+    assert 0 < len(made) <= N - 4 * BATCH
+
+
+def counting(pipeline: Data) -> tuple[set[int], Data]:
+    """The same pipeline, and the examples that its maps are called for."""
     made: set[int] = set()
 
     def counted(ids: tf.data.Dataset) -> tf.data.Dataset:
@@ -154,12 +164,11 @@ def test_what_is_skipped_is_not_made(name: str) -> None:
 
         tf.data.Dataset.map = map_and_note
         try:
-            return PIPELINES[name](ids)
+            return pipeline(ids)
         finally:
             tf.data.Dataset.map = map_function
 
-    next(iter(whole(counted).batches(0, 4)))
-    assert 0 < len(made) <= N - 4 * BATCH
+    return made, counted
 
 
 def whole(pipeline: Data) -> InputStream:
@@ -182,6 +191,134 @@ def test_each_batch_has_its_number_and_place() -> None:
     ]
     ids = [batch[0].numpy().tolist() for _, (_, _, batch) in made]
     assert ids[0] == list(range(40, 48))
+
+
+def lane(
+    of_data: InputStream, first: int, step: int, batches: int, start: int = 0
+) -> tf.data.Dataset:
+    """Each `step`-th batch of the stream from number `first` on; `start` is that of pass 0."""
+    data_pass, index = divmod(first - start, batches)
+    place = (tf.constant(each, tf.int64) for each in (data_pass, index, first, step))
+    return of_data.each(*place, batches=batches)
+
+
+def lists(batch: tf.Tensor) -> object:
+    return tf.nest.map_structure(lambda part: part.numpy().tolist(), batch)
+
+
+@pytest.mark.parametrize("pipeline", PIPELINES.values(), ids=PIPELINES)
+@pytest.mark.parametrize("workers", [2, 3])
+def test_workers_lanes_together_are_the_stream(pipeline: Data, workers: int) -> None:
+    batches = sum(1 for _ in pipeline(tf.data.Dataset.range(N)))
+    length, start = 2 * batches + 1, 5
+    expected = {
+        start + at: (at % batches, at // batches, lists(batch))
+        for at, batch in enumerate(whole(pipeline).batches(0, 0).take(length))
+    }
+
+    found = {}
+    for worker in range(workers):
+        made = lane(whole(pipeline), start + worker, workers, batches, start)
+        for number, (index, of_pass, batch) in made.take(len(range(worker, length, workers))):
+            found[int(number)] = (int(index), int(of_pass), lists(batch))
+    assert found == expected
+
+
+@pytest.mark.parametrize("name", NOT_MADE)
+def test_what_is_in_the_lanes_of_others_is_not_made(name: str) -> None:
+    batches = sum(1 for _ in PIPELINES[name](tf.data.Dataset.range(N)))
+    seen: list[set[int]] = []
+    for worker in range(3):
+        made, counted = counting(PIPELINES[name])
+        own = len(range(worker, batches, 3))
+        for _ in lane(whole(counted), worker, 3, batches).take(own):
+            pass
+        seen.append(made)
+
+    assert all(seen)
+    assert sum(map(len, seen)) == len(set.union(*seen)), "nothing was made by two workers"
+
+
+def test_a_cache_in_a_file_is_not_written_so_that_none_is_left_unfinished(tmp_path: Path) -> None:
+    def cached(ids: tf.data.Dataset) -> tf.data.Dataset:
+        return ids.map(lambda i: (i, i)).cache(str(tmp_path / "cache")).shuffle(20).batch(BATCH)
+
+    one, other = (iter(lane(whole(cached), worker, 2, A_PASS)) for worker in (0, 1))
+    ids = [int(i) for each in (one, other, one, other) for i in next(each)[1][2][0]]
+
+    assert len(set(ids)) == 4 * BATCH
+    assert list(tmp_path.iterdir()) == []
+    plain = cached(tf.data.Dataset.range(N))
+    assert sum(len(batch[0]) for batch in plain) == N
+    assert list(tmp_path.iterdir()), "cache() is TensorFlow's own again"
+
+
+def test_files_are_dealt_out_in_an_order_that_all_workers_agree_on(tmp_path: Path) -> None:
+    for number in reversed(range(5)):
+        file = str(tmp_path / f"part-{number}.tfrecord")
+        with tf.io.TFRecordWriter(file) as written:
+            for record in range(10):
+                written.write(str(10 * number + record).encode())
+    context = Context(batch_size=4, seed=3)
+    pattern = str(tmp_path / "part-*.tfrecord")
+
+    def pipeline(_: tf.data.Dataset) -> tf.data.Dataset:
+        records = context.files(pattern).interleave(tf.data.TFRecordDataset, cycle_length=2)
+        known = records.apply(tf.data.experimental.assert_cardinality(50))
+        decoded = known.map(lambda each: tf.strings.to_number(each, tf.int64))
+        return decoded.map(lambda i: (i, i)).batch(4)
+
+    assert int(pipeline(tf.data.Dataset.range(1)).cardinality()) == 13
+    passes = []
+    for number in range(3):
+        of_pass = []
+        for worker in range(3):
+            own = lane(whole(pipeline), 13 * number + worker, 3, 13)
+            for _, (_, at, (ids, _)) in own.take(len(range(worker, 13, 3))):
+                assert int(at) == number
+                of_pass += ids.numpy().tolist()
+        passes.append(of_pass)
+        assert sorted(of_pass) == list(range(50))
+    assert passes[0] != passes[1] or passes[1] != passes[2]
+    listed = [name.decode() for name in context.files(pattern, shuffle=False).as_numpy_iterator()]
+    assert listed == sorted(map(str, tmp_path.iterdir()))
+
+
+@pytest.mark.parametrize("pattern", ["/nowhere/*.tfrecord", ["/nowhere/a", "/nowhere/b"], []])
+def test_a_pattern_that_matches_no_file_is_named(pattern: str | list[str]) -> None:
+    names = r"/nowhere/\*.tfrecord|'/nowhere/a' or '/nowhere/b'|an empty list"
+    with pytest.raises(BadConfigurationError, match=rf"no file matches .*({names}).*mount"):
+        Context().files(pattern)
+
+
+ELEMENTS: dict[str, Data] = {
+    "a dict": lambda i: {"a": i, "b": (i, i + 1)},
+    "a tuple of one": lambda i: (i,),
+    "ragged": lambda i: tf.RaggedTensor.from_row_lengths(tf.range(i), [i]),
+    "sparse": lambda i: tf.sparse.from_dense(tf.stack([i, 0])),
+    "of any length": lambda i: tf.range(i % 3),
+}
+
+
+@pytest.mark.parametrize("element", ELEMENTS.values(), ids=ELEMENTS)
+def test_elements_of_any_form_are_dealt_out(element: Data) -> None:
+    # Not by map, behind which it would be dealt.
+    def pipeline(ids: tf.data.Dataset) -> tf.data.Dataset:
+        made = ids.flat_map(lambda i: tf.data.Dataset.from_tensors(element(i)))
+        return made.map(lambda *parts: (parts, 0))
+
+    own = lane(whole(pipeline), 3, 7, N).take(4)
+    every = list(whole(pipeline).batches(0, 0).take(N))
+    for number, (_, _, found) in own:
+        tf.nest.map_structure(
+            np.testing.assert_array_equal,
+            as_arrays(found),
+            as_arrays(every[int(number)]),
+        )
+
+
+def as_arrays(batch: tf.Tensor) -> object:
+    return [part.numpy() for part in tf.nest.flatten(batch, expand_composites=True)]
 
 
 def test_functions_of_the_dataset_are_converted_as_always() -> None:

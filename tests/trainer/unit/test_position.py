@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from tftrainer.position import Passes, Position
 
@@ -16,7 +16,8 @@ def positions(draw: st.DrawFn) -> Position:
     number = draw(st.integers(0, 40))
     first = draw(st.integers(0, number))
     end = draw(st.integers(first, number))
-    missing = ((first, end),) if first < end else ()
+    step = draw(st.integers(1, 3))
+    missing = ((first, end, step),) if first < end else ()
     return replace(START, number=number, data_pass=draw(NUMBERS), missing=missing)
 
 
@@ -30,6 +31,16 @@ def test_a_text_of_no_or_another_version_is_no_position(text: str) -> None:
     assert Position.parse(text) is None
 
 
+def test_a_position_of_an_older_trainer_has_no_steps() -> None:
+    text = replace(START, number=9, missing=((4, 6, 1),)).text().replace("6, 1", "6")
+
+    assert "[4, 6]" in text
+    position = Position.parse(text)
+    assert position
+    assert position.missing == ((4, 6, 1),)
+
+
+@settings(deadline=None)
 @given(positions(), st.sampled_from([1, 16, 48, 64, 100, 640]))
 def test_with_another_batch_size_no_example_is_left_out(position: Position, size: int) -> None:
     epoch_batches = -(-640 // size)
@@ -44,18 +55,19 @@ def test_with_another_batch_size_no_example_is_left_out(position: Position, size
     assert 0 <= position.index * 64 - fitted.index * size < size
     again = {
         example
-        for first, end in fitted.missing
+        for each in fitted.missing
+        for batch in range(*each)
         for example in range(
-            examples(first, size, epoch_batches), examples(end, size, epoch_batches)
+            examples(batch, size, epoch_batches), examples(batch + 1, size, epoch_batches)
         )
     }
-    for first, end in position.missing:
-        left_out = set(range(examples(first, 64, 10), examples(end, 64, 10)))
+    for batch in {batch for each in position.missing for batch in range(*each)}:
+        left_out = set(range(examples(batch, 64, 10), examples(batch + 1, 64, 10)))
         assert {example for example in left_out - again if example < reached} == set()
 
 
 def test_the_same_batches_are_the_same_position() -> None:
-    position = replace(START, number=23, data_pass=2, index=3, missing=((4, 6),))
+    position = replace(START, number=23, data_pass=2, index=3, missing=((4, 6, 1),))
 
     assert position.fitted(batch_size=64, epoch_batches=10) == position
 

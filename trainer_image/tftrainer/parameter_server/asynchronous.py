@@ -19,7 +19,7 @@ def training(session: Session) -> ScheduledLoop:
 
 
 def call(session: Session, shared: SharedInput) -> tf_types.Function:
-    """Return the tf.function (iterator, first, end) that trains on a range of batches.
+    """Return the tf.function (iterator, first, end, step) that trains on a range of batches.
 
     It returns how many it made and the place of the last (int64, [3]); see ScheduledLoop.
     """
@@ -32,7 +32,10 @@ def call(session: Session, shared: SharedInput) -> tf_types.Function:
 
     @tf.function
     def train(
-        iterator: tf_types.Iterator, first: tf_types.Tensor, end: tf_types.Tensor
+        iterator: tf_types.Iterator,
+        first: tf_types.Tensor,
+        end: tf_types.Tensor,
+        by: tf_types.Tensor,
     ) -> tf_types.Tensor:
         began = tf.timestamp()
         number = first
@@ -41,14 +44,14 @@ def call(session: Session, shared: SharedInput) -> tf_types.Function:
         place = tf.zeros([2], tf.int64)
         # What a turn changes is known only when all of the turn is done.
         while number < end and time_after(number) < began + LONGEST_CALL:
-            read = shared.read(iterator, number, after=number)
+            read = shared.read(iterator, number, by, after=number)
             strategy.run(make_step, args=(read.batch,))
             step.assign_add(1)
-            number += 1
+            number += by
             examples += examples_in(read.batch)
             waiting += read.waited
             place = read.place
         work.add(examples=examples, waiting=waiting, busy=time_after(number) - began)
-        return tf.concat([[number - first], place], axis=0)
+        return tf.concat([[(number - first) // by], place], axis=0)
 
     return train

@@ -6,8 +6,11 @@ from typing import Any
 
 import tensorflow as tf
 
+# Says which worker a function in a worker's thread is for.
+from tensorflow.python.distribute.coordinator import coordinator_context
+
 from tftrainer import tf_types
-from tftrainer.parameter_server.pinned_calls import fetched
+from tftrainer.parameter_server.pinned_calls import at_chief, fetched
 
 
 def traced(
@@ -25,25 +28,41 @@ def traced(
 def schedule(
     coordinator: tf_types.Coordinator,
     function: tf_types.Function,
-    arguments: tuple[Any, ...],
+    per_worker: tf_types.Iterator,
     *,
-    done: Callable[[tf_types.Tensor], None],
+    given: Callable[[int], range | None],
+    done: Callable[[range, tf_types.Tensor], None],
+    failed: Callable[[range], None],
 ) -> None:
-    """Schedule a concrete function on any worker, and call `done` with what it returned.
+    """Schedule a concrete function on any worker, with what is given to the worker that runs it.
 
-    Numbers are handed over as int64. `done` runs in the worker's thread in this process, so a
-    worker that hangs holds nobody else up; it is not called for a call that has failed. With the
-    coordinator's own `schedule`, the chief would have to fetch each result in turn.
+    When a worker is about to run it, `given` is asked for the numbers that this worker shall have,
+    which are handed over as first, end and step (int64). None: it does nothing. Then `done` is
+    called with what the function returned, or `failed`; the coordinator has another worker run it
+    after a loss, which is given numbers of its own.
+
+    All three run in the worker's thread in this process, so a worker that hangs holds nobody else
+    up. With the coordinator's own `schedule`, the chief would have to fetch each result in turn.
     """
     cluster = coordinator._cluster  # noqa: SLF001 -- no other way
     # As TensorFlow makes it for a tf.function: dropped where the coordinator gives up.
     cancelable = cluster.closure_queue._cancellation_mgr.get_cancelable_function(function)  # noqa: SLF001
 
-    def on_worker(*given: Any) -> None:  # noqa: ANN401
-        done(fetched(cancelable(*given)))
+    def on_worker(own: Any) -> None:  # noqa: ANN401
+        numbers = given(coordinator_context.get_current_dispatch_context().worker_index)
+        if numbers is None:
+            return
+        try:
+            limits = at_chief([numbers.start, numbers.stop, numbers.step])
+            result = fetched(cancelable(own, *limits))
+            # Here, as it is only now that its values are waited for.
+            values = tf.nest.map_structure(lambda each: each.numpy(), result)
+        except BaseException:
+            failed(numbers)
+            raise
+        done(numbers, values)
 
-    tensors = [tf.constant(each, tf.int64) if isinstance(each, int) else each for each in arguments]
-    cluster.schedule(on_worker, args=tuple(tensors), kwargs=None)
+    cluster.schedule(on_worker, args=(per_worker,), kwargs=None)
 
 
 def queue_depth(coordinator: tf_types.Coordinator) -> int:

@@ -1,115 +1,259 @@
 """Deals the batches of a training out to the workers, each once; used by all modes. Pure.
 
-A worker is given a range of batch numbers and says how far it came. What it was given and did not
-train on is given out again: at once if it says so or is lost, at the end of training if it hangs.
-So no batch is left out. One may be repeated: TensorFlow repeats the whole range of a worker that is
-lost in the middle of it.
+Each worker has a lane: of three workers, the first has batches 0, 3, 6, …, so that it can make its
+own ahead and need not make those of others. A worker is given some batches of its lane and says how
+far it came. One that has finished its lane before an epoch ends is given half of what another has
+left. What a lost worker was given, or has left, is given to others; what one that hangs was given,
+at the end of training. So no batch is left out. One may be repeated: of those that a worker was
+given when it was lost, some may have been trained on.
 """
 
 import threading
+from collections.abc import Iterable
 
 from tftrainer.position import Passes, Position
+
+# A little that a worker has left is kept for it, as long as it comes for it. In turns of all.
+_MOST_DECLINED = 20
 
 
 class Dealer:
     """What is still to be trained on; the workers' threads and the chief's share it."""
 
-    def __init__(self, passes: Passes, *, total: int) -> None:
-        """Begin at the start of these passes; `total` is the number at which training ends."""
+    def __init__(self, passes: Passes, *, total: int, lanes: int = 1) -> None:
+        """Begin at the start of these passes; `total` is the number at which training ends.
+
+        `lanes` is the number of workers. With one lane, all of them share it.
+        """
         self._passes = passes
         self._total = total
+        self._lanes = lanes
         self._lock = threading.Lock()
         start = passes.start
         self._next = start.number
-        self._returned = [range(first, end) for first, end in start.missing]
-        self._out: dict[int, range] = {}
+        # What nobody is at, all below _next.
+        self._open = [range(*each) for each in start.missing]
+        self._out: dict[int, tuple[int, range]] = {}
+        """By first number: the worker, and what it was given."""
+        self._follows: dict[int, range] = {}
+        """What each worker would go on with: from the number behind its last, at the same steps."""
+        self._lost: set[int] = set()
+        self._declined = 0
+        """How often in a row workers were given nothing."""
         self.trained = 0
         """Batches that are done, each counted once."""
         # Of numbers up to which somebody has trained: the place of the batch before.
         self._places: dict[int, tuple[int, int]] = {}
 
-    def take(self, most: int, until: int) -> range | None:
-        """Give out some batches with numbers below `until`; None if there are none."""
+    def take(self, most: int, until: int, worker: int = 0) -> range | None:
+        """Give a worker some batches with numbers below `until`; None if it shall have none."""
         with self._lock:
-            if self._returned:
-                first, *_ = self._returned
-                given = first[:most]
-                self._returned[:1] = [first[most:]] if len(first) > most else []
-            else:
-                given = range(self._next, min(self._next + most, until, self._total))
-                if not given:
-                    return None
-                self._next = given.stop
-            self._out[given.start] = given
+            self._lost.discard(worker)
+            self._open_up(min(until, self._total))
+            given = self._chosen(most, until, worker)
+            if given is None:
+                self._declined += 1
+                return None
+            self._declined = 0
+            self._remove(given)
+            self._out[given.start] = worker, given
+            self._follows[worker] = _behind(given)
             return given
 
+    def has_any(self, most: int, until: int) -> bool:
+        """Whether `take` would give some worker that has nothing in hand anything."""
+        with self._lock:
+            self._open_up(min(until, self._total))
+            busy = self._busy
+            return any(
+                len(piece) > most or not busy & self._keepers(piece) for piece in self._below(until)
+            )
+
+    @property
+    def start(self) -> Position:
+        """Where it began."""
+        return self._passes.start
+
+    @property
+    def opened(self) -> int:
+        """The number below which all has been dealt out: it is done, in hand, or a worker's."""
+        with self._lock:
+            return self._next
+
     def note(self, given: range, made: int, last: tuple[int, int] | None = None) -> None:
-        """Note that the first `made` of a range are done; the others are given out again.
+        """Note that the first `made` of what was given are done; the others are given out again.
 
         `last` is the pass and index of the last one that was made.
         """
         with self._lock:
-            if self._out.get(given.start) != given:
+            worker, out = self._out.get(given.start, (0, range(0)))
+            if out != given:
                 # It was taken back meanwhile, and given to somebody else.
                 return
             del self._out[given.start]
-            self._return(given[made:])
+            self._lost.discard(worker)
+            rest = given[made:]
+            self._return(rest)
+            if rest:
+                self._follows[worker] = rest
             self.trained += made
             if made and last:
-                lowest = min((each.start for each in self._open()), default=self._next)
+                lowest = min((each.start for each in self._undone()), default=self._next)
                 self._places = {n: p for n, p in self._places.items() if n >= lowest}
                 self._places[given.start + made] = last
+
+    def lose(self, given: range) -> None:
+        """Note that the worker which was given this is lost: others may have all that it had."""
+        with self._lock:
+            worker, out = self._out.get(given.start, (0, range(0)))
+            if out == given:
+                del self._out[given.start]
+                self._lost.add(worker)
+                self._return(given)
+
+    def give_up_waiting(self) -> None:
+        """Have others take what is left to workers that are at something, as those hang."""
+        with self._lock:
+            self._lost.update(worker for worker, _ in self._out.values())
 
     def take_back(self) -> int:
         """Give out again all that is out; returns how many batches that were."""
         with self._lock:
-            out = list(self._out.values())
+            out = [given for _, given in self._out.values()]
             self._out.clear()
             for given in out:
                 self._return(given)
             return sum(map(len, out))
 
+    def _open_up(self, until: int) -> None:
+        """Have what lies below `until` given out."""
+        if until <= self._next:
+            return
+        for lane in range(self._lanes):
+            offset = (lane - (self._next - self._passes.start.number)) % self._lanes
+            self._return(range(self._next + offset, until, self._lanes))
+        self._next = until
+
+    def _chosen(self, most: int, until: int, worker: int) -> range | None:
+        pieces = self._below(until)
+        if self._lanes == 1:
+            return pieces[0][:most] if pieces else None
+        follows = self._follows.get(worker)
+        for piece in pieces:
+            if follows and (piece.start, piece.step) == (follows.start, follows.step):
+                return piece[:most]
+        for piece in pieces:
+            if self._keepers(piece) == {worker}:
+                return piece[:most]
+        # The largest, so that nobody has to change often: it may cost reading the pass up to there.
+        busy, enough = self._busy, self._declined > _MOST_DECLINED * self._lanes
+        for piece in sorted(pieces, key=len, reverse=True):
+            keepers = self._keepers(piece)
+            if not keepers or (enough and not busy & keepers):
+                return piece[:most]
+            if len(piece) > most:
+                return piece[len(piece) // 2 :][:most]
+        return None
+
+    @property
+    def _busy(self) -> set[int]:
+        return {worker for worker, _ in self._out.values()} - self._lost
+
+    def _below(self, until: int) -> list[range]:
+        known = [range(each.start, min(each.stop, until), each.step) for each in self._open]
+        return [each for each in known if each]
+
+    def _keepers(self, piece: range) -> set[int]:
+        """Return the workers that will come to a piece: those in front of it, or whose lane it is.
+
+        Empty if they are lost, and where all share one lane.
+        """
+        if self._lanes == 1:
+            return set()
+        start = piece.start, piece.step
+        keepers = {
+            worker
+            for worker, each in self._follows.items()
+            if (each.start, each.step) == start and worker not in self._lost
+        }
+        if not keepers and piece.step == self._lanes:
+            keepers = {(piece.start - self._passes.start.number) % self._lanes} - self._lost
+        return keepers
+
+    def _remove(self, given: range) -> None:
+        for number, piece in enumerate(self._open):
+            if given.step == piece.step and given.start in piece:
+                at = piece.index(given.start)
+                rest = [piece[:at], piece[at + len(given) :]]
+                self._open[number : number + 1] = [each for each in rest if each]
+                return
+
     def _return(self, given: range) -> None:
         if given:
-            self._returned = sorted([*self._returned, given], key=lambda each: each.start)
+            self._open = _merged([*self._open, given])
 
     @property
     def reached(self) -> int:
         """The number below which all is done, or in the hands of a worker."""
         with self._lock:
-            return self._returned[0].start if self._returned else self._next
-
-    @property
-    def given(self) -> int:
-        """The number below which all has been given out at least once."""
-        with self._lock:
-            return self._next
+            return min((each.start for each in self._open), default=self._next)
 
     @property
     def is_complete(self) -> bool:
         """Whether there is nothing left, nor in anybody's hands."""
         with self._lock:
-            return self._next >= self._total and not self._returned and not self._out
+            return self._next >= self._total and not self._open and not self._out
 
     @property
     def left(self) -> int:
         """How many batches are not done."""
         with self._lock:
-            return max(0, self._total - self._next) + sum(map(len, self._open()))
+            return max(0, self._total - self._next) + sum(map(len, self._undone()))
 
     @property
     def position(self) -> Position:
         """What to save with weights that have seen all that is done."""
         with self._lock:
-            missing, number = self._open(), self._next
-        # Mostly what was given out last, and is not begun.
-        while missing and missing[-1].stop == number:
-            number = missing.pop().start
+            missing = self._undone()
+            number = self._first_untouched(missing)
+            missing = [kept for each in missing if (kept := each[: _count_below(each, number)])]
         if missing and not self._passes.are_known:
             # They could not be found again: rather read what follows them twice.
             number = missing[0].start
         return self._passes.position(number, missing, self._places.get(number))
 
-    def _open(self) -> list[range]:
-        """Return what was given out and is not done, by rising numbers."""
-        return sorted([*self._returned, *self._out.values()], key=lambda each: each.start)
+    def _first_untouched(self, undone: Iterable[range]) -> int:
+        """Return the number from which on nothing is done."""
+        last = [
+            each
+            for each in undone
+            if each.step == self._lanes and _behind(each).start >= self._next
+        ]
+        if len(last) < self._lanes:
+            return self._next
+        return max(each.start for each in last) - self._lanes + 1
+
+    def _undone(self) -> list[range]:
+        """Return what was opened up and is not done, by rising numbers."""
+        return _merged([*self._open, *(given for _, given in self._out.values())])
+
+
+def _behind(given: range) -> range:
+    """Return the number that would follow, and all after it, at the same steps."""
+    return range(given[-1] + given.step, given[-1] + 2 * given.step, given.step)
+
+
+def _count_below(given: range, number: int) -> int:
+    """Return how many of them are less than the number."""
+    return len(range(given.start, max(given.start, min(given.stop, number)), given.step))
+
+
+def _merged(ranges: Iterable[range]) -> list[range]:
+    """Join what continues another at the same steps; sorted by first numbers."""
+    merged: list[range] = []
+    for each in sorted(ranges, key=lambda each: (each.step, each.start % each.step, each.start)):
+        if merged and merged[-1].step == each.step and _behind(merged[-1]).start == each.start:
+            merged[-1] = range(merged[-1].start, each.stop, each.step)
+        else:
+            merged.append(each)
+    return sorted(merged, key=lambda each: each.start)

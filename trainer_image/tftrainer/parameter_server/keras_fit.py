@@ -46,6 +46,8 @@ class FitTraining:
         self._reporter = _Reporter(
             session, before_end=self._make_the_rest, end_of_epoch=session.end_of_epoch(wanted)
         )
+        self._counted = session.dealer.opened
+        """The number of the next batch, as fit counts them."""
         self._has_callbacks = bool(wanted)
         stack = ExitStack()
         begin = _Bracket(lambda: stack.enter_context(session.run.busy(Activity.CALLBACKS)))
@@ -74,7 +76,7 @@ class FitTraining:
         session, dealer = self._session, self._session.dealer
         if not dealer.is_complete:
             try:
-                self._fit(dealer.given)
+                self._fit(self._counted)
             except (_Stopped, tf.errors.CancelledError):
                 if not session.run.stop.is_set():
                     raise
@@ -90,13 +92,17 @@ class FitTraining:
         session.recorder.note_work(session.work.read())
         session.finish(step, self._reporter.metrics, save_again=self._has_callbacks)
 
-    def _make_the_rest(self) -> None:
-        """Make what came back after fit had made its last call."""
-        dealer, model, stop = self._session.dealer, self._session.model, self._session.run.stop
-        while not (dealer.is_complete or stop.is_set() or model.stop_training):
-            if not self._schedule_up_to(self._session.total):
-                dealer.take_back()
+    def _make_the_rest(self, until: int) -> None:
+        """Make what is left of the batches before a number, after fit's calls for them."""
+        session, dealer = self._session, self._session.dealer
+        while not (session.run.stop.is_set() or session.model.stop_training):
+            for _ in session.workers:
+                self._schedule_one(until)
             self._reporter.wait_until_idle()
+            if dealer.reached >= until:
+                if until < session.total or dealer.is_complete:
+                    return
+                dealer.take_back()
 
     def _drop_when_stopped(self) -> None:
         # fit waits for all that is scheduled wherever it likes, for workers that have ended too.
@@ -129,17 +135,17 @@ class FitTraining:
         """Schedule as many steps as fit counts, in a training that it is told to make."""
         model = self._session.model
         steps = int(model._steps_per_execution.numpy())  # noqa: SLF001 -- no other way
-        self._schedule_up_to(self._session.dealer.given + steps)
+        epoch = self._session.epoch
+        epoch_end = (self._counted // epoch + 1) * epoch
+        self._counted += steps
+        for _ in range(0, steps, self._reporter.steps_a_call):
+            self._schedule_one(epoch_end)
         # At the end of the epoch, fit reads those of these names.
         return dict.fromkeys(self._metrics, 0.0)
 
-    def _schedule_up_to(self, number: int) -> bool:
-        """Schedule what came back, and all batches before this one; False if there are none."""
-        session, scheduled = self._session, False
-        while (given := session.dealer.take(self._reporter.steps_a_call, number)) is not None:
-            session.schedule(self._call, self._iterators, given)
-            scheduled = True
-        return scheduled
+    def _schedule_one(self, until: int) -> None:
+        most = self._reporter.steps_a_call
+        self._session.schedule(self._call, self._iterators, most=most, until=until)
 
 
 class _Bracket(tf.keras.callbacks.Callback):  # type: ignore[misc]
@@ -183,7 +189,7 @@ class _Reporter(tf.keras.callbacks.Callback):  # type: ignore[misc]
         self,
         session: Session,
         *,
-        before_end: Callable[[], None],
+        before_end: Callable[[int], None],
         end_of_epoch: Callable[[int, Mapping[str, float]], Mapping[str, float]] | None,
     ) -> None:
         super().__init__()
@@ -219,12 +225,12 @@ class _Reporter(tf.keras.callbacks.Callback):  # type: ignore[misc]
         self._pace.follow(speed and speed / len(self._session.workers))
         self._set_steps()
 
-    def on_epoch_end(self, _: int, logs: dict[str, float]) -> None:
+    def on_epoch_end(self, epoch: int, logs: dict[str, float]) -> None:
+        self._before_end(min((epoch + 1) * self._session.epoch, self._session.total))
         step = self._look()
         self.metrics = model.metrics(self._session.model)
         self._session.publish(step, self.metrics)
         if self._end_of_epoch is not None:
-            self.wait_until_idle()
             # fit calls this in the strategy's scope, where no other model can be evaluated; scopes
             # are of one thread. The callbacks after this one get the same dict.
             with ThreadPoolExecutor(max_workers=1) as pool:
@@ -234,8 +240,8 @@ class _Reporter(tf.keras.callbacks.Callback):  # type: ignore[misc]
 
     def on_train_end(self, *_: object) -> None:
         """Save before the user's callbacks, which may fail."""
-        self._before_end()
-        self._recorder.save_last(self.wait_until_idle(), self._session.dealer.position)
+        self._before_end(self._session.total)
+        self._recorder.save_last(self.wait_until_idle(), self._session.position)
 
     def wait_until_idle(self) -> int:
         """Wait until all that is scheduled is done, or one worker hangs; return the step."""
@@ -244,6 +250,7 @@ class _Reporter(tf.keras.callbacks.Callback):  # type: ignore[misc]
             self._look_now_and_then()
             if time.monotonic() - began > (LONGEST_STOP if self._stopped else self._patience):
                 _LOG.info("a worker is still busy or hangs; continuing without it")
+                self._session.dealer.give_up_waiting()
                 break
             time.sleep(_POLL_SECONDS)
         return self._look()

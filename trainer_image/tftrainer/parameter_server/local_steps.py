@@ -45,7 +45,10 @@ def _call(session: Session) -> tf_types.Function:
 
     @tf.function
     def train(
-        iterator: tf_types.Iterator, first: tf_types.Tensor, end: tf_types.Tensor
+        iterator: tf_types.Iterator,
+        first: tf_types.Tensor,
+        end: tf_types.Tensor,
+        by: tf_types.Tensor,
     ) -> tf_types.Tensor:
         began = tf.timestamp()
         copies = LocalCopies(variables, device=strategy.extended.worker_devices[0])
@@ -56,18 +59,18 @@ def _call(session: Session) -> tf_types.Function:
         while number < end and time_after(number) < began + LONGEST_CALL:
             pulled = copies.pull()
             begin, until = number, time_after(number) + _LONGEST_ROUND
-            end_of_round = tf.minimum(number + round_steps, end)
+            end_of_round = tf.minimum(number + round_steps * by, end)
             while number < end_of_round and time_after(number) < until:
-                read = shared.read(iterator, number, after=number)
+                read = shared.read(iterator, number, by, after=number)
                 with copies.substituted():
                     strategy.run(make_step, args=(read.batch,))
-                number += 1
+                number += by
                 examples += examples_in(read.batch)
                 waiting += read.waited
                 place = read.place
             copies.push(pulled, share=share, whole=metrics, learned=learned)
-            step.assign_add(number - begin)
+            step.assign_add((number - begin) // by)
         work.add(examples=examples, waiting=waiting, busy=time_after(number) - began)
-        return tf.concat([[number - first], place], axis=0)
+        return tf.concat([[(number - first) // by], place], axis=0)
 
     return train

@@ -7,12 +7,15 @@ A call is a Python function that the worker's thread in this process runs, with 
 device. Its values are fetched in that thread, so that a hung worker blocks no other.
 """
 
+from collections.abc import Iterable
 from enum import Enum, auto
 from typing import Any
 
 import tensorflow as tf
 
 from tftrainer import tf_types
+
+_CHIEF = "/job:chief/replica:0/task:0/device:CPU:0"
 
 
 class State(Enum):
@@ -71,5 +74,14 @@ class PinnedWorker:
 
 def fetched(values: tf_types.Tensor) -> tf_types.Tensor:
     """Bring what a worker computed to the chief; in a pinned call."""
-    with tf.device("/job:chief/replica:0/task:0/device:CPU:0"):
+    with tf.device(_CHIEF):
         return tf.nest.map_structure(tf.identity, values, expand_composites=True)
+
+
+def at_chief(numbers: Iterable[int]) -> list[tf_types.Tensor]:
+    """Make arguments (int64) at the chief, that go to the worker with the call; in a pinned call.
+
+    Each one that were made at the worker would be a call of its own.
+    """
+    with tf.device(_CHIEF):
+        return [tf.constant(each, tf.int64) for each in numbers]

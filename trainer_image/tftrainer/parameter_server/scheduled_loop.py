@@ -3,8 +3,8 @@
 Periodically nothing is scheduled until all workers are idle: only then are metrics reset,
 checkpoints saved and callbacks called, so that the values that are read belong together.
 
-Each function is given a range of batches, which nobody else gets. TensorFlow handles the loss of a
-worker: another worker repeats its function, so a few steps are made twice, and none is left out.
+Each function is given some batches when a worker begins with it, which nobody else gets. When a
+worker is lost they are given to others, so a few steps are made twice, and none is left out.
 
 A worker that hangs is never idle. It is not waited for: the others continue with the next epoch,
 and checkpoints are saved without it. Its batches are noted there as missing, and given to others
@@ -39,10 +39,10 @@ _BETWEEN_IDLE_SECONDS = 5.0
 class ScheduledLoop:
     """The state of one training: what is scheduled, and how fast it is done.
 
-    `call(iterator, first, end)` is what is scheduled: a tf.function that trains on the batches of
-    these numbers on the worker it runs on, and on no more once LONGEST_CALL is over. It returns how
-    many it made, and pass and index of the last (int64, [3]). It makes `granularity` steps at a
-    time.
+    `call(iterator, first, end, step)` is what is scheduled: a tf.function that trains on the
+    batches of these numbers on the worker it runs on, and on no more once LONGEST_CALL is over. It
+    returns how many it made, and pass and index of the last (int64, [3]). It makes `granularity`
+    steps at a time.
     """
 
     def __init__(self, session: Session, call: tf_types.Function, *, granularity: int = 1) -> None:
@@ -137,16 +137,15 @@ class ScheduledLoop:
             idle_awaited_since = min(idle_awaited_since, now) if waits else math.inf
             if now - idle_awaited_since > (LONGEST_STOP if stopped else self._patience):
                 _LOG.info("a worker is still busy or hangs; continuing without it")
+                self._dealer.give_up_waiting()
                 return now_at
             self._run.stop.wait(_POLL_SECONDS) if not closed else time.sleep(_POLL_SECONDS)
 
     def _schedule(self, target: int) -> bool:
         """Schedule one more function; False if there is nothing left to give."""
-        given = self._dealer.take(self._steps_a_call, target)
-        if given is None:
-            return False
-        self._session.schedule(self._call, self._iterators, given)
-        return True
+        return self._session.schedule(
+            self._call, self._iterators, most=self._steps_a_call, until=target
+        )
 
     @property
     def _ready(self) -> int:

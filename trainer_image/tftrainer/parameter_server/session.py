@@ -7,7 +7,9 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+import numpy as np
 import tensorflow as tf
+from numpy.typing import NDArray
 
 from tftrainer import model, remote_context, tensorboard, tf_types, validation
 from tftrainer.arguments import FitInput, Mode
@@ -29,7 +31,7 @@ from tftrainer.parameter_server.coordinator_internals import (
 from tftrainer.parameter_server.dealer import Dealer
 from tftrainer.parameter_server.shared_input import SharedInput
 from tftrainer.parameter_server.work import WorkTable
-from tftrainer.position import Passes, drawn
+from tftrainer.position import ENDLESS, Passes, Position, drawn
 from tftrainer.recorder import Recorder
 from tftrainer.resume import resume
 from tftrainer.supervisor import Run
@@ -94,37 +96,66 @@ class Session:
         if not self.recorder.evaluates(validated):
             return None
         return lambda _, metrics: self.recorder.end_epoch(
-            int(self.step.numpy()), self.dealer.position, metrics
+            int(self.step.numpy()), self.position, metrics
         )
 
     def traced(self, call: tf_types.Function) -> tf_types.Function:
-        """Return the concrete function of a tf.function (iterator, first, end), to schedule."""
+        """Return the concrete function of a tf.function (iterator, first, end, step)."""
         number = tf.TensorSpec([], tf.int64)
-        return traced(self.strategy, call, self.input.spec, number, number)
+        return traced(self.strategy, call, self.input.spec, number, number, number)
 
-    def schedule(self, call: tf_types.Function, iterators: tf_types.Iterator, given: range) -> None:
-        """Have any worker train on these batches of the dealer's.
+    def schedule(
+        self, call: tf_types.Function, iterators: tf_types.Iterator, *, most: int, until: int
+    ) -> bool:
+        """Have any worker train on what the dealer gives it; False if there is nothing to give.
 
-        `call` is a concrete function (iterator, first, end), which returns how many it made and
-        pass and index of the last (int64, [3]).
+        `call` is a concrete function (iterator, first, end, step), which returns how many it made
+        and pass and index of the last (int64, [3]).
         """
+        if not self.dealer.has_any(most, until):
+            return False
 
-        def done(result: tf_types.Tensor) -> None:
-            made, of_pass, index = result.numpy().tolist()
+        def done(given: range, result: NDArray[np.int64]) -> None:
+            made, of_pass, index = result.tolist()
             self.dealer.note(given, made, (of_pass, index))
 
-        schedule(self.coordinator, call, (iterators, given.start, given.stop), done=done)
+        schedule(
+            self.coordinator,
+            call,
+            iterators,
+            given=lambda worker: self.dealer.take(most, until, worker),
+            done=done,
+            failed=self.dealer.lose,
+        )
+        return True
 
     def publish(self, step: int, metrics: Mapping[str, float]) -> None:
         """Publish step and metrics, and at which step training will probably end."""
         # While functions run, what they have made is in the step, but not yet off what is left.
         if self.coordinator.done():
-            self.recorder.expect(self._last_step(int(self.step.numpy())))
+            made = int(self.step.numpy())
+            self.recorder.expect(self._last_step(made))
+            self.recorder.note_repeated(self._repeated(made))
         self.recorder.publish(step, metrics)
 
     def save(self, step: int) -> None:
         """Save a checkpoint with the position in the data."""
-        self.recorder.save(step, self.dealer.position)
+        self.recorder.save(step, self.position)
+
+    @property
+    def position(self) -> Position:
+        """What to save with the weights as they are."""
+        position = self.dealer.position
+        return replace(position, repeated=self._repeated(int(self.step.numpy())))
+
+    def _repeated(self, step: int) -> int:
+        """Return how many examples were trained on again at a step, by whole batches.
+
+        While functions run, theirs are among them.
+        """
+        start = self.dealer.start
+        again = step - self.first_step - self.dealer.trained if self.batches_a_step == 1 else 0
+        return start.repeated + max(0, again) * start.batch_size
 
     def finish(
         self,
@@ -135,10 +166,12 @@ class Session:
         save_again: bool = False,
     ) -> None:
         """Training is complete; see Recorder.finish."""
-        repeated = step - self.first_step - self.dealer.trained
-        if repeated > 0 and self.batches_a_step == 1:
-            _LOG.info("%d batches were trained on again, after a worker was lost", repeated)
-        position = self.dealer.position
+        position = self.position
+        self.recorder.note_repeated(position.repeated)
+        if position.repeated:
+            _LOG.info(
+                "%d examples were trained on again, after a worker was lost", position.repeated
+            )
         self.recorder.finish(step, metrics, position, ending=ending, save_again=save_again)
 
     def terminated(self, step: int) -> TerminatedError:
@@ -186,10 +219,17 @@ def begin(job: Job, run: Run, cluster: Cluster) -> Session:
     batches_a_step = len(workers) if arguments.mode is Mode.SYNCHRONOUS else 1
     start = resumed.position(seed, length, batches_a_step)
     context = replace(context, seed=start.seed)
-    passes = Passes(start, length.of_pass)
+    passes = Passes(start, ENDLESS if length.is_endless else length.of_pass)
     stream = InputStream(task, context, start.seed, dataset.options())
     total = resumed.total(arguments.epochs * length.of_epoch, start.number, batches_a_step)
-    dealer = Dealer(passes, total=total)
+    is_copied = arguments.mode is Mode.FIT and arguments.fit_input is FitInput.DATASET
+    shared = SharedInput(coordinator, stream, passes, workers=len(workers), is_copied=is_copied)
+    if stream.is_shared and not passes.are_known and len(workers) > 1:
+        _LOG.info(
+            "the dataset has no known length: every worker makes the batches of all, and drops "
+            "those of others. tf.data.experimental.assert_cardinality has each make its own alone"
+        )
+    dealer = Dealer(passes, total=total, lanes=shared.lanes)
     logs = tensorboard.Logs(job.checkpoint_dir)
     exporter = Exporter(task, context, dataset, arguments.export)
     recorder = Recorder(
@@ -210,12 +250,7 @@ def begin(job: Job, run: Run, cluster: Cluster) -> Session:
         step=step,
         first_step=resumed.step,
         work=work,
-        input=SharedInput(
-            coordinator,
-            stream,
-            passes,
-            is_copied=arguments.mode is Mode.FIT and arguments.fit_input is FitInput.DATASET,
-        ),
+        input=shared,
         dealer=dealer,
         batches_a_step=batches_a_step,
         total=total,

@@ -1,8 +1,9 @@
 """Reads the batches with certain numbers on a worker; used by all modes.
 
-Every worker has an iterator over the same stream, and drops what is for others. A worker that is
-given numbers before the one at which its iterator stands, as after the loss of another, has its
-iterator begin again where they are.
+Every worker has an iterator over the stream. Where the length of a pass is known, it makes the
+batches of that worker's lane alone (see dealer), from the elements that the dataset reads; else it
+makes all, and drops what is for others. A worker that is given numbers which its iterator does not
+come to, as after the loss of another, has it begin again where they are.
 """
 
 from collections.abc import Callable
@@ -14,6 +15,13 @@ from tftrainer import tf_types
 from tftrainer.batches import timed
 from tftrainer.input_stream import InputStream
 from tftrainer.position import Passes
+
+# To make and drop so many batches is less than to read the pass again up to where they end.
+_FEW = 4
+_NOT_FOUND = (
+    "the dataset has fewer batches than its cardinality says: give it its true length by "
+    "tf.data.experimental.assert_cardinality, as with ignore_errors, which keeps the old one"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +44,7 @@ class SharedInput:
         stream: InputStream,
         passes: Passes,
         *,
+        workers: int,
         is_copied: bool = False,
     ) -> None:
         """`is_copied` has a dataset made here and its graph copied, instead of one made there."""
@@ -43,11 +52,12 @@ class SharedInput:
         self._is_copied = is_copied
         self._passes = passes
         self._is_dealt = stream.is_shared
-        number = tf.TensorSpec([], tf.int64)
+        self.lanes = workers if self._is_dealt and passes.are_known else 1
+        """The workers, if each makes its own batches; else 1."""
         # Traced once, although it is used in several graphs: it may hold all of the data.
         self._from = tf.function(
-            stream.numbered if self._is_dealt else _as_it_is(stream),
-            input_signature=[number] * 3,
+            self._made_by(stream),
+            input_signature=[tf.TensorSpec([], tf.int64)] * 4,
             autograph=False,
         ).get_concrete_function()
         self._datasets = self._made()
@@ -61,36 +71,56 @@ class SharedInput:
         """Make one iterator a worker, at the beginning of the stream: a per-worker value."""
         return iter(self._datasets)
 
-    def _made(self) -> tf_types.Dataset:
-        start = self._passes.start
-        first = (start.data_pass, start.index, start.number)
+    def _made_by(self, stream: InputStream) -> Callable[..., tf_types.Dataset]:
+        """Return what makes the dataset from a place, a number and a step."""
+        if not self._is_dealt:
+            return _as_it_is(stream)
+        batches = self._passes.batches
+        if self.lanes > 1 and batches is not None:
+            return lambda *start: stream.each(*start, batches=batches)
+        return lambda data_pass, index, number, _: stream.numbered(data_pass, index, number)
 
-        def of_one_worker() -> tf_types.Dataset:
-            made = self._from(*(tf.constant(each, tf.int64) for each in first))
+    def _made(self) -> tf_types.Dataset:
+        def from_lane(lane: tf_types.Tensor) -> tf_types.Dataset:
+            first = tf.constant(self._passes.start.number, tf.int64) + lane
+            made = self._from(*self._start_of(first), tf.constant(self.lanes, tf.int64))
             return made.prefetch(tf.data.AUTOTUNE)
 
+        def of_one_worker() -> tf_types.Dataset:
+            if self.lanes == 1:
+                return from_lane(tf.constant(0, tf.int64))
+            return from_lane(tf.distribute.coordinator.experimental_get_current_worker_index())
+
         if self._is_copied:
-            return self._coordinator.create_per_worker_dataset(of_one_worker())
+            # The copies do not know whose they are, and find their lane when they are read.
+            return self._coordinator.create_per_worker_dataset(from_lane(tf.constant(0, tf.int64)))
         function = tf.function(of_one_worker, autograph=False)
         return self._coordinator.create_per_worker_dataset(function)
 
     def read(
-        self, iterator: tf_types.Iterator, number: tf_types.Tensor, after: tf_types.Tensor
+        self,
+        iterator: tf_types.Iterator,
+        number: tf_types.Tensor,
+        step: tf_types.Tensor,
+        after: tf_types.Tensor,
     ) -> Read:
         """Read the batch of this number (int64, no axes); in a tf.function on a worker.
 
-        `after` is of what comes before: waiting counts from when that is done.
+        `step` is how far the next number will be from it. `after` is of what comes before: waiting
+        counts from when that is done.
         """
-        element, waited = timed(lambda: self._sought(iterator, number), after)
+        element, waited = timed(lambda: self._sought(iterator, number, step), after)
         index, of_pass, batch = element[1]
         return Read(batch, waited, tf.stack([of_pass, index]))
 
-    def _sought(self, iterator: tf_types.Iterator, number: tf_types.Tensor) -> tf_types.Tensor:
+    def _sought(
+        self, iterator: tf_types.Iterator, number: tf_types.Tensor, step: tf_types.Tensor
+    ) -> tf_types.Tensor:
         if not self._is_dealt:
             return iterator.get_next()
 
         def begun_again() -> tf_types.Tensor:
-            data = self._from(*self._start_of(number)).prefetch(tf.data.AUTOTUNE)
+            data = self._from(*self._start_of(number), step).prefetch(tf.data.AUTOTUNE)
             # No public call puts an iterator that is in use somewhere else.
             handle = iterator._iterator_resource  # noqa: SLF001
             made = tf.raw_ops.MakeIterator(dataset=data._variant_tensor, iterator=handle)  # noqa: SLF001
@@ -98,12 +128,13 @@ class SharedInput:
                 return iterator.get_next()
 
         element = iterator.get_next()
+        if self.lanes > 1:
+            element = _passed_by(iterator, element, number, few=_FEW * step)
+            element = tf.cond(element[0] == number, lambda: element, begun_again)
+            tf.debugging.assert_equal(element[0], number, message=_NOT_FOUND)
+            return element
         element = tf.cond(element[0] > number, begun_again, lambda: element)
-        return tf.while_loop(
-            lambda element: element[0] < number,
-            lambda _: [iterator.get_next()],
-            [element],
-        )[0]
+        return _passed_by(iterator, element, number)
 
     def _start_of(
         self, number: tf_types.Tensor
@@ -116,6 +147,21 @@ class SharedInput:
         offset = start.data_pass * batches + start.index - start.number
         place = number + tf.constant(offset, tf.int64)
         return place // batches, place % batches, number
+
+
+def _passed_by(
+    iterator: tf_types.Iterator,
+    element: tf_types.Tensor,
+    number: tf_types.Tensor,
+    few: tf_types.Tensor | None = None,
+) -> tf_types.Tensor:
+    """Drop batches until this number is reached; none if more than a few numbers lie between."""
+
+    def is_before(element: tf_types.Tensor) -> tf_types.Tensor:
+        before = element[0] < number
+        return before if few is None else before & (number - element[0] <= few)
+
+    return tf.while_loop(is_before, lambda _: [iterator.get_next()], [element])[0]
 
 
 def _as_it_is(stream: InputStream) -> Callable[..., tf_types.Dataset]:

@@ -23,7 +23,13 @@ from tftrainer import model, tf_types
 from tftrainer.batches import examples_in
 from tftrainer.errors import BadConfigurationError
 from tftrainer.parameter_server import gradients
-from tftrainer.parameter_server.pinned_calls import PinnedCall, PinnedWorker, State, fetched
+from tftrainer.parameter_server.pinned_calls import (
+    PinnedCall,
+    PinnedWorker,
+    State,
+    at_chief,
+    fetched,
+)
 from tftrainer.parameter_server.session import Session
 from tftrainer.step_losses import returning_loss
 from tftrainer.throughput import Work
@@ -90,14 +96,15 @@ class SynchronousTraining:
             if metrics_are_old:
                 session.model.reset_metrics()
                 metrics_are_old = False
-            parts = self._parts(step)
+            epoch_end = (dealer.reached // session.epoch + 1) * session.epoch
+            parts = self._parts(step, epoch_end)
             if not parts:
                 continue
             loss = self._learn(parts)
             step += 1
             self._recorder.note(step)
             self._recorder.note_loss(step, loss)
-            metrics_are_old = dealer.reached % session.epoch == 0
+            metrics_are_old = dealer.reached >= epoch_end
             if self._recorder.wants_metrics or (metrics_are_old and self._epochs.every_end_counts):
                 self._publish(step)
             if not self._epochs.reached(dealer.reached, self._metrics):
@@ -117,12 +124,12 @@ class SynchronousTraining:
         self._session.publish(step, self._metrics)
         self._published = step
 
-    def _parts(self, step: int) -> list[_Part]:
-        """Have each worker that is there compute; return what they have, in their order.
+    def _parts(self, step: int, epoch_end: int) -> list[_Part]:
+        """Have each worker that is there compute; return what they have, by rising batches.
 
         Empty if nobody is there, or SIGTERM came.
         """
-        asked = self._asked()
+        asked = self._asked(epoch_end)
         if not asked:
             self._run.stop.wait(_POLL_SECONDS)
         while waited_for := [w for w in asked if w.is_computing and not self._is_silent(w)]:
@@ -131,22 +138,23 @@ class SynchronousTraining:
             if self._run.stop.is_set():
                 return []
         parts = []
-        for worker, given in asked.items():
+        for worker, given in sorted(asked.items(), key=lambda each: each[1].start):
             part = worker.take()
             if part is None:
-                self._dealer.note(given, 0)
+                self._dealer.lose(given)
             else:
                 self._dealer.note(given, 1, part.place)
                 parts.append(part)
         return parts
 
-    def _asked(self) -> dict["_Worker", range]:
-        """Give each worker that is there the next batch of this epoch, as long as there are any."""
+    def _asked(self, epoch_end: int) -> dict["_Worker", range]:
+        """Give each worker that is there its next batch of this epoch, as long as there are any."""
         asked: dict[_Worker, range] = {}
-        epoch_end = (self._dealer.reached // self._session.epoch + 1) * self._session.epoch
-        for worker in self._workers:
-            if worker.is_free and (given := self._dealer.take(1, epoch_end)) is not None:
-                worker.ask(self._part, self._iterators, given.start)
+        for number, worker in enumerate(self._workers):
+            if not worker.is_free:
+                continue
+            if (given := self._dealer.take(1, epoch_end, number)) is not None:
+                worker.ask(self._part, self._iterators, given)
                 asked[worker] = given
         return asked
 
@@ -187,12 +195,12 @@ class _Worker:
             self._call = None
         return True
 
-    def ask(self, part: Callable[..., _Part], iterators: tf_types.Iterator, number: int) -> None:
-        """Have it compute its part of a step, from the batch of this number."""
+    def ask(self, part: Callable[..., _Part], iterators: tf_types.Iterator, given: range) -> None:
+        """Have it compute its part of a step, from the batch of the only number given."""
         if self._missed:
             _LOG.info("%s rejoined", self.name)
             self._missed = False
-        self._call = self._pinned.call(part, iterators, number)
+        self._call = self._pinned.call(part, iterators, given.start, given.step)
 
     @property
     def is_computing(self) -> bool:
@@ -227,10 +235,10 @@ def _part(session: Session) -> tuple[Callable[..., _Part], gradients.Packing]:
 
     @tf.function
     def compute(
-        iterator: tf_types.Iterator, number: tf_types.Tensor
+        iterator: tf_types.Iterator, number: tf_types.Tensor, by: tf_types.Tensor
     ) -> tuple[gradients.Packed, tf_types.Tensor]:
         began = tf.timestamp()
-        read = shared.read(iterator, number, after=began)
+        read = shared.read(iterator, number, by, after=began)
         # Not strategy.run, which would warn that this is no worker.
         replica = tf.distribute.ReplicaContext(session.strategy, replica_id_in_sync_group=0)
         with gradients.taken(session.model) as taken, replica:
@@ -246,10 +254,11 @@ def _part(session: Session) -> tuple[Callable[..., _Part], gradients.Packing]:
         numbers = [examples, read.waited, busy, tf.cast(loss, tf.float64)]
         return packed, tf.concat([tf.stack(numbers), tf.cast(read.place, tf.float64)], axis=0)
 
-    concrete = compute.get_concrete_function(shared.spec, tf.TensorSpec([], tf.int64))
+    number = tf.TensorSpec([], tf.int64)
+    concrete = compute.get_concrete_function(shared.spec, number, number)
 
-    def part(iterator: tf_types.Iterator, number: int) -> _Part:
-        packed, numbers = fetched(concrete(iterator, tf.constant(number, tf.int64)))
+    def part(iterator: tf_types.Iterator, first: int, by: int) -> _Part:
+        packed, numbers = fetched(concrete(iterator, *at_chief([first, by])))
         examples, waiting, busy, loss, *place = numbers.numpy().tolist()
         return _Part(
             gradients={name: value.numpy() for name, value in packed.items()},
