@@ -1,8 +1,8 @@
 """Cuts objects down to the fields that the operator reads; `reconcile/store.py` keeps only these.
 
-A pod as the API server tells it takes five times the memory: most of it is its template, which the
-operator knows from the job. Whoever reads another field of a pod or a service adds it here;
-tests/unit/test_slim.py compares what is observed of whole and of slim pods.
+A pod as the API server tells it takes two and a half times the memory: much of it is its template,
+which the operator knows from the job. Whoever reads another field of a pod or a service adds it
+here; tests/unit/test_slim.py compares what is observed of whole and of slim pods.
 """
 
 from collections.abc import Iterable
