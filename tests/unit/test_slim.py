@@ -44,7 +44,7 @@ def condition(kind: str, value: str, **more: Any) -> dict[str, Any]:
             {
                 "phase": "Running",
                 "podIP": "10.0.0.1",
-                "podIPs": [{"ip": "10.0.0.1"}],
+                "podIPs": [{"ip": "10.0.0.1"}, {"ip": "fd00::1"}],
                 "conditions": [condition("Ready", "True")],
                 "containerStatuses": [status(RUNNING, ready=True)],
             },
