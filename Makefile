@@ -105,7 +105,7 @@ bench: .venv/ready ## Measure how fast the operator creates a job's pods
 
 .PHONY: bench-scale
 bench-scale: .venv/ready ## Measure what many jobs at once cost, beside a bare client (an hour)
-	@$(PY) -m bench.scale --jobs 1 --jobs 50 --jobs 200 --reporting 200 --flood 200 --page docs/scale.md
+	@$(PY) -m bench.scale --page docs/scale.md
 
 .PHONY: bench-train
 bench-train: .venv/ready .venv-trainer/ready ## Measure the speed-up of distributed training (15 minutes on an idle machine)

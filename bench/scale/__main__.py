@@ -2,7 +2,6 @@
 
 import sys
 from collections.abc import Sequence
-from itertools import product
 from pathlib import Path
 from typing import Annotated
 
@@ -10,8 +9,7 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 
-from bench.scale import flood as floods
-from bench.scale import report, steady
+from bench.scale import report
 from bench.scale.cluster import Cluster, cluster
 from bench.scale.contenders import ROOT, Contender, Ours, Raw
 from bench.scale.life import Life, live
@@ -28,7 +26,9 @@ OURS = "ours"
 @app.command()
 def main(
     *,
-    jobs: Annotated[list[int] | None, typer.Option(help="Jobs at once; repeatable.")] = None,
+    jobs: Annotated[
+        list[int] | None, typer.Option(help="Jobs at once (1, 50, 200); repeatable.")
+    ] = None,
     rounds: Annotated[int, typer.Option(min=1, help="Each measures every contender once.")] = 5,
     only: Annotated[
         list[str] | None, typer.Option(help="Contenders by a part of their name; repeatable.")
@@ -36,13 +36,6 @@ def main(
     against: Annotated[
         Path | None, typer.Option(help="Another checkout whose operator is measured as well.")
     ] = None,
-    reporting: Annotated[
-        list[int] | None, typer.Option(help="Jobs that train and report; repeatable.")
-    ] = None,
-    flood: Annotated[
-        list[int] | None, typer.Option(help="Jobs that a small one comes into; repeatable.")
-    ] = None,
-    seconds: Annotated[float, typer.Option(help="How long reporting jobs are measured.")] = 60.0,
     page: Annotated[Path | None, typer.Option(help="Replace the tables of this page.")] = None,
     section: Annotated[str, typer.Option(help="Which tables of the page.")] = "measured",
 ) -> None:
@@ -52,20 +45,8 @@ def main(
     try:
         with cluster() as place:
             for number in range(rounds):
-                for count in jobs or []:
+                for count in jobs or [1, 50, 200]:
                     _lives(place, results, contenders, number, count)
-                for count, each in product(reporting or [], contenders):
-                    if isinstance(each, Ours):
-                        name = f"steady-{number}-{count}-{contenders.index(each)}"
-                        found = steady.measure(place, each, name, count, seconds)
-                        results.steady.setdefault((count, each.name), []).append(found)
-                        _say(f"{count} jobs report, {each.name}: {found.cpu:.2f} cores")
-                for count, each in product(flood or [], contenders):
-                    if each.collection is not None:
-                        name = f"flood-{number}-{count}-{contenders.index(each)}"
-                        took = floods.measure(place, each, name, count)
-                        results.floods.setdefault((count, each.name), []).append(took)
-                        _say(f"a small job beside {count}, {each.name}: {took:.1f} s")
     except ClusterError as error:
         console.print(f"[red]{escape(str(error))}[/]", soft_wrap=True)
         raise typer.Exit(1) from error

@@ -43,17 +43,8 @@ class Client:
             )
         )
 
-    async def merge(self, path: str, body: _Object) -> None:
-        """Merge a patch into an object."""
-        await self._send("PATCH", path, body, "application/merge-patch+json")
-
-    async def _send(
-        self, method: str, path: str, body: _Object, content_type: str = "application/json"
-    ) -> None:
-        headers = {"Content-Type": content_type}
-        async with self.session.request(
-            method, f"{self.url}{path}", json=body, headers=headers
-        ) as answer:
+    async def _send(self, method: str, path: str, body: _Object) -> None:
+        async with self.session.request(method, f"{self.url}{path}", json=body) as answer:
             text = await answer.text()
             if not answer.ok:
                 raise RuntimeError(f"{method} {path}: {answer.status}: {text[:500]}")

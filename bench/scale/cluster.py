@@ -15,7 +15,7 @@ CRDS = Path(__file__).parents[2] / "crds"
 NODES = 20
 _STAGES = Path(__file__).with_name("stages.yaml")
 _POD_ADDRESSES = "127.128.0.0/9"
-"""Of loopback, so that one server of this machine answers for every pod: see steady.py."""
+"""Of loopback: who asks a pod for its progress is refused at once."""
 
 _UNLIMITED = ("--kube-api-qps=5000", "--kube-api-burst=10000")
 """What the scheduler may ask for in a second is no limit of those who are measured."""

@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 
 from bench.scale.audit import Requests
 from bench.scale.life import Life
-from bench.scale.steady import Steady
 from tools.pages import table
 
 _LIFE = (
@@ -25,21 +24,6 @@ _LIFE = (
     "writes a job",
     "reads a job",
 )
-_STEADY = (
-    "jobs that report",
-    "who",
-    "CPU of a core",
-    "RSS, peak",
-    "longest turn",
-    "while they start",
-    "writes/s",
-    "reads/s",
-    "failure → new pod, median",
-    "slowest",
-)
-
-
-_FLOOD = ("jobs of another namespace", "who", "the small job's pods exist after", "at most")
 
 
 @dataclass(slots=True)
@@ -48,8 +32,6 @@ class Results:
 
     rounds: int
     lives: dict[tuple[int, str], list[Life]] = field(default_factory=dict)
-    steady: dict[tuple[int, str], list[Steady]] = field(default_factory=dict)
-    floods: dict[tuple[int, str], list[float]] = field(default_factory=dict)
     raw: str = ""
     """The contender that the others' pods are compared with."""
 
@@ -61,15 +43,6 @@ def markdown(results: Results) -> str:
         parts.append(table(_LIFE, [_life(results, key) for key in results.lives], others="---"))
         parts.append("Writes a job until all run, as the API server counted them:")
         parts.append(table(("who", "writes a job"), _writes(results), others="---"))
-    if results.steady:
-        rows = [_steady(jobs, who, found) for (jobs, who), found in results.steady.items()]
-        parts.append(table(_STEADY, rows, others="---"))
-    if results.floods:
-        rows = [
-            (str(jobs), who, f"{statistics.median(found):.1f} s", f"{max(found):.1f} s")
-            for (jobs, who), found in results.floods.items()
-        ]
-        parts.append(table(_FLOOD, rows, others="---"))
     return "\n\n".join(parts)
 
 
@@ -96,22 +69,6 @@ def _ratio(lives: Sequence[Life], raw: Sequence[Life]) -> str:
     # Of one round: the two were measured one after the other.
     ratios = [a.pods_exist / b.pods_exist for a, b in zip(lives, raw, strict=True)]
     return f"{statistics.median(ratios):.2f}"
-
-
-def _steady(jobs: int, who: str, found: Sequence[Steady]) -> tuple[str, ...]:
-    waits = [seconds for each in found for seconds in each.replacements]
-    return (
-        str(jobs),
-        who,
-        _median((each.cpu for each in found), lambda share: f"{100 * share:.0f} %"),
-        _median((each.memory for each in found), lambda size: f"{size:.0f} MB"),
-        _median((each.stall for each in found), lambda stall: f"{1000 * stall:.0f} ms"),
-        _median((each.start_stall for each in found), lambda stall: f"{1000 * stall:.0f} ms"),
-        _median((e.requests.writes.total() / e.seconds for e in found), lambda n: f"{n:.1f}"),
-        _median((e.requests.reads.total() / e.seconds for e in found), lambda n: f"{n:.1f}"),
-        f"{statistics.median(waits):.2f} s" if waits else "",
-        f"{max(waits):.2f} s" if waits else "",
-    )
 
 
 def _writes(results: Results) -> list[tuple[str, str]]:
