@@ -103,6 +103,10 @@ images: .venv/ready ## Build both images and load them into the cluster
 bench: .venv/ready ## Measure how fast the operator creates a job's pods
 	@$(PY) -m bench.creation
 
+.PHONY: bench-scale
+bench-scale: .venv/ready ## Measure what many jobs at once cost, beside a bare client (an hour)
+	@$(PY) -m bench.scale --page docs/scale.md
+
 .PHONY: bench-train
 bench-train: .venv/ready .venv-trainer/ready ## Measure the speed-up of distributed training (15 minutes on an idle machine)
 	@$(PY) -m bench.training

@@ -195,11 +195,20 @@ def collecting(program: Path, server: ApiServer) -> Iterator[None]:
 @contextmanager
 def working(program: Path, server: ApiServer, *flags: str) -> Iterator[None]:
     """Run another component of Kubernetes: controllers or a scheduler."""
-    folder = server.kubeconfig.parent
     common = (f"--kubeconfig={server.kubeconfig}", "--leader-elect=false", "--secure-port=0")
-    process = _spawn(program, [*common, *flags], folder / f"{program.name}.log")
-    try:
+    with companion(program, server.kubeconfig.parent, *common, *flags):
         yield
+
+
+@contextmanager
+def companion(program: Path, folder: Path, *flags: str) -> Iterator[subprocess.Popen[bytes]]:
+    """Run any program beside the API server; its log lies in `folder`.
+
+    Raises EndedError if it has ended by itself.
+    """
+    process = _spawn(program, flags, folder / f"{program.name}.log")
+    try:
+        yield process
         if process.poll() is not None:
             raise EndedError(f"{program.name} has ended\n{_logs(folder)}")
     finally:

@@ -439,6 +439,9 @@ class FakeProgress:
             if role in self.told
         }
 
+    def count(self) -> int:
+        return len(self.watched)
+
 
 class Operator:
     """One operator process over a cluster: its store, its reconciler, its queue by virtual time."""

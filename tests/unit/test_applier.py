@@ -13,8 +13,7 @@ from tftraining_operator.core.observed import observe
 from tftraining_operator.core.plan import Plan
 from tftraining_operator.core.podtemplate import InvalidTemplateError
 from tftraining_operator.core.policies.removal import Removal
-from tftraining_operator.reconcile import applier as applier_module
-from tftraining_operator.reconcile import errors
+from tftraining_operator.reconcile import errors, limits
 from tftraining_operator.reconcile.applier import Applier, NameConflictError
 from tftraining_operator.reconcile.store import JobKey, Kind, Store
 
@@ -204,7 +203,7 @@ async def test_pods_are_made_side_by_side_but_not_all_at_once() -> None:
     slow = Slow(objects=bench.cluster.objects)
     outcome = await Applier(slow, Store()).apply(bench.job, bench.plan(), carefully=False)
     assert len(outcome.created) == 102
-    assert slow.most == applier_module.CALLS_AT_ONCE
+    assert slow.most == limits.JOB
 
 
 async def test_a_template_that_the_server_refuses_names_role_and_words() -> None:

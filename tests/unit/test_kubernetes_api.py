@@ -2,19 +2,42 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import json
+import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from aiohttp import web
 from kubernetes.aio import client
-from tftraining_operator.controller.kubernetes_api import Call, KubernetesApi
+from tftraining_operator.controller.kubernetes_api import PAGE, Call, KubernetesApi, needs_proxy
 from tftraining_operator.reconcile import errors
 from tftraining_operator.reconcile.store import Kind
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable
+    from collections.abc import AsyncIterator, Awaitable, Callable
+
+
+@contextlib.asynccontextmanager
+async def serving(
+    answer: Callable[[web.Request], Awaitable[web.Response]],
+    observe: Callable[[Call], None] = lambda _call: None,
+) -> AsyncIterator[KubernetesApi]:
+    """A client of a server."""
+    app = web.Application()
+    app.router.add_route("*", "/{path:.*}", answer)
+    runner = web.AppRunner(app)
+    await runner.setup()
+    site = web.TCPSite(runner, "127.0.0.1", 0)
+    await site.start()
+    host, port = runner.addresses[0][:2]
+    api = KubernetesApi(client.Configuration(host=f"http://{host}:{port}"), observe=observe)
+    try:
+        yield api
+    finally:
+        await api.close()
+        await runner.cleanup()
 
 
 @contextlib.asynccontextmanager
@@ -30,20 +53,8 @@ async def answering(
         raw = body.encode() if isinstance(body, str) else body
         return web.Response(status=status, body=raw, headers=headers)
 
-    app = web.Application()
-    app.router.add_route("*", "/{path:.*}", answer)
-    runner = web.AppRunner(app)
-    await runner.setup()
-    site = web.TCPSite(runner, "127.0.0.1", 0)
-    await site.start()
-    host, port = runner.addresses[0][:2]
-    configuration = client.Configuration(host=f"http://{host}:{port}")
-    api = KubernetesApi(client.ApiClient(configuration), observe=observe)
-    try:
+    async with serving(answer, observe) as api:
         yield api
-    finally:
-        await api.close()
-        await runner.cleanup()
 
 
 def a_status(message: str) -> str:
@@ -150,7 +161,7 @@ async def test_an_answer_that_is_no_object_is_an_error_to_retry(body: str) -> No
 
 
 async def test_a_server_that_is_away_is_an_error_to_retry() -> None:
-    api = KubernetesApi(client.ApiClient(client.Configuration(host="http://127.0.0.1:1")))
+    api = KubernetesApi(client.Configuration(host="http://127.0.0.1:1"))
     with pytest.raises(errors.TransientError):
         await get(api)
     await api.close()
@@ -192,12 +203,131 @@ async def test_a_request_without_an_answer_is_observed_as_an_error_and_one_not_s
 ):
     calls: list[Call] = []
     nobody = client.Configuration(host="http://127.0.0.1:1")
-    api = KubernetesApi(client.ApiClient(nobody), observe=calls.append)
+    api = KubernetesApi(nobody, observe=calls.append)
     with pytest.raises(errors.TransientError):
         await get(api)
-    fenced = KubernetesApi(client.ApiClient(nobody), lambda: 0.0, calls.append)
+    fenced = KubernetesApi(nobody, lambda: 0.0, calls.append)
     with pytest.raises(errors.NotLeadingError):
         await create(fenced)
     await api.close()
     await fenced.close()
     assert [(call.verb, call.resource, call.code) for call in calls] == [("get", "pods", "error")]
+
+
+async def test_a_listing_is_read_page_by_page_at_one_version() -> None:
+    asked: list[dict[str, str]] = []
+    names = [f"pod-{number}" for number in range(5)]
+
+    async def answer(request: web.Request) -> web.Response:
+        asked.append(dict(request.query))
+        start, limit = int(request.query.get("continue", "0")), 2
+        items = [{"metadata": {"name": name}} for name in names[start : start + limit]]
+        left = {"continue": str(start + limit)} if start + limit < len(names) else {}
+        return web.json_response({"metadata": {"resourceVersion": "9", **left}, "items": items})
+
+    async with serving(answer) as api:
+        pages = [page async for page in api.pages(Kind.POD, None)]
+    assert [[each["metadata"]["name"] for each in page.items] for page in pages] == [
+        ["pod-0", "pod-1"],
+        ["pod-2", "pod-3"],
+        ["pod-4"],
+    ]
+    assert {page.resource_version for page in pages} == {"9"}
+    assert {query["labelSelector"] for query in asked} == {"tftraining.dev/job"}
+    assert {query["limit"] for query in asked} == {str(PAGE)}
+
+
+async def test_requests_say_who_makes_them_with_the_token_of_that_moment() -> None:
+    seen: list[tuple[str | None, str | None]] = []
+
+    async def answer(request: web.Request) -> web.Response:
+        seen.append((request.headers.get("Authorization"), request.headers.get("User-Agent")))
+        return web.json_response({})
+
+    async with serving(answer) as api:
+        for token in ("first", "second"):
+            api._configuration.api_key = {"BearerToken": f"Bearer {token}"}
+            await get(api)
+    assert [token for token, _ in seen] == ["Bearer first", "Bearer second"]
+    assert all(agent and agent.startswith("tftraining-operator/") for _, agent in seen)
+
+
+@pytest.mark.parametrize(
+    ("environment", "wanted"),
+    [
+        pytest.param({}, False, id="none"),
+        pytest.param({"HTTPS_PROXY": "http://proxy:3128"}, True, id="for every host"),
+        pytest.param({"https_proxy": "http://proxy:3128"}, True, id="in small letters"),
+        pytest.param({"HTTP_PROXY": "http://proxy:3128"}, False, id="for another scheme"),
+        pytest.param(
+            {"HTTPS_PROXY": "http://proxy:3128", "NO_PROXY": "10.0.0.1,.internal"},
+            False,
+            id="not for this host",
+        ),
+        pytest.param(
+            {"HTTPS_PROXY": "http://proxy:3128", "NO_PROXY": "10.0.0.2"},
+            True,
+            id="not for another host",
+        ),
+    ],
+)
+def test_the_environment_is_asked_for_a_proxy_once(
+    monkeypatch: pytest.MonkeyPatch, environment: dict[str, str], *, wanted: bool
+) -> None:
+    for name in ("HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "http_proxy", "https_proxy", "no_proxy"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    assert needs_proxy("https://10.0.0.1:6443") is wanted
+
+
+async def test_requests_go_through_the_proxy_that_the_environment_names(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    asked: list[str] = []
+
+    async def proxy(request: web.Request) -> web.Response:
+        asked.append(str(request.url))
+        return web.json_response({"metadata": {"name": "through the proxy"}})
+
+    async with serving(proxy) as through:
+        monkeypatch.setenv("http_proxy", through._configuration.host)
+        monkeypatch.delenv("no_proxy", raising=False)
+        monkeypatch.delenv("NO_PROXY", raising=False)
+        api = KubernetesApi(client.Configuration(host="http://cluster.invalid"))
+        try:
+            found = await get(api)
+        finally:
+            await api.close()
+    assert found["metadata"]["name"] == "through the proxy"
+    assert asked == ["http://cluster.invalid/api/v1/namespaces/default/pods/mnist-worker-0"]
+
+
+async def test_while_the_server_asks_for_a_pause_no_request_is_made() -> None:
+    asked: list[float] = []
+
+    async def answer(_request: web.Request) -> web.Response:
+        asked.append(time.monotonic())
+        if len(asked) == 1:
+            return web.Response(status=429, text=a_status("busy"), headers={"Retry-After": "1"})
+        return web.json_response({})
+
+    async with serving(answer) as api:
+        with pytest.raises(errors.TransientError):
+            await create(api)
+        await asyncio.gather(*(create(api) for _ in range(50)))
+    assert len(asked) == 51
+    assert min(asked[1:]) - asked[0] >= 0.9
+
+
+async def test_a_pause_that_an_admission_webhook_asks_for_is_its_tenants_alone() -> None:
+    async def answer(request: web.Request) -> web.Response:
+        if request.method == "GET":
+            return web.json_response({})
+        denial = a_status('admission webhook "slow.example" denied the request: later')
+        return web.Response(status=429, text=denial, headers={"Retry-After": "60"})
+
+    async with serving(answer) as api, asyncio.timeout(10):
+        with pytest.raises(errors.ForbiddenError):
+            await create(api)
+        await get(api)

@@ -38,6 +38,7 @@ class Chief:
         self.asked = 0
         self.asked_other = 0
         self.changed: list[JobKey] = []
+        self.progressed: list[JobKey] = []
         self.answer: Callable[[web.Request], Awaitable[web.StreamResponse]] = self._report
         self.now = NOW
         self.monotonic = 0.0
@@ -46,8 +47,9 @@ class Chief:
             self.changed.append,
             INTERVAL,
             lambda: self.now,
-            lambda: self.monotonic,
-            self.results.append,
+            progressed=self.progressed.append,
+            monotonic=lambda: self.monotonic,
+            observe=self.results.append,
         )
 
     async def __aenter__(self) -> Self:
@@ -117,7 +119,37 @@ async def test_a_report_is_kept_and_told_once_until_it_changes() -> None:
         chief.step = 2
         await chief.asks(2)
         assert chief.report.step == 2
-        assert chief.changed == [KEY, KEY]
+        assert (chief.changed, chief.progressed) == ([KEY], [KEY])
+
+
+@pytest.mark.parametrize(
+    ("news", "urgent"),
+    [
+        pytest.param({"step": 2, "stepsPerSecond": 3.0, "metrics": {"loss": 1}}, False, id="steps"),
+        pytest.param({"step": 10}, True, id="the last step"),
+        pytest.param({"activity": "checkpoint"}, True, id="what the chief does"),
+        pytest.param({"waitingFor": ["worker-1"]}, True, id="what it waits for"),
+        pytest.param(
+            {"step": 2, "unreachable": [{"task": "ps-0", "seconds": 1}]}, True, id="a lost server"
+        ),
+        pytest.param({"resumedStep": 1}, True, id="another start"),
+        pytest.param({"model": {"step": 1, "path": "/m", "formats": []}}, True, id="a model"),
+    ],
+)
+async def test_only_steps_can_wait(news: dict[str, object], *, urgent: bool) -> None:
+    told: dict[str, object] = {"step": 1, "totalSteps": 10}
+
+    async def report(_request: web.Request) -> web.StreamResponse:
+        return web.json_response(told)
+
+    async with Chief() as chief:
+        chief.answer = report
+        chief.poller.watch(KEY, {Role.CHIEF: chief.target})
+        await chief.asks(2)
+        told |= news
+        await chief.asks(3)
+        assert len(chief.changed) == 1 + urgent
+        assert len(chief.progressed) == 1 - urgent
 
 
 async def _broken(_request: web.Request) -> web.StreamResponse:

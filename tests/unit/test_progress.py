@@ -6,6 +6,7 @@ Reports come out of users' containers.
 from __future__ import annotations
 
 import json
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -19,10 +20,12 @@ from tftraining_operator.core.progress import (
     checkpoint_of,
     evaluation_of,
     model_of,
+    news_due,
     next_write,
     number,
     parse_report,
     progress_of,
+    write_interval,
 )
 
 from tests.unit.builders import NOW, at, stamp
@@ -197,6 +200,65 @@ def test_progress_alone_is_written_at_most_every_five_seconds(
     before: Status, after: Status, now: float, due: float | None
 ) -> None:
     assert next_write(before, after, at(now)) == (None if due is None else at(due))
+
+
+def percent(value: int, seconds: float = 0, **fields: Any) -> Status:
+    progress = Progress(step=value, percent=value, updated_at=stamp(seconds))
+    return Status(progress=progress, **fields)
+
+
+CHECKPOINT = CheckpointStatus(step=1, path="/c", time=stamp())
+
+
+@pytest.mark.parametrize(
+    ("after", "due"),
+    [
+        pytest.param(percent(2, 9), 50, id="a percent waits for its turn"),
+        pytest.param(percent(1, 9), 300, id="less than a percent waits for five minutes"),
+        pytest.param(a_status(2, 9), 50, id="steps of a training without an end"),
+        pytest.param(percent(1, last_checkpoint=CHECKPOINT), 50, id="a checkpoint"),
+        pytest.param(percent(1, restarts=1), None, id="what says more waits for none"),
+    ],
+)
+def test_where_a_thousand_jobs_report_each_is_written_less_often(
+    after: Status, due: float | None
+) -> None:
+    found = next_write(percent(1), after, at(9), write_interval(1000))
+    assert found == (None if due is None else at(due))
+
+
+@pytest.mark.parametrize(
+    ("jobs", "seconds"),
+    [
+        pytest.param(1, 5, id="one"),
+        pytest.param(100, 5, id="as many as the budget allows"),
+        pytest.param(10_000, 500, id="twenty writes a second of all together"),
+    ],
+)
+def test_the_budget_is_that_of_all_jobs(jobs: int, seconds: float) -> None:
+    assert write_interval(jobs) == timedelta(seconds=seconds)
+
+
+@pytest.mark.parametrize(
+    ("report", "due"),
+    [
+        pytest.param(a_report(step=2, total_steps=100), 50, id="a percent"),
+        pytest.param(a_report(step=1, total_steps=100), 300, id="none"),
+        pytest.param(
+            a_report(
+                step=1,
+                total_steps=100,
+                last_checkpoint={"step": 1, "path": "/c", "time": stamp()},
+            ),
+            50,
+            id="a checkpoint",
+        ),
+    ],
+)
+def test_a_report_is_due_when_its_status_may_be_written(report: Report, due: float) -> None:
+    written = percent(1).progress
+    assert written is not None
+    assert news_due(written, None, report, write_interval(1000)) == at(due)
 
 
 _NUMBERS = st.integers(-(2**70), 2**70) | st.floats() | st.text(max_size=3) | st.none()

@@ -765,6 +765,37 @@ def test_progress_alone_is_written_every_five_seconds_at_most(
     assert steps == [1, 5, 10, 15, 20, 25], "and what was held back is written in its time"
 
 
+def test_a_write_of_progress_alone_costs_one_pass(operator: Operator, cluster: FakeCluster) -> None:
+    key = running(operator, a_job())
+    operator.progress.told[Role.CHIEF] = Report(step=1, total_steps=100)
+    operator.look(key)
+    operator.settle()
+    cluster.clock.now += timedelta(seconds=5)
+    operator.progress.told[Role.CHIEF] = Report(step=2, total_steps=100)
+    before = operator.passes
+    operator.look(key)
+    operator.settle()
+    written = cluster.status(key).progress
+    assert written is not None
+    assert written.step == 2
+    assert operator.passes == before + 1
+
+
+def test_a_report_of_steps_asks_for_a_pass_when_these_may_be_written(
+    operator: Operator, cluster: FakeCluster
+) -> None:
+    key = running(operator, a_job())
+    assert operator.reconciler.progress_due(key) == 0, "nothing is written yet"
+    operator.progress.told[Role.CHIEF] = Report(step=1, total_steps=100)
+    operator.look(key)
+    operator.settle()
+    cluster.clock.now += timedelta(seconds=2)
+    operator.progress.told[Role.CHIEF] = Report(step=2, total_steps=100)
+    assert operator.reconciler.progress_due(key) == 3
+    cluster.clock.now += timedelta(seconds=60)
+    assert operator.reconciler.progress_due(key) == 0
+
+
 def test_only_running_chief_and_evaluator_are_asked_for_progress(
     operator: Operator, cluster: FakeCluster
 ) -> None:

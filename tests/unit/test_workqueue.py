@@ -19,13 +19,18 @@ if TYPE_CHECKING:
 class Desk:
     """A queue at work; `handle` is what the test makes of a pass."""
 
-    def __init__(self, workers: int = 2, clock: Callable[[], float] = lambda: 0.0) -> None:
+    def __init__(
+        self,
+        workers: int = 2,
+        clock: Callable[[], float] = lambda: 0.0,
+        group: Callable[[str], str | None] = lambda _key: None,
+    ) -> None:
         self.done: list[str] = []
         self.at_work: set[str] = set()
         self.answers: list[float | Exception | None] = []
         self.gate = asyncio.Event()
         self.gate.set()
-        self.queue = WorkQueue(self.handle, workers=workers, clock=clock)
+        self.queue = WorkQueue(self.handle, workers=workers, clock=clock, group=group)
 
     async def handle(self, key: str) -> float | None:
         assert key not in self.at_work, "one worker a key"
@@ -65,7 +70,7 @@ async def test_a_key_that_is_added_often_is_worked_on_once() -> None:
     async with Desk() as desk:
         for _ in range(5):
             desk.queue.add("a")
-        assert len(desk.queue._ready) == 1
+        assert desk.queue.depth() == 1
         await quiet()
         assert desk.done == ["a"]
 
@@ -77,7 +82,7 @@ async def test_keys_are_worked_on_side_by_side_up_to_the_number_of_workers() -> 
             desk.queue.add(key)
         await quiet()
         assert desk.at_work == {"a", "b"}
-        assert len(desk.queue._ready) == 1
+        assert desk.queue.depth() == 1
         desk.gate.set()
         assert sorted(await desk.passes(3)) == ["a", "b", "c"]
 
@@ -229,3 +234,90 @@ async def test_the_oldest_key_tells_how_long_the_queue_is_stuck() -> None:
         await desk.passes(2)
         await quiet()
         assert desk.queue.stuck_for() == 0
+
+
+async def test_what_is_routine_waits_for_all_else() -> None:
+    async with Desk(workers=1) as desk:
+        desk.gate.clear()
+        desk.queue.add("at work")
+        await quiet()
+        desk.queue.add("progress", routine=True)
+        desk.queue.add("becomes urgent", routine=True)
+        desk.queue.add("failure")
+        desk.queue.add("becomes urgent")
+        desk.gate.set()
+        found = await desk.passes(4)
+        assert found == ["at work", "failure", "becomes urgent", "progress"]
+
+
+async def test_what_is_routine_does_not_wait_for_ever() -> None:
+    now = 100.0
+    async with Desk(workers=1, clock=lambda: now) as desk:
+        desk.gate.clear()
+        desk.queue.add("at work")
+        await quiet()
+        desk.queue.add("progress", routine=True)
+        now += workqueue.PATIENCE + 1
+        desk.queue.add("failure")
+        desk.gate.set()
+        assert await desk.passes(3) == ["at work", "progress", "failure"]
+
+
+async def test_a_pass_within_a_time_is_not_asked_for_twice_nor_put_off() -> None:
+    async with Desk() as desk:
+        desk.queue.add_within("a", 0.02)
+        desk.queue.add_within("a", 60)
+        assert await desk.passes(1) == ["a"]
+        desk.queue.add_after("a", 60)
+        desk.queue.add_within("a", 0.02)
+        assert await desk.passes(2) == ["a", "a"]
+
+
+async def test_a_pass_that_failed_keeps_its_backoff() -> None:
+    async with Desk() as desk:
+        desk.answers = [TransientError("429", retry_after=30.0)]
+        desk.queue.add("a")
+        await desk.passes(1)
+        await quiet()
+        desk.queue.add_within("a", 0)
+        await quiet()
+        assert desk.done == ["a"]
+
+
+async def test_what_is_asked_for_during_a_pass_is_not_put_off_by_its_end() -> None:
+    async with Desk() as desk:
+        desk.gate.clear()
+        desk.answers = [60.0]
+        desk.queue.add("a")
+        await quiet()
+        desk.queue.add_within("a", 0.02)
+        desk.gate.set()
+        assert await desk.passes(2) == ["a", "a"]
+
+
+def flood(desk: Desk) -> None:
+    """Add a hundred keys of one group, and then one of another."""
+    for number in range(100):
+        desk.queue.add(f"many/{number}")
+    desk.queue.add("few/0")
+
+
+async def test_groups_of_keys_take_turns() -> None:
+    async with Desk(workers=1, group=lambda key: key.partition("/")[0]) as desk:
+        flood(desk)
+        await desk.passes(3)
+        assert "few/0" in desk.done[:2]
+    async with Desk(workers=1) as desk:
+        flood(desk)
+        await desk.passes(101)
+        assert desk.done[-1] == "few/0", "without groups it is the last one"
+
+
+async def test_a_group_whose_passes_hang_leaves_half_of_the_workers_to_others() -> None:
+    async with Desk(workers=4, group=lambda key: key.partition("/")[0]) as desk:
+        desk.gate.clear()
+        flood(desk)
+        await quiet()
+        assert desk.at_work == {"many/0", "many/1", "few/0"}
+        desk.gate.set()
+        await desk.passes(101)

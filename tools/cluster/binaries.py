@@ -99,6 +99,8 @@ SOURCES: dict[str, Source] = {
         "github.com/prometheus/prometheus",
         tags="remove_all_sd",
     ),
+    # Nodes without machines, for bench/scale.
+    "kwok": Source("kwok", "sigs.k8s.io/kwok/cmd/kwok", "sigs.k8s.io/kwok"),
 }
 """Every program by name, the first needed first."""
 

@@ -1,14 +1,20 @@
 """kopf's triggers. Each only says: look at this job again. The only module that imports kopf."""
 
+import gc
 import socket
 from typing import Any
+from urllib.request import getproxies
 
 import kopf
 
 from tftraining_operator.api import keys
+from tftraining_operator.controller.kubernetes_api import PAGE
 from tftraining_operator.controller.runtime import Runtime
 from tftraining_operator.controller.settings import Settings
 from tftraining_operator.reconcile.store import Kind
+
+_GARBAGE_THRESHOLDS = (10_000, 20, 50)
+"""Nearly all that is made here goes by its count of references, without a collection."""
 
 _CHILDREN = {keys.LABEL_JOB: kopf.PRESENT}
 
@@ -22,6 +28,10 @@ def registry(runtime: Runtime) -> kopf.OperatorRegistry:
     async def start(settings: kopf.OperatorSettings, **_: object) -> None:
         _configure(settings)
         await runtime.start()
+        # What exists by now stays: looking through it for garbage would stop the loop.
+        gc.collect()
+        gc.freeze()
+        gc.set_threshold(*_GARBAGE_THRESHOLDS)
 
     @kopf.on.login(registry=found)
     async def login(
@@ -66,6 +76,11 @@ def _configure(settings: kopf.OperatorSettings) -> None:
     settings.posting.enabled = False  # our own events, after the status that they tell of
     settings.scanning.disabled = True  # no rights on CRDs and namespaces
     settings.persistence.diffbase_storage = _NoMemory()
+    settings.persistence.progress_storage = _NoProgress()
+    # A task waits for each object's next event, and holds the last one: of thousands at the start.
+    settings.queueing.idle_timeout = 0.1
+    settings.watching.chunk_size = PAGE
+    settings.networking.trust_env = bool(getproxies())
     for plural in ("pods", "services"):
         settings.watching.label_selectors[plural] = keys.LABEL_JOB
     settings.watching.server_timeout = 300
@@ -89,3 +104,22 @@ class _NoMemory(kopf.DiffBaseStorage):
 
     def store(self, **_: object) -> None:
         return None
+
+
+class _NoProgress(kopf.ProgressStorage):
+    """Knows of no handlers that are to be continued: kopf would look for them in each object."""
+
+    def fetch(self, **_: object) -> None:
+        return None
+
+    def store(self, **_: object) -> None:
+        return None
+
+    def purge(self, **_: object) -> None:
+        return None
+
+    def touch(self, **_: object) -> None:
+        return None
+
+    def clear(self, *, essence: kopf.BodyEssence) -> kopf.BodyEssence:
+        return essence

@@ -3,17 +3,21 @@
 Objects are raw dicts in both directions: the client's models refuse and drop legal fields.
 """
 
+import asyncio
 import json
 import math
 import time
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
+from http import HTTPStatus
 from typing import Any, NamedTuple, Self
-from urllib.parse import urlencode
+from urllib.parse import urlsplit
+from urllib.request import getproxies, proxy_bypass
 
 import aiohttp
 from kubernetes.aio import client, config
 
+from tftraining_operator import __version__
 from tftraining_operator.api import keys
 from tftraining_operator.core.text import one_line, printable
 from tftraining_operator.reconcile import errors
@@ -22,7 +26,14 @@ from tftraining_operator.reconcile.store import GROUPS, Kind
 _Object = dict[str, Any]
 
 FIELD_MANAGER = "tftraining-operator"
+USER_AGENT = f"tftraining-operator/{__version__}"
+"""By which the API server's logs, metrics and limits know the operator's requests."""
+
+PAGE = 250
+"""Objects that are listed by one request: decoded in some 30 ms, in which the loop stands still."""
+
 _TIMEOUT = 30.0
+_CONNECTIONS = 64
 _MAX_RETRY_AFTER = 60.0
 _MAX_MESSAGE = 2000
 _MERGE_PATCH = "application/merge-patch+json"
@@ -40,7 +51,7 @@ _DENIED = ("denied the request", "denied request")
 
 @dataclass(frozen=True, slots=True)
 class Listing:
-    """All objects of a kind at one resource version."""
+    """Objects of a kind at one resource version: all, or a page of them."""
 
     items: list[_Object]
     resource_version: str
@@ -68,13 +79,23 @@ class KubernetesApi:
 
     def __init__(
         self,
-        api: client.ApiClient,
+        configuration: client.Configuration,
         seconds_left: Callable[[], float] = lambda: math.inf,
         observe: Callable[[Call], None] = lambda _call: None,
     ) -> None:
-        self._api = api
+        self._configuration = configuration
         self._seconds_left = seconds_left
         self._observe = observe
+        self._served_from = 0.0
+        # The client's own requests look up netrc and proxies, and copy all that is sent, each time.
+        self._session = aiohttp.ClientSession(
+            connector=aiohttp.TCPConnector(
+                limit=_CONNECTIONS, ssl=client.rest.RESTClientObject(configuration).ssl_context
+            ),
+            cookie_jar=aiohttp.DummyCookieJar(),
+            headers={"Accept": "application/json", "User-Agent": USER_AGENT},
+            trust_env=needs_proxy(configuration.host),
+        )
 
     @classmethod
     async def connect(
@@ -90,28 +111,43 @@ class KubernetesApi:
             config.load_incluster_config(client_configuration=configuration)
         except config.ConfigException:
             await config.load_kube_config(kubeconfig, client_configuration=configuration)
-        configuration.connection_pool_maxsize = 64
-        return cls(client.ApiClient(configuration=configuration), seconds_left, observe)
+        return cls(configuration, seconds_left, observe)
 
     async def close(self) -> None:
         """Close the connections."""
-        await self._api.close()
+        await self._session.close()
 
     async def list(self, kind: Kind, namespace: str | None) -> Listing:
         """List our objects of a kind, in one namespace or, for None, in all."""
-        return await self._list(kind, namespace, "" if kind is Kind.JOB else keys.LABEL_JOB)
+        return await _whole(self.pages(kind, namespace))
+
+    def pages(self, kind: Kind, namespace: str | None) -> AsyncIterator[Listing]:
+        """List as `list` does, page by page: all of one resource version.
+
+        Whoever drops a page before asking for the next one holds only one in memory; and decoding
+        a listing of ten thousand pods at once would stop the process for seconds.
+        """
+        return self._pages(kind, namespace, "" if kind is Kind.JOB else keys.LABEL_JOB)
 
     async def list_unlabelled_pods(self, namespace: str | None) -> Listing:
         """List pods that lost the label by which `list` selects, but have one that goes with it."""
-        return await self._list(Kind.POD, namespace, f"{keys.LABEL_ROLE},!{keys.LABEL_JOB}")
+        return await _whole(
+            self._pages(Kind.POD, namespace, f"{keys.LABEL_ROLE},!{keys.LABEL_JOB}")
+        )
 
-    async def _list(self, kind: Kind, namespace: str | None, selector: str) -> Listing:
-        query = {"labelSelector": selector} if selector else {}
-        found = await self._call("GET", _collection(kind, namespace), query=query)
-        items: list[_Object] = found["items"]
-        for item in items:  # a list's items carry neither
-            item.setdefault("kind", "PodGroup" if kind in _GROUP_KINDS else kind.value)
-        return Listing(items, found["metadata"]["resourceVersion"])
+    async def _pages(
+        self, kind: Kind, namespace: str | None, selector: str
+    ) -> AsyncIterator[Listing]:
+        query = {"limit": str(PAGE)} | ({"labelSelector": selector} if selector else {})
+        while True:
+            found = await self._call("GET", _collection(kind, namespace), query=query)
+            items: list[_Object] = found["items"]
+            for item in items:  # a list's items carry neither
+                item.setdefault("kind", "PodGroup" if kind in _GROUP_KINDS else kind.value)
+            yield Listing(items, found["metadata"]["resourceVersion"])
+            if not found["metadata"].get("continue"):
+                return
+            query["continue"] = found["metadata"]["continue"]
 
     async def get(self, kind: Kind, namespace: str, name: str) -> _Object:
         """Read one object. Raises NotFoundError."""
@@ -180,23 +216,30 @@ class KubernetesApi:
         query: dict[str, str] | None = None,
         content_type: str = "application/json",
     ) -> _Object:
-        url = f"{path}?{urlencode(query)}" if query else path
-        serialized = await self._api.param_serialize(
-            method,
-            url,
-            header_params={"Accept": "application/json", "Content-Type": content_type},
-            body=body,
-            auth_settings=["BearerToken"],
-        )
+        await self._until_served()
         timeout = _TIMEOUT
         if method != "GET":
             timeout = min(timeout, self._seconds_left())
             if timeout <= 0:
                 raise errors.NotLeadingError(f"{method} {path}: not sent, the lease is over")
+        headers = await self._credentials()
+        if body is not None:
+            headers["Content-Type"] = content_type
         began, code = time.monotonic(), "error"
         try:
-            response = await self._api.call_api(*serialized, _request_timeout=timeout)
-            text = await response.read()
+            async with self._session.request(
+                method,
+                f"{self._configuration.host}{path}",
+                params=query,
+                data=None if body is None else json.dumps(body).encode(),
+                headers=headers,
+                proxy=self._configuration.proxy,
+                proxy_headers=self._configuration.proxy_headers,
+                server_hostname=self._configuration.tls_server_name,
+                timeout=aiohttp.ClientTimeout(total=timeout),
+                allow_redirects=False,
+            ) as response:
+                text = await response.read()
             code = str(response.status)
         except (TimeoutError, aiohttp.ClientError, OSError) as error:
             reason = one_line(str(error)) or type(error).__name__
@@ -204,8 +247,35 @@ class KubernetesApi:
         finally:
             self._observe(Call(*_words(method, path), code, time.monotonic() - began))
         if response.status >= 300:  # noqa: PLR2004 - HTTP
-            raise _error(method, response.status, text, response.headers)
+            refused = _error(method, response.status, text, response.headers)
+            if refused.status == HTTPStatus.TOO_MANY_REQUESTS and not _is_denied(refused.message):
+                self._served_from = time.monotonic() + (refused.retry_after or 0.0)
+            raise refused
         return _parse(method, path, text)
+
+    async def _until_served(self) -> None:
+        """Wait while the server has asked for a pause: it asks whoever comes, not one request."""
+        while (left := self._served_from - time.monotonic()) > 0:  # noqa: ASYNC110 - may be longer
+            await asyncio.sleep(left)
+
+    async def _credentials(self) -> dict[str, str]:
+        """Return the header that says who calls; a token may have been renewed."""
+        settings = await self._configuration.auth_settings()
+        return {each["key"]: each["value"] for each in settings.values() if each["value"]}
+
+
+async def _whole(pages: AsyncIterator[Listing]) -> Listing:
+    found = [page async for page in pages]
+    return Listing([item for page in found for item in page.items], found[-1].resource_version)
+
+
+def needs_proxy(url: str) -> bool:
+    """Tell whether the environment names a proxy for a URL, as HTTPS_PROXY and NO_PROXY do.
+
+    Asked once at the start: aiohttp would look for them, and for a netrc, at each request.
+    """
+    parts = urlsplit(url)
+    return parts.scheme in getproxies() and not proxy_bypass(parts.netloc)
 
 
 def plural(kind: Kind) -> str:
@@ -250,7 +320,7 @@ def _error(method: str, status: int, text: bytes, headers: Any) -> errors.ApiErr
         kind = errors.AlreadyExistsError if method == "POST" else errors.ConflictError
         return kind(message, status=status)
     # A webhook or policy chooses its code; only its message tells it from the server's own checks.
-    denied = any(phrase in message for phrase in _DENIED)
+    denied = _is_denied(message)
     if status in (400, 422) and not denied:
         return errors.InvalidObjectError(message, status=status)
     if status == 403 or denied:  # noqa: PLR2004 - HTTP
@@ -258,6 +328,10 @@ def _error(method: str, status: int, text: bytes, headers: Any) -> errors.ApiErr
     after = (headers or {}).get("Retry-After", "")
     retry_after = min(float(after), _MAX_RETRY_AFTER) if after.isdecimal() else None
     return errors.TransientError(f"{status}: {message}", status=status, retry_after=retry_after)
+
+
+def _is_denied(message: str) -> bool:
+    return any(phrase in message for phrase in _DENIED)
 
 
 def _parse(method: str, path: str, text: bytes) -> _Object:

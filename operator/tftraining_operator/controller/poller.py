@@ -1,11 +1,13 @@
 """Asks running chiefs and evaluators for their progress. Reads only, and never fails a pass.
 
 The reconciler says which pods to ask; a report that brings something new puts its job into the
-queue. Each pod is asked by a task of its own, so that one that does not answer delays no other.
+queue: at once, or if it tells of steps only, when these may be written. Each pod is asked by a task
+of its own, so that one that does not answer delays no other.
 """
 
 import asyncio
 import logging
+import random
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -30,6 +32,15 @@ _MAX_REQUESTS = 256
 _MAX_RETRIES = 256
 """Requests at once to pods that did not answer last time: they wait for each other only."""
 
+_JOBS_PER_SECOND = 100
+"""Where more jobs than this report in a second, each is asked less often,"""
+_CROWD_FACTOR = 1.8
+"""by this factor at most."""
+_PATIENCE = 6
+"""After so many requests without a report, a pod is asked less often,"""
+_SILENCE_FACTOR = 4
+"""by this factor at most."""
+
 
 class PollResult(StrEnum):
     """What came of one request."""
@@ -52,8 +63,13 @@ class _Pod:
     report: Report | None = None
     received: float = 0.0
     """When the report was received (monotonic); before the first, since when the pod is asked."""
-    answered: bool = True
-    """Whether its last answer was a report; true before the first request."""
+    silent: int = 0
+    """How many requests in a row brought no report."""
+
+    @property
+    def answered(self) -> bool:
+        """Whether its last answer was a report; true before the first request."""
+        return not self.silent
 
 
 class ProgressPoller:
@@ -67,10 +83,13 @@ class ProgressPoller:
         changed: Callable[[JobKey], None],
         interval: float,
         clock: Callable[[], datetime],
+        *,
+        progressed: Callable[[JobKey], None],
         monotonic: Callable[[], float] = time.monotonic,
         observe: Callable[[PollResult], None] = lambda _result: None,
     ) -> None:
         self._changed = changed
+        self._progressed = progressed
         self._interval = interval
         self._clock = clock
         self._monotonic = monotonic
@@ -109,6 +128,10 @@ class ProgressPoller:
             if pod.report is not None
         }
 
+    def count(self) -> int:
+        """Return how many jobs have pods that are asked."""
+        return len(self._pods)
+
     def ages(self) -> list[float]:
         """Return how old (s) each pod's last report is; without one, for how long it is asked."""
         now = self._monotonic()
@@ -146,14 +169,28 @@ class ProgressPoller:
                     report = await self._ask(session, pod)
                 if report is not None:
                     self._take(pod, report)
-                pod.answered = report is not None
-                await asyncio.sleep(self._interval)
+                pod.silent = 0 if report is not None else pod.silent + 1
+                await asyncio.sleep(self._pause(pod.silent))
+
+    def _pause(self, silent: int) -> float:
+        """Return how long to wait until a pod is asked again.
+
+        Never so long that a report, which counts for 15 s, grows old between two requests: only a
+        pod that has not answered for a while, whose image may serve nothing, is asked less often.
+        """
+        crowd = min(len(self._pods) / _JOBS_PER_SECOND, self._interval * _CROWD_FACTOR)
+        doublings = max(0, silent - _PATIENCE)
+        pause = max(self._interval, crowd) * min(2.0**doublings, _SILENCE_FACTOR)
+        return pause * random.uniform(0.9, 1.1)  # noqa: S311 - jitter, not a secret
 
     def _take(self, pod: _Pod, report: Report) -> None:
         before, pod.report, pod.received = pod.report, report, self._monotonic()
         # After a silence even the same report is news: the pod is seen again.
-        if before is None or not pod.answered or not before.says_the_same(report):
+        if before is None or not pod.answered:
             self._changed(pod.key)
+        elif not report.says_the_same(before):
+            tell = self._progressed if report.only_progresses(before) else self._changed
+            tell(pod.key)
 
     async def _ask(self, session: aiohttp.ClientSession, pod: _Pod) -> Report | None:
         text, result = None, PollResult.INVALID_REPORT

@@ -10,7 +10,7 @@ import logging
 import math
 import random
 import socket
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Iterable, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
@@ -58,6 +58,7 @@ class Runtime:
         self._tasks: list[asyncio.Task[object]] = []
         self._cluster: KubernetesApi | None = None
         self._groups: Groups | None = None
+        self._reconciler: Reconciler | None = None
         self._queue: WorkQueue[JobKey] | None = None
         self._unlisted = asyncio.Event()
 
@@ -67,11 +68,15 @@ class Runtime:
             seconds_left=self._seconds_left, observe=self._metrics.saw_call
         )
         poller = ProgressPoller(
-            self._look, self._settings.progress_seconds, _now, observe=self._metrics.saw_poll
+            self._look,
+            self._settings.progress_seconds,
+            _now,
+            progressed=self._progressed,
+            observe=self._metrics.saw_poll,
         )
         namespaces = self._settings.namespaces or (None,)
         groups = self._groups = Groups(cluster, self._store, namespaces, self._look)
-        reconciler = Reconciler(
+        reconciler = self._reconciler = Reconciler(
             cluster,
             self._store,
             poller,
@@ -86,7 +91,9 @@ class Runtime:
             logs.begin_job(key, self._store.job(key))
             return await reconciler(key)
 
-        self._queue = WorkQueue(self._metrics.timed(named), workers=self._settings.workers)
+        self._queue = WorkQueue(
+            self._metrics.timed(named), workers=self._settings.workers, group=_namespace
+        )
         self._metrics.read_queue(self._queue)
         self._metrics.read_reports(poller.ages)
         # A pass before the first listing would take every existing pod for missing.
@@ -142,9 +149,17 @@ class Runtime:
         if changed is not None:
             self._look(changed)
 
+    def _look_at(self, changed: Iterable[JobKey]) -> None:
+        for key in changed:
+            self._look(key)
+
     def _look(self, key: JobKey) -> None:
         if self._queue is not None:
             self._queue.add(key)
+
+    def _progressed(self, key: JobKey) -> None:
+        if self._queue is not None and self._reconciler is not None:
+            self._queue.add_within(key, self._reconciler.progress_due(key))
 
     async def _first_listing(self) -> None:
         while True:
@@ -181,12 +196,11 @@ class Runtime:
         await self._groups.list()
         for namespace in self._settings.namespaces or (None,):
             for kind in (Kind.POD, Kind.SERVICE, Kind.JOB):
-                mark = self._store.mark()
-                found = await self._cluster.list(kind, namespace)
-                for key in self._store.replace(
-                    kind, found.items, found.resource_version, namespace, mark
-                ):
-                    self._look(key)
+                listing, version = self._store.begin_listing(kind, namespace), ""
+                async for page in self._cluster.pages(kind, namespace):
+                    version = page.resource_version
+                    self._look_at(self._store.take_page(listing, page.items))
+                self._look_at(self._store.end_listing(listing, version))
             # Before the passes: a chief that is not known would be restarted.
             for raw in (await self._cluster.list_unlabelled_pods(namespace)).items:
                 self._take(self._store.put(Kind.POD, raw))
@@ -206,6 +220,10 @@ class Runtime:
 def _log_exit(task: asyncio.Task[object]) -> None:
     if not task.cancelled():
         logger.error("background task %s exited", task.get_name(), exc_info=task.exception())
+
+
+def _namespace(key: JobKey) -> str:
+    return key.namespace
 
 
 def _now() -> datetime:

@@ -50,8 +50,9 @@ class Settings:
     groups_seconds: float = 15.0
     """Seconds between two listings of the schedulers' groups, which also tell whether their APIs
     exist. TFTRAINING_GROUPS_SECONDS."""
-    workers: int = 16
-    """Number of jobs that are reconciled at once. TFTRAINING_WORKERS."""
+    workers: int = 32
+    """Number of jobs that are reconciled at once, at most half of them of one namespace.
+    TFTRAINING_WORKERS."""
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str] = os.environ) -> Self:

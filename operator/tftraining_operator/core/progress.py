@@ -24,6 +24,12 @@ from tftraining_operator.core.times import eta_text, parse, rfc3339
 WRITE_INTERVAL = timedelta(seconds=5)
 """Writes that tell of progress only are at least this far apart: each wakes every watcher."""
 
+WRITES_PER_SECOND = 20
+"""Of all jobs together: where more report than that allows, each is written less often."""
+
+QUIET_INTERVAL = timedelta(minutes=5)
+"""In such a crowd, how long progress of less than a percent is kept back."""
+
 MAX_METRICS = 32
 
 _MAX_ETA_SECONDS = 100 * 365 * 24 * 3600
@@ -120,10 +126,27 @@ class Report(_Document):
     model: ReportedModel | None = None
     best: ReportedBest | None = None
 
+    def only_progresses(self, before: "Report") -> bool:
+        """Tell whether nothing but steps was made since `before`: no decision waits for that."""
+        if self.total_steps is not None and self.step >= self.total_steps:
+            return False
+        return before.model_copy(update=_STEPS) == self.model_copy(update=_STEPS)
+
     def says_the_same(self, other: "Report") -> bool:
         """Tell whether another report brings nothing new but the time that has passed."""
         timeless = {"received": None, "seconds_since_step": None}
         return self.model_copy(update=timeless) == other.model_copy(update=timeless)
+
+
+_STEPS: dict[str, object] = {
+    "received": None,
+    "seconds_since_step": None,
+    "step": 0,
+    "steps_per_second": None,
+    "metrics": {},
+    "last_checkpoint": None,
+}
+"""What every report of a training has anew."""
 
 
 def parse_report(
@@ -212,7 +235,14 @@ def evaluation_of(report: Report, *, final: bool) -> Evaluation | None:
     return Evaluation(step=report.step, metrics=metrics, final=final) if metrics else None
 
 
-def next_write(before: Status, after: Status, now: datetime) -> datetime | None:
+def write_interval(jobs: int) -> timedelta:
+    """Return how far apart writes of one job's progress are where so many jobs report."""
+    return max(WRITE_INTERVAL, timedelta(seconds=jobs / WRITES_PER_SECOND))
+
+
+def next_write(
+    before: Status, after: Status, now: datetime, interval: timedelta = WRITE_INTERVAL
+) -> datetime | None:
     """Return when a status that differs by progress only may be written; None for at once."""
     names = ("progress", "repeated_examples", "last_checkpoint", "best", "evaluation")
     silent = dict.fromkeys(names)
@@ -220,8 +250,39 @@ def next_write(before: Status, after: Status, now: datetime) -> datetime | None:
         update=silent
     ):
         return None
-    due = parse(before.progress.updated_at) + WRITE_INTERVAL
+    percent = after.progress.percent if after.progress is not None else None
+    beside = {"progress": None}
+    more = before.model_copy(update=beside) != after.model_copy(update=beside)
+    due = _due(before.progress, percent, interval, says_more=more)
     return due if due > now else None
+
+
+def news_due(
+    written: Progress, checkpoint: CheckpointStatus | None, report: Report, interval: timedelta
+) -> datetime:
+    """Return when the steps of a report may be written, by what a status has of them now."""
+    told = report.last_checkpoint
+    more = told is not None and (checkpoint is None or checkpoint.step != told.step)
+    return _due(written, _percent(report.step, report.total_steps), interval, says_more=more)
+
+
+def is_progress_only(before: Status, after: Status) -> bool:
+    """Tell whether a status tells of nothing but steps: what was stored began no deadline."""
+    silent = {"progress": None, "last_checkpoint": None}
+    return (
+        before.chief_completion_time is None
+        and before.progress is not None
+        and before.model_copy(update=silent) == after.model_copy(update=silent)
+    )
+
+
+def _due(
+    written: Progress, percent: int | None, interval: timedelta, *, says_more: bool
+) -> datetime:
+    crowded = interval > WRITE_INTERVAL
+    is_news = says_more or percent is None or percent != written.percent
+    wait = interval if is_news or not crowded else max(interval, QUIET_INTERVAL)
+    return parse(written.updated_at) + wait
 
 
 def number(value: float) -> str:

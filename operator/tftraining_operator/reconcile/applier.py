@@ -18,6 +18,7 @@ from tftraining_operator.core.plan import Plan
 from tftraining_operator.core.podtemplate import InvalidTemplateError
 from tftraining_operator.core.text import printable
 from tftraining_operator.reconcile import errors
+from tftraining_operator.reconcile.limits import Limits
 from tftraining_operator.reconcile.protocols import Api
 from tftraining_operator.reconcile.store import GROUPS, JobKey, Kind, Store
 
@@ -25,8 +26,6 @@ logger = logging.getLogger(__name__)
 
 _Object = dict[str, Any]
 _T = TypeVar("_T")
-
-CALLS_AT_ONCE = 32
 
 FIRST_BATCH = 8
 """Pods that are created at once before it is known that quota and admission let them pass."""
@@ -61,7 +60,7 @@ class Applier:
     def __init__(self, api: Api, store: Store) -> None:
         self._api = api
         self._store = store
-        self._limit = asyncio.Semaphore(CALLS_AT_ONCE)
+        self._limits = Limits()
 
     async def prepare(self, job: Job, samples: Sequence[_Object], service: _Object | None) -> bool:
         """Let the API server judge sample pods; return whether the service was created meanwhile.
@@ -70,7 +69,10 @@ class Applier:
         """
         making = [self._create(job, Kind.SERVICE, service)] if service is not None else []
         tries = [self._api.create(Kind.POD, sample, dry_run=True) for sample in samples]
-        made, results = await asyncio.gather(self._together(making), self._together(tries))
+        key = JobKey(job.namespace, job.name)
+        made, results = await asyncio.gather(
+            self._together(key, making), self._together(key, tries)
+        )
         for sample, result in zip(samples, results, strict=True):
             if isinstance(result, errors.InvalidObjectError):
                 role = sample["metadata"]["labels"][keys.LABEL_ROLE]
@@ -111,8 +113,11 @@ class Applier:
 
     async def _delete_pods(self, key: JobKey, plan: Plan, outcome: Outcome) -> None:
         deleted = await self._together(
-            self._delete(Kind.POD, key, removal.pod.name, removal.pod.uid, grace=removal.grace)
-            for removal in plan.removals
+            key,
+            (
+                self._delete(Kind.POD, key, removal.pod.name, removal.pod.uid, grace=removal.grace)
+                for removal in plan.removals
+            ),
         )
         for removal, result in zip(plan.removals, deleted, strict=True):
             if isinstance(result, errors.ForbiddenError):
@@ -156,11 +161,11 @@ class Applier:
         self, job: Job, bodies: Sequence[_Object], outcome: Outcome, *, batch: int
     ) -> None:
         """Create pods in batches that double, up to the first refusal by quota or admission."""
-        left = list(bodies)
+        key, left = JobKey(job.namespace, job.name), list(bodies)
         while left:
             now, left = left[:batch], left[batch:]
             batch *= 2
-            results = await self._together(self._create(job, Kind.POD, body) for body in now)
+            results = await self._together(key, (self._create(job, Kind.POD, body) for body in now))
             stop = False
             for body, result in zip(now, results, strict=True):
                 name = body["metadata"]["name"]
@@ -218,9 +223,11 @@ class Applier:
         else:
             self._store.forget(kind, key, name, uid)
 
-    async def _together(self, calls: Iterable[Coroutine[Any, Any, _T]]) -> list[_T | BaseException]:
+    async def _together(
+        self, key: JobKey, calls: Iterable[Coroutine[Any, Any, _T]]
+    ) -> list[_T | BaseException]:
         async def one(call: Coroutine[Any, Any, _T]) -> _T:
-            async with self._limit:
+            async with self._limits.one(key):
                 return await call
 
         return await asyncio.gather(*(one(call) for call in calls), return_exceptions=True)

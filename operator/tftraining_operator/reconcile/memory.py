@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
 from tftraining_operator.api.keys import Role
+from tftraining_operator.api.status import CheckpointStatus, Progress
 from tftraining_operator.core.cause import Cause
 from tftraining_operator.core.facts import Facts
 from tftraining_operator.core.observed import Observed, Pod
@@ -32,6 +33,10 @@ class Memory:
     held: frozenset[str] = frozenset()
     undeletable: dict[str, Cause] = field(default_factory=dict)
     retry_at: datetime | None = None
+    progress: Progress | None = None
+    """What the stored status has of the training's steps."""
+    checkpoint: CheckpointStatus | None = None
+    """The stored last checkpoint."""
     _delay: timedelta = _FIRST_RETRY
     _chief_uid: str = ""
     _asked_since: datetime | None = None

@@ -40,12 +40,14 @@ class Target:
 class ReportSource(Protocol):
     """Who keeps the reports of running pods; see controller.poller and cli.local.reports.
 
-    It returns reports of the pods that are watched now, and of no other.
+    It returns reports of the pods that are watched now, and of no other; `count` is that of the
+    jobs that have any.
     """
 
     def watch(self, key: JobKey, targets: Mapping[Role, Target]) -> None: ...  # noqa: D102
     def forget(self, key: JobKey) -> None: ...  # noqa: D102
     def reports(self, key: JobKey) -> Mapping[Role, Report]: ...  # noqa: D102
+    def count(self) -> int: ...  # noqa: D102
 
 
 Record = Callable[[ObjectMeta, list[Event]], Awaitable[None]]

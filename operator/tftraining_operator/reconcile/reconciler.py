@@ -20,7 +20,12 @@ from tftraining_operator.core.observed import Observed, observe
 from tftraining_operator.core.patch import status_patch
 from tftraining_operator.core.plan import Plan, make_plan
 from tftraining_operator.core.podtemplate import InvalidTemplateError
-from tftraining_operator.core.progress import next_write
+from tftraining_operator.core.progress import (
+    is_progress_only,
+    news_due,
+    next_write,
+    write_interval,
+)
 from tftraining_operator.core.schedulers.offer import Offer
 from tftraining_operator.core.status import compute_status, held_status
 from tftraining_operator.core.trainer_image import trainer_image
@@ -110,13 +115,25 @@ class Reconciler:
         observed = self._observe(key, job, memory, now)
         facts = memory.facts(self._reports.reports(key), self._offer())
         status = compute_status(job, observed, decision, facts, now, trainer_image=image)
-        due = next_write(job.status, status, now)
+        due = next_write(job.status, status, now, write_interval(self._reports.count()))
         actions = _actions(job, plan, outcome, created_service=prepared or outcome.created_service)
-        if due is None and await self._write(key, raw, job, status, actions=actions, now=now):
+        written = due is None and await self._write(key, raw, job, status, actions=actions, now=now)
+        known = status if written else job.status
+        memory.progress, memory.checkpoint = known.progress, known.last_checkpoint
+        if written and not is_progress_only(job.status, status):
             # What was stored may have begun a deadline, and no watch event follows our own write.
             return memory.next_pass_after_write()
         memory.note_rest()
         return _next_look(decision, memory, due, now)
+
+    def progress_due(self, key: JobKey) -> float:
+        """Return in how many seconds a pass may write the steps that were reported last."""
+        memory, report = self._memories.get(key), self._reports.reports(key).get(Role.CHIEF)
+        if memory is None or memory.progress is None or report is None:
+            return 0.0
+        interval = write_interval(self._reports.count())
+        due = news_due(memory.progress, memory.checkpoint, report, interval)
+        return max(0.0, (due - self._clock()) / timedelta(seconds=1))
 
     async def _prepare(
         self, key: JobKey, job: Job, memory: Memory, image: str, now: datetime

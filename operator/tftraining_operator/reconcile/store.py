@@ -10,12 +10,13 @@ import logging
 import math
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, NamedTuple
 
 from tftraining_operator.api import keys
 from tftraining_operator.api.scheduling import Gang
+from tftraining_operator.core import slim
 from tftraining_operator.core.schedulers import SCHEDULERS
 
 logger = logging.getLogger(__name__)
@@ -35,6 +36,8 @@ class Kind(StrEnum):
     COSCHEDULING_GROUP = SCHEDULERS[Gang.POD_GROUP].api.resource
     VOLCANO_GROUP = SCHEDULERS[Gang.VOLCANO].api.resource
 
+
+_SLIM = {Kind.POD: slim.pod, Kind.SERVICE: slim.service}
 
 GROUPS = {gang: Kind(scheduler.api.resource) for gang, scheduler in SCHEDULERS.items()}
 """The kind of each scheduler's groups."""
@@ -72,6 +75,17 @@ class _Tombstone(NamedTuple):
 
     version: float
     learned: int
+
+
+@dataclass(slots=True)
+class Listing:
+    """A consistent listing under way. What is learned between its pages is compared by version."""
+
+    kind: Kind
+    namespace: str | None
+    mark: int
+    uids: set[str] = field(default_factory=set)
+    went_back: bool = False
 
 
 class Store:
@@ -137,31 +151,47 @@ class Store:
         It overrules all that was known at `mark`, before it was started, even with lower versions:
         these are those of a restored etcd. What was learned since is compared by its version.
         """
+        listing = Listing(kind, namespace, mark)
+        return self.take_page(listing, items) | self.end_listing(listing, resource_version)
+
+    def begin_listing(self, kind: Kind, namespace: str | None) -> Listing:
+        """Note that a listing is started, whose pages are taken in one by one as `replace` does."""
+        return Listing(kind, namespace, self._learned)
+
+    def take_page(self, listing: Listing, items: Iterable[_Object]) -> set[JobKey]:
+        """Take in a page of a listing; return the jobs to look at."""
         touched: set[JobKey] = set()
-        listed: set[str] = set()
-        went_back = False
         for raw in items:
             uid = raw["metadata"]["uid"]
-            listed.add(uid)
+            listing.uids.add(uid)
             tombstone = self._gone.get(uid)
-            if tombstone is not None and tombstone.learned <= mark:
+            if tombstone is not None and tombstone.learned <= listing.mark:
                 del self._gone[uid]
-            known = self._find(kind, raw)
-            if known is not None and known.learned <= mark and known.version > _version(raw):
-                went_back = True
-                touched |= self._drop(kind, known)
-            if (key := self.put(kind, raw)) is not None:
+            known = self._find(listing.kind, raw)
+            if (
+                known is not None
+                and known.learned <= listing.mark
+                and known.version > _version(raw)
+            ):
+                listing.went_back = True
+                touched |= self._drop(listing.kind, known)
+            if (key := self.put(listing.kind, raw)) is not None:
                 touched.add(key)
-        for known in self._all(kind, namespace):
-            outdated = known.learned <= mark or known.version <= int(resource_version)
-            if outdated and known.uid not in listed and _is_listed(kind, known.raw):
-                went_back = went_back or known.version > int(resource_version)
-                touched |= self._drop(kind, known)
-        if went_back:
+        return touched
+
+    def end_listing(self, listing: Listing, resource_version: str) -> set[JobKey]:
+        """Drop what a complete listing lacks; return the jobs to look at."""
+        touched: set[JobKey] = set()
+        for known in self._all(listing.kind, listing.namespace):
+            outdated = known.learned <= listing.mark or known.version <= int(resource_version)
+            if outdated and known.uid not in listing.uids and _is_listed(listing.kind, known.raw):
+                listing.went_back = listing.went_back or known.version > int(resource_version)
+                touched |= self._drop(listing.kind, known)
+        if listing.went_back:
             logger.warning(
                 "resource versions of %ss went back, as after a restore of etcd; "
                 "the listing replaces what was known",
-                kind.lower(),
+                listing.kind.lower(),
             )
         return touched
 
@@ -194,16 +224,16 @@ class Store:
         ]
 
     def _keep(self, kind: Kind, key: JobKey, raw: _Object) -> None:
-        metadata = raw["metadata"]
-        metadata.pop("managedFields", None)
-        uid, name = metadata["uid"], metadata["name"]
+        uid, name = raw["metadata"]["uid"], raw["metadata"]["name"]
         if (before := self._find(kind, raw)) is not None:
             self._drop(kind, before)
         if (predecessor := self._named(kind, key, name)) is not None:
             self._drop(kind, predecessor)
         self._gone.pop(uid, None)
         self._learned += 1
-        self._objects[kind].setdefault(key, {})[name] = _Known(raw, self._learned)
+        self._objects[kind].setdefault(key, {})[name] = _Known(
+            _SLIM.get(kind, slim.other)(raw), self._learned
+        )
         self._keys[uid] = key
 
     def _bury(self, kind: Kind, key: JobKey, name: str, uid: str, version: float) -> None:

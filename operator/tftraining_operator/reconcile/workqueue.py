@@ -1,7 +1,9 @@
 """A keyed work queue: no key twice at a time, none forgotten, failures retried with backoff.
 
 Fed by watches, timers and the poller; calls the pass. Knows nothing of Kubernetes. Keys take turns:
-one that asks for the next pass at once, or whose passes fail, delays no other.
+one that asks for the next pass at once, or whose passes fail, delays no other. So do the groups of
+keys, which namespaces are: one with thousands of keys delays no other. What is routine, such as
+progress to write, comes after all else.
 """
 
 import asyncio
@@ -10,11 +12,12 @@ import logging
 import random
 import time
 import traceback
-from collections import OrderedDict
+from collections import Counter
 from collections.abc import Awaitable, Callable, Hashable
 from typing import Generic, TypeVar
 
 from tftraining_operator.core.text import one_line
+from tftraining_operator.reconcile.turns import Turns
 
 logger = logging.getLogger(__name__)
 
@@ -26,10 +29,15 @@ IMMEDIATE_PASSES = 5
 """So many passes in a row may ask for the next one at once; further ones are delayed."""
 LONGEST_DELAY = 5.0
 """The longest delay of a pass that is asked for at once."""
+PATIENCE = 5.0
+"""How long (s) routine passes wait for others at most."""
 
 
 class WorkQueue(Generic[K]):
-    """Calls `handle(key)` for every added key; what it returns is when to call again (s)."""
+    """Calls `handle(key)` for every added key; what it returns is when to call again (s).
+
+    Of the `workers`, which are the passes at once, at most half may be of one group.
+    """
 
     def __init__(
         self,
@@ -37,66 +45,101 @@ class WorkQueue(Generic[K]):
         *,
         workers: int,
         clock: Callable[[], float] = time.monotonic,
+        group: Callable[[K], Hashable] = lambda _key: None,
     ) -> None:
         self._handle = handle
         self._workers = workers
         self._clock = clock
-        self._ready: OrderedDict[K, float] = OrderedDict()
+        self._group = group
+        self._urgent: Turns[K] = Turns(group)
+        self._routine: Turns[K] = Turns(group)
         self._working: dict[K, float] = {}
-        self._again: set[K] = set()
+        self._busy: Counter[Hashable] = Counter()
+        self._again: dict[K, bool] = {}
+        """Keys to work on again after their present pass, and whether that is routine."""
         self._timers: dict[K, asyncio.TimerHandle] = {}
         self._failures: dict[K, int] = {}
         self._immediate: dict[K, int] = {}
-        self._wakeup = asyncio.Event()
+        self._tasks: asyncio.TaskGroup | None = None
 
-    def add(self, key: K) -> None:
+    def add(self, key: K, *, routine: bool = False) -> None:
         """Ask for a pass over `key`, soon; while one runs, for another after it."""
         if key in self._working:
-            self._again.add(key)
-        elif key not in self._ready:
-            self._ready[key] = self._clock()
-            self._wakeup.set()
+            self._again[key] = routine and self._again.get(key, True)
+        elif key not in self._urgent and not (routine and key in self._routine):
+            since = self._routine.discard(key)
+            waiting = self._routine if routine else self._urgent
+            waiting.add(key, self._clock() if since is None else since)
+            self._dispatch()
 
-    def add_after(self, key: K, seconds: float) -> None:
+    def add_after(self, key: K, seconds: float, *, routine: bool = False) -> None:
         """Ask for a pass in `seconds`, instead of at the time asked for before."""
         self._cancel_timer(key)
         self._timers[key] = asyncio.get_running_loop().call_later(
-            max(0.0, seconds), self._fire, key
+            max(0.0, seconds), self._fire, key, routine
         )
+
+    def add_within(self, key: K, seconds: float) -> None:
+        """Ask for a routine pass in `seconds`, unless one comes before that, or its pass failed."""
+        if not (key in self._urgent or key in self._routine or key in self._failures):
+            self._add_by(key, seconds, routine=True)
 
     async def run(self) -> None:
         """Work until cancelled."""
-        async with asyncio.TaskGroup() as group:
-            for _ in range(self._workers):
-                group.create_task(self._work())
+        async with asyncio.TaskGroup() as tasks:
+            self._tasks = tasks
+            try:
+                self._dispatch()
+                await asyncio.Event().wait()
+            finally:
+                self._tasks = None
 
     def stuck_for(self) -> float:
         """Return how long (s) the oldest key has been waiting or in work."""
-        since = [*self._ready.values(), *self._working.values()]
+        since = [*self._urgent.since(), *self._routine.since(), *self._working.values()]
         return self._clock() - min(since) if since else 0.0
 
     def depth(self) -> int:
         """Return how many keys wait for a pass."""
-        return len(self._ready)
+        return len(self._urgent) + len(self._routine)
 
     def retrying(self) -> int:
         """Return of how many keys the last pass failed."""
         return len(self._failures)
 
-    async def _work(self) -> None:
-        while True:
-            while not self._ready:
-                self._wakeup.clear()
-                await self._wakeup.wait()
-            key, _ = self._ready.popitem(last=False)
+    def _dispatch(self) -> None:
+        """Begin passes while there are keys and workers for them."""
+        while self._tasks is not None and len(self._working) < self._workers:
+            if (key := self._take()) is None:
+                return
             self._working[key] = self._clock()
-            try:
-                await self._pass(key)
-            finally:
-                del self._working[key]
-                if key in self._again:
-                    self._again.discard(key)
-                    self.add(key)
+            self._busy[self._group(key)] += 1
+            self._tasks.create_task(self._work(key))
+
+    def _take(self) -> K | None:
+        oldest = self._routine.oldest()
+        overdue = oldest is not None and self._clock() - oldest > PATIENCE
+        turns = (self._routine, self._urgent) if overdue else (self._urgent, self._routine)
+        for waiting in turns:
+            if (key := waiting.take(self._may_work)) is not None:
+                return key
+        return None
+
+    def _may_work(self, group: Hashable) -> bool:
+        # Without groups, all keys are of one.
+        return group is None or self._busy[group] < max(1, self._workers // 2)
+
+    async def _work(self, key: K) -> None:
+        try:
+            await self._pass(key)
+        finally:
+            del self._working[key]
+            self._busy[self._group(key)] -= 1
+            if not self._busy[self._group(key)]:
+                del self._busy[self._group(key)]
+            if (routine := self._again.pop(key, None)) is not None:
+                self.add(key, routine=routine)
+            self._dispatch()
 
     async def _pass(self, key: K) -> None:
         self._cancel_timer(key)
@@ -109,7 +152,7 @@ class WorkQueue(Generic[K]):
             if wake_in is None or wake_in > 0:
                 self._immediate.pop(key, None)
             if wake_in is not None:
-                self.add_after(key, wake_in if wake_in > 0 else self._delay(key))
+                self._add_by(key, wake_in if wake_in > 0 else self._delay(key))
 
     def _delay(self, key: K) -> float:
         """Return when a key that asks for the next pass at once gets it."""
@@ -138,9 +181,15 @@ class WorkQueue(Generic[K]):
         logger.warning("%s: pass failed, retrying in %.1f s: %s%s", key, delay, what, where)
         return delay
 
-    def _fire(self, key: K) -> None:
+    def _add_by(self, key: K, seconds: float, *, routine: bool = False) -> None:
+        """Ask for a pass in `seconds`, unless it is asked for earlier already."""
+        timer = self._timers.get(key)
+        if timer is None or timer.when() > asyncio.get_running_loop().time() + seconds:
+            self.add_after(key, seconds, routine=routine)
+
+    def _fire(self, key: K, routine: bool) -> None:  # noqa: FBT001 - a loop's callback
         self._timers.pop(key, None)
-        self.add(key)
+        self.add(key, routine=routine)
 
     def _cancel_timer(self, key: K) -> None:
         with contextlib.suppress(KeyError):

@@ -69,6 +69,10 @@ class LocalReports:
             for role, answer in self._current().items()
         }
 
+    def count(self) -> int:
+        """Return 1: a local run has one job."""
+        return 1
+
     def take_changed(self) -> bool:
         """Return whether a report has brought news since the last call."""
         with self._lock:

@@ -1,0 +1,59 @@
+"""Runs the operator and notes the longest turn of its event loop.
+
+    python -m bench.scale.stalls FILE
+
+In a turn the loop runs all callbacks that are ready, and nothing else can happen meanwhile. In CPU
+seconds of the loop's thread: for how long others had the processor is no matter of the operator.
+A line of FILE is a time (monotonic) and the longest turn of the half second before it.
+"""
+
+import asyncio
+import sys
+import threading
+import time
+from pathlib import Path
+
+from tftraining_operator.__main__ import main
+
+_PERIOD_SECONDS = 0.5
+
+
+class Stalls:
+    """The longest turn of each period, in a file."""
+
+    def __init__(self, file: Path) -> None:
+        self._file = file
+        self._longest = 0.0
+        self._ended = 0.0
+
+    def install(self) -> None:
+        """Time every turn of asyncio's loops from now on, and write."""
+        turn = asyncio.BaseEventLoop._run_once  # type: ignore[attr-defined] # noqa: SLF001
+
+        def timed(loop: asyncio.BaseEventLoop) -> None:
+            turn(loop)
+            now = time.thread_time()
+            self._longest = max(self._longest, now - self._ended)
+            self._ended = now
+
+        asyncio.BaseEventLoop._run_once = timed  # type: ignore[attr-defined] # noqa: SLF001
+        self._ended = time.thread_time()
+        threading.Thread(target=self._write, daemon=True).start()
+
+    def _write(self) -> None:
+        with self._file.open("a", buffering=1) as out:
+            while True:
+                time.sleep(_PERIOD_SECONDS)
+                longest, self._longest = self._longest, 0.0
+                out.write(f"{time.monotonic():.3f} {longest:.6f}\n")
+
+
+def longest(file: Path, since: float) -> float:
+    """Return the longest turn (s) that was noted after `since` (monotonic)."""
+    lines = (line.split() for line in file.read_text().splitlines())
+    return max((float(each[1]) for each in lines if float(each[0]) > since), default=0.0)
+
+
+if __name__ == "__main__":
+    Stalls(Path(sys.argv[1])).install()
+    sys.exit(main())

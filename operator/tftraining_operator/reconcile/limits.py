@@ -1,0 +1,38 @@
+"""How many calls are made at once: by all jobs, those of a namespace, and one job.
+
+Without it a job of a thousand pods, or a namespace whose admission webhook takes seconds, would
+keep all calls to itself.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from weakref import WeakValueDictionary
+
+from tftraining_operator.reconcile.store import JobKey
+
+ALL = 64
+NAMESPACE = 32
+JOB = 16
+
+
+class Limits:
+    """Lets calls begin, each as soon as its job, its namespace and all together may make one."""
+
+    def __init__(self) -> None:
+        self._all = asyncio.Semaphore(ALL)
+        # They live for as long as a call holds them or waits.
+        self._some: WeakValueDictionary[str, asyncio.Semaphore] = WeakValueDictionary()
+
+    @asynccontextmanager
+    async def one(self, key: JobKey) -> AsyncIterator[None]:
+        """Wait for the turn of a job's call, and hold it."""
+        job, namespace = self._of(str(key), JOB), self._of(key.namespace, NAMESPACE)
+        async with job, namespace, self._all:
+            yield
+
+    def _of(self, name: str, limit: int) -> asyncio.Semaphore:
+        found = self._some.get(name)
+        if found is None:
+            found = self._some[name] = asyncio.Semaphore(limit)
+        return found
