@@ -12,6 +12,7 @@ from e2e.scenarios.space import Space, example
         ("mirrored", ["Succeeded", "100%"]),
         ("multi-worker-mirrored", ["Succeeded", "2/2", "100%"]),
         ("user-code", ["Succeeded", "2/2", "1/1", "100%"]),
+        ("own-script", ["Succeeded", "2/2", "1/1", "100%"]),
     ],
 )
 def test_it_succeeds(space: Space, name: str, columns: list[str]) -> None:

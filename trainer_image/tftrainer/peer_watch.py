@@ -76,7 +76,11 @@ class PeerWatch:
                 now = time.monotonic()
                 for member in [member for member, due in self._due.items() if due <= now]:
                     self._due[member] = float("inf")
-                    pool.submit(self._probe_one, member)
+                    try:
+                        pool.submit(self._probe_one, member)
+                    except RuntimeError:
+                        # A script of the user's own exits as Python does, and threads go first.
+                        return
 
     def _probe_one(self, member: Member) -> None:
         try:

@@ -130,8 +130,8 @@ class Snapshot:
     unreachable: tuple[Unreachable, ...] = ()
     step: int = 0
     stepped_at: float | None = None
-    """When the step last changed (monotonic seconds), later by what activities took since; None
-    before training."""
+    """When the step last changed (monotonic seconds), later by what activities took since; in the
+    future while no other step is due. None before training."""
     activity: Activity | None = None
     active_since: float = 0.0
     """When the activity began (monotonic seconds)."""
@@ -235,7 +235,7 @@ class Snapshot:
             return None
         # A time in which no step is expected is none without steps.
         until = now if self.activity is None else self.active_since
-        return round(until - self.stepped_at, 1)
+        return round(max(0.0, until - self.stepped_at), 1)
 
     def _long_activity(self, now: float) -> str | None:
         if self.activity is None or now - self.active_since < _ACTIVITY_SECONDS:
