@@ -15,6 +15,7 @@ import pytest
 import yaml
 from tftraining_operator.api import crd
 from tftraining_operator.api.keys import Role
+from tftraining_operator.api.network import NetworkPolicy
 from tftraining_operator.controller.settings import Settings
 from tftraining_operator.core import desired
 from tftraining_operator.core.job import parse_job
@@ -94,6 +95,9 @@ RIGHTS = {
     ("tftraining.dev", "tftrainingjobs/finalizers"): {"update"},
     ("", "pods"): {"get", "list", "watch", "create", "delete"},
     ("", "services"): {"get", "list", "watch", "create", "delete"},
+    ("networking.k8s.io", "networkpolicies"): {
+        *("get", "list", "watch", "create", "update", "delete")
+    },
     ("events.k8s.io", "events"): {"create", "patch"},
     ("scheduling.k8s.io", "podgroups"): {"get", "list", "create", "delete"},
 }
@@ -222,7 +226,7 @@ def test_it_may_write_one_lease_in_its_own_namespace(
 def test_every_pod_has_a_name_of_its_own_in_the_lease(render: Callable[..., list[Object]]) -> None:
     found = container(render())["env"]
     paths = {e["name"]: e["valueFrom"]["fieldRef"]["fieldPath"] for e in found if "valueFrom" in e}
-    assert paths == {"POD_NAME": "metadata.name", "POD_UID": "metadata.uid"}
+    assert paths.items() >= {"POD_NAME": "metadata.name", "POD_UID": "metadata.uid"}.items()
     identity = environment(render())["TFTRAINING_LEASE_IDENTITY"]
     assert identity == "$(POD_NAME)_$(POD_UID)"
     # A variable is filled in only where it stands after those that it names.
@@ -235,8 +239,37 @@ def test_every_setting_is_one_that_the_operator_reads(render: Callable[..., list
     read = Settings.from_environment(told)
     assert (read.lease_name, read.lease_seconds) == (FULLNAME, 40)
     assert (read.metrics_port, read.log_format) == (9090, "json")
-    known = {f"TFTRAINING_{field.name.upper()}" for field in dataclasses.fields(Settings)}
+    fields = {field.name.upper() for field in dataclasses.fields(Settings)} - {"NETWORKING"}
+    fields |= {"NETWORK_POLICY", "POD_NAMESPACE", "POD_LABELS", "PROGRESS_READERS"}
+    known = {f"TFTRAINING_{field}" for field in fields}
     assert set(told) <= known
+
+
+def test_the_operator_may_read_progress_by_its_own_pods_labels_and_so_may_monitoring(
+    render: Callable[..., list[Object]],
+) -> None:
+    objects = render(MONITORING)
+    paths = {
+        each["name"]: each["valueFrom"]["fieldRef"]["fieldPath"]
+        for each in container(objects)["env"]
+        if "valueFrom" in each
+    }
+    assert paths["TFTRAINING_POD_NAMESPACE"] == "metadata.namespace"
+    told = environment(objects) | {"TFTRAINING_POD_NAMESPACE": NAMESPACE}
+    operator, prometheus = Settings.from_environment(told).networking.readers
+    namespace = {"kubernetes.io/metadata.name": NAMESPACE}
+    assert operator["namespaceSelector"] == {"matchLabels": namespace}
+    labels = only(objects, "Deployment")["spec"]["template"]["metadata"]["labels"]
+    assert operator["podSelector"]["matchLabels"].items() <= labels.items()
+    assert operator["podSelector"]["matchLabels"].keys() == {
+        "app.kubernetes.io/name",
+        "app.kubernetes.io/instance",
+    }
+    assert prometheus == {"namespaceSelector": {"matchLabels": {"team": "monitoring"}}}
+    default = Settings.from_environment(told).networking.default
+    assert default is NetworkPolicy.ISOLATED
+    opened = environment(render("jobs.networkPolicy.default=Open"))
+    assert Settings.from_environment(opened).networking.default is NetworkPolicy.OPEN
 
 
 def test_images_follow_the_version_a_tag_or_a_digest(
@@ -270,6 +303,8 @@ def test_probes_ask_the_port_that_is_open(render: Callable[..., list[Object]]) -
         "leaseSeconds=0",
         "image.tga=x",
         "log.level=loud",
+        "jobs.networkPolicy.default=Closed",
+        "jobs.networkPolicy.readers[0].pods=all",
         "scheduling.kueue=true",
         "watchNamespaces={Red}",
         "crds.keep=perhaps",
@@ -281,9 +316,12 @@ def test_a_wrong_value_is_refused(run_helm: Helm, value: str) -> None:
         run_helm("template", RELEASE, str(CHART), "--set", value)
 
 
+MONITORING = "jobs.networkPolicy.readers[0].namespaceSelector.matchLabels.team=monitoring"
+
+
 def monitoring(*values: str) -> tuple[str, ...]:
     kinds = ("serviceMonitor", "podMonitor", "alerts", "dashboards")
-    return (*(f"metrics.{kind}.enabled=true" for kind in kinds), *values)
+    return (*(f"metrics.{kind}.enabled=true" for kind in kinds), MONITORING, *values)
 
 
 def test_prometheus_finds_the_operator_by_a_service_without_an_address(
@@ -377,9 +415,10 @@ def test_nothing_that_needs_other_definitions_is_rendered_unasked(
     [
         ("metrics.port=0,metrics.serviceMonitor.enabled=true", "metrics: set metrics.port to ano"),
         ("metrics.port=8080", "metrics.port is 8080, on which the operator answers probes: set it"),
+        ("metrics.podMonitor.enabled=true", "name its pods in jobs.networkPolicy.readers"),
     ],
 )
-def test_a_port_that_cannot_serve_metrics_is_refused(
+def test_metrics_that_cannot_be_scraped_are_refused(
     run_helm: Helm, values: str, problem: str
 ) -> None:
     with pytest.raises(AssertionError, match=re.escape(problem)):

@@ -22,6 +22,12 @@ def registry(runtime: Runtime) -> kopf.OperatorRegistry:
     async def start(settings: kopf.OperatorSettings, **_: object) -> None:
         _configure(settings)
         await runtime.start()
+        # Only now is it known whether they may be watched; kopf begins to watch after this.
+        if runtime.may_use_network_policies:
+            watch_network_policies = kopf.on.event(
+                "networking.k8s.io", "v1", "networkpolicies", labels=_CHILDREN, registry=found
+            )
+            watch_network_policies(network_policy_changed)
 
     @kopf.on.login(registry=found)
     async def login(
@@ -46,6 +52,9 @@ def registry(runtime: Runtime) -> kopf.OperatorRegistry:
     async def service_changed(event: kopf.RawEvent, **_: object) -> None:
         runtime.see(Kind.SERVICE, event["object"], event["type"])
 
+    async def network_policy_changed(event: kopf.RawEvent, **_: object) -> None:
+        runtime.see(Kind.NETWORK_POLICY, event["object"], event["type"])
+
     return found
 
 
@@ -66,7 +75,7 @@ def _configure(settings: kopf.OperatorSettings) -> None:
     settings.posting.enabled = False  # our own events, after the status that they tell of
     settings.scanning.disabled = True  # no rights on CRDs and namespaces
     settings.persistence.diffbase_storage = _NoMemory()
-    for plural in ("pods", "services"):
+    for plural in ("pods", "services", "networkpolicies"):
         settings.watching.label_selectors[plural] = keys.LABEL_JOB
     settings.watching.server_timeout = 300
     settings.watching.client_timeout = 320  # a stream that went silent

@@ -11,6 +11,7 @@ from datetime import datetime, timedelta
 from tftraining_operator.api.keys import Role
 from tftraining_operator.core.cause import Cause
 from tftraining_operator.core.facts import Facts
+from tftraining_operator.core.networking import Networking
 from tftraining_operator.core.observed import Observed, Pod
 from tftraining_operator.core.progress import Report
 from tftraining_operator.core.schedulers.offer import Offer
@@ -43,7 +44,7 @@ class Memory:
         """Whether the API server refused something when pods were last created or deleted."""
         return self._delay > _FIRST_RETRY
 
-    def facts(self, reports: Mapping[Role, Report], offer: Offer) -> Facts:
+    def facts(self, reports: Mapping[Role, Report], offer: Offer, networking: Networking) -> Facts:
         """Return what decisions need of it."""
         return Facts(
             reports=reports,
@@ -53,6 +54,7 @@ class Memory:
             undeletable=self.undeletable,
             retry_at=self.retry_at,
             offer=offer,
+            networking=networking,
         )
 
     def note_refusals(

@@ -18,7 +18,7 @@ from tftraining_operator.cli.local import messages
 from tftraining_operator.cli.local.commands import ignored_features, runs_trainer
 from tftraining_operator.cli.local.display import display
 from tftraining_operator.cli.local.logs import Logs
-from tftraining_operator.cli.local.run import LocalRun, Stop
+from tftraining_operator.cli.local.run import IGNORED_PARTS, LocalRun, Stop
 from tftraining_operator.cli.local.tasks import Settings
 from tftraining_operator.cli.signals import StopRequests, stop_requests
 from tftraining_operator.core.conditions import is_finished, is_true
@@ -144,8 +144,7 @@ def _print_header(run: LocalRun, settings: Settings, console: Console) -> None:
         field("checkpoints", "none: spec.checkpoint is not set")
     field("logs", _relative(settings.logs))
     ignored = ignored_features(run.pods)
-    if job.spec.scheduling is not None:
-        ignored.append("spec.scheduling")
+    ignored += [f"spec.{part}" for part in IGNORED_PARTS if getattr(job.spec, part) is not None]
     if ignored:
         field("ignored", "; ".join(ignored))
 
