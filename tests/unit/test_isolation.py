@@ -14,7 +14,7 @@ from tftraining_operator.reconcile import errors
 from tftraining_operator.reconcile.store import JobKey, Kind
 
 from tests.unit.builders import JobBuilder, PodBuilder, Raw, a_job
-from tests.unit.fakes import FakeCluster, Operator
+from tests.unit.fakes import FakeCluster, Operator, wait
 
 if TYPE_CHECKING:
     import asyncio
@@ -343,6 +343,37 @@ def test_a_stale_store_overwrites_nothing(operator: Operator, cluster: FakeClust
     at_rest(operator)
     assert the_policy(cluster)["spec"]["policyTypes"] == ["Ingress"]
     assert "egress" not in the_policy(cluster)["spec"]
+
+
+def test_two_releases_that_read_from_elsewhere_do_not_fight(
+    operator: Operator, cluster: FakeCluster, runner: asyncio.Runner
+) -> None:
+    running(operator)
+    other = Operator(cluster, runner, networking=Networking(readers=({"podSelector": {}},)))
+    wait([operator, other], 60)
+    assert 2 <= cluster.calls["replace"] <= 14
+    assert set(cluster.made.values()) == {1}
+
+
+def test_a_second_edit_is_undone_as_well(operator: Operator, cluster: FakeCluster) -> None:
+    running(operator)
+    for _ in range(2):
+        edited = the_policy(cluster)
+        cluster.change(Kind.NETWORK_POLICY, edited, lambda raw: raw["spec"].update(ingress=[{}]))
+        operator.settle()
+    operator.wait(11)
+    assert len(the_policy(cluster)["spec"]["ingress"]) == 2
+
+
+def test_one_that_may_not_be_deleted_stops_nothing(
+    operator: Operator, cluster: FakeCluster
+) -> None:
+    key = running(operator)
+    cluster.failing["delete"] = [errors.ForbiddenError("denied", status=403)]
+    cluster.edit(key, lambda spec: spec.update(network={"policy": "Open"}))
+    cluster.edit(key, lambda spec: spec["worker"].update(replicas=2))
+    operator.settle()
+    assert "mnist-worker-1" in cluster.pods()
 
 
 def test_the_evaluator_is_inside(operator: Operator, cluster: FakeCluster) -> None:

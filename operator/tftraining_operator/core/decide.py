@@ -37,11 +37,15 @@ from tftraining_operator.core.policies.servers import lost_servers
 
 def decide(job: Job, observed: Observed, facts: Facts, now: datetime) -> Decision:
     """Decide. Raises SchedulerUnavailableError."""
-    isolated = isolation(job, observed, facts)
+    isolated = isolation(job, observed, facts, now)
     found = _decide(job, observed, facts, now)
-    if isolated.blocks_pods:
-        found = replace(found, creations=())
-    return replace(found, isolation=isolated)
+    moments = (moment for moment in (found.look_again, isolated.due) if moment is not None)
+    return replace(
+        found,
+        isolation=isolated,
+        creations=() if isolated.blocks_pods else found.creations,
+        look_again=min(moments, default=None),
+    )
 
 
 def _decide(job: Job, observed: Observed, facts: Facts, now: datetime) -> Decision:

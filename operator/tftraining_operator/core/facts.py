@@ -36,6 +36,8 @@ class Facts:
     """When to try again what was refused."""
     offer: Offer = Offer()  # noqa: RUF009 - frozen
     """Which schedulers can place a gang."""
+    corrected_network_policy: datetime | None = None
+    """When this process last corrected the NetworkPolicy."""
     networking: Networking = Networking()  # noqa: RUF009 - frozen
     """Whether jobs have a NetworkPolicy, and who may read their progress."""
 

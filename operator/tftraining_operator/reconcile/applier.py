@@ -46,6 +46,7 @@ class Outcome:
     """Pods, or other objects, that quota, admission or validation refused, by name."""
     held: set[str] = field(default_factory=set)
     """Pods that were refused, or not tried because others were."""
+    corrected_network_policy: bool = False
     undeletable: dict[str, Cause] = field(default_factory=dict)
     """Pods whose deletion was refused, by name."""
 
@@ -98,7 +99,11 @@ class Applier:
         if plan.delete_service:
             await self._delete_own(Kind.SERVICE, job)
         if plan.delete_network_policy:
-            await self._delete_own(Kind.NETWORK_POLICY, job)
+            try:
+                await self._delete_own(Kind.NETWORK_POLICY, job)
+            except errors.ForbiddenError as error:
+                # It goes with the job at the latest.
+                logger.warning("%s: cannot delete its NetworkPolicy: %s", key, error.message)
         if plan.service is not None and not await self._create_service(job, plan.service, outcome):
             # Without the service no pod would find another.
             outcome.held |= {body["metadata"]["name"] for body in plan.pods}
@@ -147,6 +152,7 @@ class Applier:
         try:
             if "uid" in body["metadata"]:
                 await self._replace(job, Kind.NETWORK_POLICY, body)
+                outcome.corrected_network_policy = True
             elif not await self._create(job, Kind.NETWORK_POLICY, body):
                 # It may not be as it has to be, or an earlier job's.
                 raise errors.TransientError(f"NetworkPolicy {name} exists and was not known")

@@ -33,6 +33,7 @@ class Memory:
     held: frozenset[str] = frozenset()
     undeletable: dict[str, Cause] = field(default_factory=dict)
     retry_at: datetime | None = None
+    corrected_network_policy: datetime | None = None
     _delay: timedelta = _FIRST_RETRY
     _chief_uid: str = ""
     _asked_since: datetime | None = None
@@ -55,6 +56,7 @@ class Memory:
             retry_at=self.retry_at,
             offer=offer,
             networking=networking,
+            corrected_network_policy=self.corrected_network_policy,
         )
 
     def note_refusals(

@@ -251,6 +251,8 @@ def _targets(observed: Observed) -> dict[Role, Target]:
 
 
 def _note(memory: Memory, outcome: Outcome, now: datetime) -> None:
+    if outcome.corrected_network_policy:
+        memory.corrected_network_policy = now
     if outcome.has_refusals:
         memory.note_refusals(outcome.refused, frozenset(outcome.held), outcome.undeletable, now)
     elif outcome.created:

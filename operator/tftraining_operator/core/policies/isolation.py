@@ -7,6 +7,7 @@ missing, and training goes on.
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import datetime, timedelta
 from typing import Any
 
 from tftraining_operator.api.network import NetworkPolicy
@@ -33,9 +34,15 @@ class Isolation:
     """Whether no pod may be created without it."""
     blocks_pods: bool = False
     """Whether pods have to wait, as it cannot be made."""
+    due: datetime | None = None
+    """When it is corrected, if not now."""
 
 
-def isolation(job: Job, observed: Observed, facts: Facts) -> Isolation:
+_PAUSE = timedelta(seconds=10)
+"""Between two corrections: with somebody else who writes it, there must be no hot loop."""
+
+
+def isolation(job: Job, observed: Observed, facts: Facts, now: datetime) -> Isolation:
     """Decide about the NetworkPolicy of a job."""
     exists = observed.network_policy is not None
     if policy(job, facts) is NetworkPolicy.OPEN:
@@ -45,17 +52,21 @@ def isolation(job: Job, observed: Observed, facts: Facts) -> Isolation:
         return Isolation(delete=exists and not left)
     if job.spec.run_policy.suspend and not observed.pods:
         return Isolation()
-    wanted = desired.network_policy(job, facts.networking.readers)
     if observed.network_policy_occupied:
         return Isolation(blocks_pods=True)
-    missing = not _is_in_place(wanted, observed)
-    refused = _refusal(job, facts) is not None
-    return Isolation(
-        wanted=wanted,
-        write=missing and not refused,
-        required=is_required(job),
-        blocks_pods=is_required(job) and missing and refused,
-    )
+    return _isolated(job, observed, facts, now)
+
+
+def _isolated(job: Job, observed: Observed, facts: Facts, now: datetime) -> Isolation:
+    wanted, required = desired.network_policy(job, facts.networking.readers), is_required(job)
+    if _is_in_place(wanted, observed):
+        return Isolation(wanted=wanted, required=required)
+    if _refusal(job, facts) is not None:
+        return Isolation(wanted=wanted, required=required, blocks_pods=required)
+    corrected = facts.corrected_network_policy
+    if observed.network_policy and corrected is not None and now < corrected + _PAUSE:
+        return Isolation(wanted=wanted, required=required, due=corrected + _PAUSE)
+    return Isolation(wanted=wanted, required=required, write=True)
 
 
 def policy(job: Job, facts: Facts) -> NetworkPolicy:
