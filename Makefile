@@ -79,6 +79,7 @@ manifests: .venv/ready ## Generate the CRD, the reference of tftj, dashboards, t
 	@$(PY) -m tools.dashboards
 	@$(PY) -m tools.chart_readme
 	@$(PY) -m tools.install_manifest
+	@$(PY) -m tools.operator_rights
 
 .PHONY: lint
 lint: .venv/ready .venv-trainer/ready ## Check style, types, layers, generated files, chart and workflow
