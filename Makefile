@@ -73,11 +73,13 @@ test-e2e: .venv/ready ## Run the scenarios: real pods on a real cluster
 
 # ---- generated files and checks -----------------------------------------------------------------
 .PHONY: manifests
-manifests: .venv/ready ## Generate the CRD, the reference of tftj, the dashboards and the chart's README
+manifests: .venv/ready ## Generate the CRD, the reference of tftj, dashboards, the chart's README, install.yaml
 	@$(PY) -m tftraining_operator.api.crd --write .
 	@$(PY) -m tftraining.cli.reference
 	@$(PY) -m tools.dashboards
 	@$(PY) -m tools.chart_readme
+	@$(PY) -m tools.install_manifest
+	@$(PY) -m tools.operator_rights
 
 .PHONY: lint
 lint: .venv/ready .venv-trainer/ready ## Check style, types, layers, generated files, chart and workflow

@@ -20,6 +20,7 @@ ROOT = Path(__file__).parents[1]
 _NEEDED: Mapping[str, tuple[str, ...]] = {
     "apiserver": PROGRAMS,
     "own_apiserver": PROGRAMS,
+    "audited": PROGRAMS,
     "garbage_collector": ("kube-controller-manager",),
     "gang_server": (*PROGRAMS, "kube-controller-manager", "kube-scheduler"),
     "helm": ("helm",),

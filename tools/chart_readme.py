@@ -102,7 +102,9 @@ def _node(schema: _Object, path: tuple[str, ...]) -> _Object | None:
 
 
 def _type(node: _Object) -> str:
-    return ", ".join(f"`{value}`" for value in node["enum"]) if "enum" in node else node["type"]
+    if "enum" in node:
+        return ", ".join(f"`{value}`" for value in node["enum"])
+    return " or ".join(node["type"]) if isinstance(node["type"], list) else str(node["type"])
 
 
 def main() -> int:

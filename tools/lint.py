@@ -36,6 +36,8 @@ def checks() -> Mapping[str, list[str]]:
         "import-linter": [f"{BIN}/lint-imports"],
         "generated files": [sys.executable, "-m", "tftraining_operator.api.crd", "--check", "."],
         "chart README": [sys.executable, "-m", "tools.chart_readme", "--check"],
+        "operator's rights": [sys.executable, "-m", "tools.operator_rights", "--check"],
+        "install manifest": [sys.executable, "-m", "tools.install_manifest", "--check"],
         "dashboards": [sys.executable, "-m", "tools.dashboards", "--check"],
         "helm lint": [helm, "lint", "--strict", CHART],
         "yamllint": [f"{BIN}/yamllint", "--strict", "examples", ".github"],

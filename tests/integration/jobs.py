@@ -14,7 +14,7 @@ _Object = dict[str, Any]
 GROUP_PATH = "/apis/tftraining.dev/v1alpha1"
 
 _WRITE = re.compile(
-    r'^apiserver_request_total\{.*resource="(?P<resource>pods|services|events|tftrainingjobs)".*'
+    r'^apiserver_request_total\{.*resource="(?P<resource>pods|services|networkpolicies|events|tftrainingjobs)".*'
     r'verb="(?P<verb>POST|PUT|PATCH|DELETE)".*\} (?P<count>\d+)$',
     re.MULTILINE,
 )

@@ -7,6 +7,7 @@ import json
 import os
 import re
 import subprocess
+import sys
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,6 +16,7 @@ import pytest
 import yaml
 from tftraining_operator.api import crd
 from tftraining_operator.api.keys import Role
+from tftraining_operator.api.network import NetworkPolicy
 from tftraining_operator.controller.settings import Settings
 from tftraining_operator.core import desired
 from tftraining_operator.core.job import parse_job
@@ -32,6 +34,7 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).parents[2]
 CHART = ROOT / "charts/tftraining-operator"
+EXAMPLES = sorted((ROOT / "examples").glob("*.yaml"))
 RELEASE = "tftraining"
 NAMESPACE = "tftraining-system"
 FULLNAME = "tftraining-operator"
@@ -74,6 +77,11 @@ def only(objects: list[Object], kind: str, name: str = FULLNAME) -> Object:
     return found[0]
 
 
+def is_hook(metadata: Object) -> bool:
+    """Tell whether Helm makes an object for `helm test` alone."""
+    return "helm.sh/hook" in metadata.get("annotations", {})
+
+
 def named(objects: list[Object], kind: str, name: str) -> list[Object]:
     return [o for o in objects if o["kind"] == kind and o["metadata"]["name"] == name]
 
@@ -89,12 +97,15 @@ def environment(objects: list[Object]) -> dict[str, str]:
 
 
 RIGHTS = {
-    ("tftraining.dev", "tftrainingjobs"): {"get", "list", "watch", "delete"},
+    ("tftraining.dev", "tftrainingjobs"): {"list", "watch", "delete"},
     ("tftraining.dev", "tftrainingjobs/status"): {"patch"},
     ("tftraining.dev", "tftrainingjobs/finalizers"): {"update"},
     ("", "pods"): {"get", "list", "watch", "create", "delete"},
     ("", "services"): {"get", "list", "watch", "create", "delete"},
-    ("events.k8s.io", "events"): {"create", "patch"},
+    ("networking.k8s.io", "networkpolicies"): {
+        *("get", "list", "watch", "create", "update", "delete")
+    },
+    ("events.k8s.io", "events"): {"create"},
     ("scheduling.k8s.io", "podgroups"): {"get", "list", "create", "delete"},
 }
 
@@ -118,7 +129,8 @@ def test_the_operator_has_these_rights_and_no_others(
 ) -> None:
     objects = render()
     assert rights(only(objects, "ClusterRole")) == RIGHTS
-    assert [o["metadata"]["name"] for o in objects if o["kind"] == "Role"] == [LEASE_ROLE]
+    roles = [o["metadata"] for o in objects if o["kind"] == "Role"]
+    assert [each["name"] for each in roles if not is_hook(each)] == [LEASE_ROLE]
     binding = only(objects, "ClusterRoleBinding")
     account = {"kind": "ServiceAccount", "name": FULLNAME, "namespace": NAMESPACE}
     assert binding["roleRef"]["name"] == FULLNAME
@@ -222,7 +234,7 @@ def test_it_may_write_one_lease_in_its_own_namespace(
 def test_every_pod_has_a_name_of_its_own_in_the_lease(render: Callable[..., list[Object]]) -> None:
     found = container(render())["env"]
     paths = {e["name"]: e["valueFrom"]["fieldRef"]["fieldPath"] for e in found if "valueFrom" in e}
-    assert paths == {"POD_NAME": "metadata.name", "POD_UID": "metadata.uid"}
+    assert paths.items() >= {"POD_NAME": "metadata.name", "POD_UID": "metadata.uid"}.items()
     identity = environment(render())["TFTRAINING_LEASE_IDENTITY"]
     assert identity == "$(POD_NAME)_$(POD_UID)"
     # A variable is filled in only where it stands after those that it names.
@@ -235,8 +247,140 @@ def test_every_setting_is_one_that_the_operator_reads(render: Callable[..., list
     read = Settings.from_environment(told)
     assert (read.lease_name, read.lease_seconds) == (FULLNAME, 40)
     assert (read.metrics_port, read.log_format) == (9090, "json")
-    known = {f"TFTRAINING_{field.name.upper()}" for field in dataclasses.fields(Settings)}
+    fields = {field.name.upper() for field in dataclasses.fields(Settings)} - {"NETWORKING"}
+    fields |= {"NETWORK_POLICY", "POD_NAMESPACE", "POD_LABELS", "PROGRESS_READERS"}
+    known = {f"TFTRAINING_{field}" for field in fields}
     assert set(told) <= known
+
+
+def test_the_operator_may_read_progress_by_its_own_pods_labels_and_so_may_monitoring(
+    render: Callable[..., list[Object]],
+) -> None:
+    objects = render(MONITORING)
+    paths = {
+        each["name"]: each["valueFrom"]["fieldRef"]["fieldPath"]
+        for each in container(objects)["env"]
+        if "valueFrom" in each
+    }
+    assert paths["TFTRAINING_POD_NAMESPACE"] == "metadata.namespace"
+    told = environment(objects) | {"TFTRAINING_POD_NAMESPACE": NAMESPACE}
+    operator, prometheus = Settings.from_environment(told).networking.readers
+    namespace = {"kubernetes.io/metadata.name": NAMESPACE}
+    assert operator["namespaceSelector"] == {"matchLabels": namespace}
+    labels = only(objects, "Deployment")["spec"]["template"]["metadata"]["labels"]
+    assert operator["podSelector"]["matchLabels"].items() <= labels.items()
+    assert operator["podSelector"]["matchLabels"].keys() == {
+        "app.kubernetes.io/name",
+        "app.kubernetes.io/instance",
+    }
+    assert prometheus == {"namespaceSelector": {"matchLabels": {"team": "monitoring"}}}
+    default = Settings.from_environment(told).networking.default
+    assert default is NetworkPolicy.ISOLATED
+    opened = environment(render("jobs.networkPolicy.default=Open"))
+    assert Settings.from_environment(opened).networking.default is NetworkPolicy.OPEN
+
+
+def test_every_setting_of_the_operator_has_a_value(render: Callable[..., list[Object]]) -> None:
+    changed = {
+        "workers": (4, lambda s: s.workers),
+        "progressSeconds": (2, lambda s: s.progress_seconds),
+        "resyncSeconds": (60, lambda s: s.resync_seconds),
+        "scheduling.listSeconds": (30, lambda s: s.groups_seconds),
+    }
+    told = environment(render(*(f"{name}={value}" for name, (value, _) in changed.items())))
+    read = Settings.from_environment(told)
+    assert {name: get(read) for name, (_, get) in changed.items()} == {
+        name: value for name, (value, _) in changed.items()
+    }
+    by_default = Settings.from_environment(environment(render()))
+    for _, get in changed.values():
+        assert get(by_default) == get(Settings()), "the chart's default is the operator's"
+    fixed = {"TFTRAINING_HEALTH"}  # the probes of the chart ask this port
+    read_from_elsewhere = {"TFTRAINING_POD_NAMESPACE", "TFTRAINING_PROGRESS_READERS"}
+    known = {f"TFTRAINING_{field.name.upper()}" for field in dataclasses.fields(Settings)}
+    known -= {"TFTRAINING_NETWORKING"}
+    assert known - fixed <= set(told) | read_from_elsewhere
+
+
+def test_nobody_connects_to_the_operator_but_to_read_its_metrics(
+    render: Callable[..., list[Object]],
+) -> None:
+    objects = render("networkPolicy.metricsReaders[0].podSelector.matchLabels.app=prometheus")
+    spec = only(objects, "NetworkPolicy")["spec"]
+    labels = only(objects, "Deployment")["spec"]["template"]["metadata"]["labels"]
+    assert spec["podSelector"]["matchLabels"].items() <= labels.items()
+    assert spec["policyTypes"] == ["Ingress"]
+    peer = {"podSelector": {"matchLabels": {"app": "prometheus"}}}
+    assert spec["ingress"] == [{"ports": [{"protocol": "TCP", "port": 8081}], "from": [peer]}]
+    assert only(render("metrics.port=0"), "NetworkPolicy")["spec"]["ingress"] == []
+    assert not named(render("networkPolicy.enabled=false"), "NetworkPolicy", FULLNAME)
+
+
+def test_a_drain_evicts_one_replica_at_a_time(render: Callable[..., list[Object]]) -> None:
+    spec = only(render(), "PodDisruptionBudget")["spec"]
+    assert spec["maxUnavailable"] == 1
+    labels = only(render(), "Deployment")["spec"]["template"]["metadata"]["labels"]
+    assert spec["selector"]["matchLabels"].items() <= labels.items()
+    off = render("podDisruptionBudget.enabled=false")
+    assert not named(off, "PodDisruptionBudget", FULLNAME)
+
+
+def test_a_spread_constraint_selects_the_operators_pods_unless_it_says_otherwise(
+    render: Callable[..., list[Object]],
+) -> None:
+    spread = "topologySpreadConstraints[0]"
+    values = [f"{spread}.maxSkew=1", f"{spread}.topologyKey=topology.kubernetes.io/zone"]
+    values.append(f"{spread}.whenUnsatisfiable=DoNotSchedule")
+    deployment = only(render(*values), "Deployment")["spec"]
+    (found,) = deployment["template"]["spec"]["topologySpreadConstraints"]
+    assert found["labelSelector"] == deployment["selector"]
+    assert found["whenUnsatisfiable"] == "DoNotSchedule"
+    own = f"{spread}.labelSelector.matchLabels.app=x"
+    deployment = only(render(*values, own), "Deployment")["spec"]
+    (found,) = deployment["template"]["spec"]["topologySpreadConstraints"]
+    assert found["labelSelector"] == {"matchLabels": {"app": "x"}}
+
+
+@pytest.mark.parametrize("values", [(), ("watchNamespaces={red,blue}",)])
+def test_helm_test_may_run_one_job_where_the_operator_looks(
+    render: Callable[..., list[Object]], values: tuple[str, ...]
+) -> None:
+    name, where = f"{FULLNAME}-test", "red" if values else NAMESPACE
+    objects = render(*values)
+    role = only(objects, "Role", name)
+    assert role["metadata"]["namespace"] == where
+    jobs = {"apiGroups": ["tftraining.dev"], "resources": ["tftrainingjobs"]}
+    assert role["rules"] == [
+        {**jobs, "verbs": ["create"]},
+        {**jobs, "resourceNames": [name], "verbs": ["get", "delete"]},
+    ]
+    pod = only(objects, "Pod", name)
+    _, manifest, seconds = pod["spec"]["containers"][0]["args"]
+    job = json.loads(manifest)
+    assert (job["metadata"]["name"], job["metadata"]["namespace"]) == (name, where)
+    assert parse_job({**job, "metadata": {**job["metadata"], "uid": "u"}}, datetime.now(UTC))
+    assert pod["spec"]["activeDeadlineSeconds"] > int(seconds)
+    hooks = {o["metadata"].get("annotations", {}).get("helm.sh/hook") for o in (role, pod)}
+    assert hooks == {"test"}
+    selector = only(objects, "Deployment")["spec"]["selector"]["matchLabels"]
+    assert not selector.items() <= pod["metadata"]["labels"].items(), "it is not the operator"
+
+
+def test_artifact_hub_is_told_of_the_images_that_are_installed(
+    render: Callable[..., list[Object]],
+) -> None:
+    chart = yaml.safe_load((CHART / "Chart.yaml").read_text())
+    notes = {key.partition("/")[2]: value for key, value in chart["annotations"].items()}
+    told = {each["name"]: each["image"] for each in yaml.safe_load(notes["images"])}
+    objects = render()
+    assert told == {
+        "operator": container(objects)["image"],
+        "trainer": environment(objects)["TFTRAINING_TRAINER_IMAGE"],
+    }
+    (example,) = yaml.safe_load(notes["crdsExamples"])
+    assert example == yaml.safe_load((ROOT / "examples/minimal.yaml").read_text())
+    (defined,) = yaml.safe_load(notes["crds"])
+    assert (defined["name"], defined["version"]) == (crd.NAME, "v1alpha1")
 
 
 def test_images_follow_the_version_a_tag_or_a_digest(
@@ -270,6 +414,8 @@ def test_probes_ask_the_port_that_is_open(render: Callable[..., list[Object]]) -
         "leaseSeconds=0",
         "image.tga=x",
         "log.level=loud",
+        "jobs.networkPolicy.default=Closed",
+        "jobs.networkPolicy.readers[0].pods=all",
         "scheduling.kueue=true",
         "watchNamespaces={Red}",
         "crds.keep=perhaps",
@@ -281,9 +427,12 @@ def test_a_wrong_value_is_refused(run_helm: Helm, value: str) -> None:
         run_helm("template", RELEASE, str(CHART), "--set", value)
 
 
+MONITORING = "jobs.networkPolicy.readers[0].namespaceSelector.matchLabels.team=monitoring"
+
+
 def monitoring(*values: str) -> tuple[str, ...]:
     kinds = ("serviceMonitor", "podMonitor", "alerts", "dashboards")
-    return (*(f"metrics.{kind}.enabled=true" for kind in kinds), *values)
+    return (*(f"metrics.{kind}.enabled=true" for kind in kinds), MONITORING, *values)
 
 
 def test_prometheus_finds_the_operator_by_a_service_without_an_address(
@@ -377,9 +526,10 @@ def test_nothing_that_needs_other_definitions_is_rendered_unasked(
     [
         ("metrics.port=0,metrics.serviceMonitor.enabled=true", "metrics: set metrics.port to ano"),
         ("metrics.port=8080", "metrics.port is 8080, on which the operator answers probes: set it"),
+        ("metrics.podMonitor.enabled=true", "name its pods in jobs.networkPolicy.readers"),
     ],
 )
-def test_a_port_that_cannot_serve_metrics_is_refused(
+def test_metrics_that_cannot_be_scraped_are_refused(
     run_helm: Helm, values: str, problem: str
 ) -> None:
     with pytest.raises(AssertionError, match=re.escape(problem)):
@@ -406,22 +556,68 @@ def server(own_apiserver: ApiServer) -> ApiServer:
     return own_apiserver
 
 
-def test_a_restricted_namespace_takes_the_operators_pod(
-    server: ApiServer, render: Callable[..., list[Object]]
+@pytest.mark.parametrize("which", ["the operator", "helm test"])
+def test_a_restricted_namespace_takes_the_charts_pods(
+    server: ApiServer, render: Callable[..., list[Object]], which: str
 ) -> None:
-    template = only(render(), "Deployment")["spec"]["template"]
-    pod = {"apiVersion": "v1", "kind": "Pod"} | template
-    pod["metadata"] |= {"name": "operator", "namespace": NAMESPACE}
+    objects = render()
+    pod = only(objects, "Pod", f"{FULLNAME}-test")
+    if which == "the operator":
+        pod = {**pod, **only(objects, "Deployment")["spec"]["template"]}
+    pod["metadata"] = {"name": "operator", "namespace": NAMESPACE}
     server.kubectl("create", "--dry-run=server", "-f", "-", stdin=json.dumps(pod))
 
 
-@pytest.mark.parametrize(
-    "values", [(), ("watchNamespaces={red,blue}", "imagePullSecrets[0].name=registry")]
-)
-def test_the_server_takes_all_that_is_rendered(
-    server: ApiServer, render: Callable[..., list[Object]], values: tuple[str, ...]
+@pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
+def test_a_restricted_namespace_takes_the_pods_of_every_example_without_a_token(
+    server: ApiServer, path: Path
 ) -> None:
-    objects = {"apiVersion": "v1", "kind": "List", "items": render(*values)}
+    documents = [each for each in yaml.safe_load_all(path.read_text()) if each]
+    (raw,) = (each for each in documents if each["kind"] == "TFTrainingJob")
+    raw["metadata"] |= {"namespace": NAMESPACE, "uid": "u"}
+    pods = desired.samples(parse_job(raw, datetime.now(UTC)), "trainer")
+    assert pods
+    for pod in pods:
+        answer = server.request(
+            "POST", f"/api/v1/namespaces/{NAMESPACE}/pods", pod, query={"dryRun": "All"}
+        )
+        assert answer.ok, answer.message
+        assert answer.body["spec"]["automountServiceAccountToken"] is False
+        assert not [v for v in answer.body["spec"].get("volumes", []) if "projected" in v]
+
+
+FEATURES = """
+watchNamespaces: [red, blue]
+imagePullSecrets: [{name: registry}]
+scheduling: {podGroup: true, volcano: true}
+jobs: {networkPolicy: {readers: [{namespaceSelector: {}}, {ipBlock: {cidr: 10.0.0.0/8}}]}}
+networkPolicy: {metricsReaders: [{namespaceSelector: {}, podSelector: {matchLabels: {a: b}}}]}
+podDisruptionBudget: {maxUnavailable: 50%}
+metrics: {dashboards: {enabled: true, annotations: {folder: training}}}
+serviceAccount: {annotations: {example.com/role: x}}
+topologySpreadConstraints:
+  - {maxSkew: 1, topologyKey: topology.kubernetes.io/zone, whenUnsatisfiable: ScheduleAnyway}
+affinity: {nodeAffinity: {}}
+priorityClassName: system-cluster-critical
+nodeSelector: {kubernetes.io/os: linux}
+tolerations: [{operator: Exists}]
+podLabels: {team: platform}
+podAnnotations: {example.com/note: x}
+extraEnv: [{name: HTTPS_PROXY, value: "http://proxy:3128"}]
+image: {pullPolicy: Always}
+"""
+"""Every value that another one leaves unused by default."""
+
+
+@pytest.mark.parametrize("values", ["{}", FEATURES], ids=["by default", "every feature"])
+def test_the_server_takes_all_that_is_rendered(
+    server: ApiServer, run_helm: Helm, tmp_path: Path, values: str
+) -> None:
+    (tmp_path / "values.yaml").write_text(values)
+    given = ("-n", NAMESPACE, "-f", str(tmp_path / "values.yaml"))
+    text = run_helm("template", RELEASE, str(CHART), *given)
+    items = [each for each in yaml.safe_load_all(text) if each]
+    objects = {"apiVersion": "v1", "kind": "List", "items": items}
     server.kubectl(
         *("apply", "--server-side", "--dry-run=server", "--validate=strict", "-f", "-"),
         stdin=json.dumps(objects),
@@ -453,6 +649,27 @@ def test_the_prometheus_operators_own_definitions_take_monitors_and_alerts(
     monitored.kubectl(
         *("apply", "--server-side", "--dry-run=server", "--validate=strict", "-f", "-"),
         stdin=json.dumps({"apiVersion": "v1", "kind": "List", "items": items}),
+    )
+
+
+def test_a_cluster_without_helm_takes_the_install_manifest(
+    server: ApiServer, render: Callable[..., list[Object]]
+) -> None:
+    base = list(yaml.safe_load_all(server.kubectl("kustomize", str(ROOT / "deploy"))))
+    file = [each for each in yaml.safe_load_all((ROOT / "deploy/install.yaml").read_text()) if each]
+    named = {(each["kind"], each["metadata"]["name"]) for each in file}
+    assert {(each["kind"], each["metadata"]["name"]) for each in base} == named
+    rendered = {
+        (each["kind"], each["metadata"]["name"])
+        for each in render()
+        if not is_hook(each["metadata"])
+    }
+    assert named - rendered == {("Namespace", NAMESPACE)}
+    assert rendered <= named
+    listed = {"apiVersion": "v1", "kind": "List", "items": file}
+    server.kubectl(
+        *("apply", "--server-side", "--dry-run=server", "--validate=strict", "-f", "-"),
+        stdin=json.dumps(listed),
     )
 
 
@@ -511,6 +728,35 @@ def test_install_upgrade_and_uninstall_leave_nothing_but_the_jobs(
         lambda: not server.kubectl("get", "crd", crd.NAME, "--ignore-not-found"), "no CRD is left"
     )
     assert left(server).split() == []
+
+
+def test_helm_test_tells_how_its_job_ended(
+    server: ApiServer, render: Callable[..., list[Object]]
+) -> None:
+    """The program that `helm test` runs, against the API server; the test plays the operator."""
+    server.serve_crd(ROOT / "crds")
+    pod = only(render("watchNamespaces={red}"), "Pod", f"{FULLNAME}-test")
+    program, manifest, _ = pod["spec"]["containers"][0]["args"]
+    path = f"/apis/tftraining.dev/v1alpha1/namespaces/red/tftrainingjobs/{FULLNAME}-test"
+    for state, code in (("Succeeded", 0), ("Failed", 1)):
+        running = subprocess.Popen(
+            [sys.executable, "-c", program, manifest, "30"],
+            env={"KUBECONFIG": str(server.kubeconfig), "PATH": os.environ["PATH"]},
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        eventually(lambda: server.request("GET", path).ok, "the job is created")
+        status = {"state": state, "message": "as told", "completionTime": "2026-01-02T03:04:05Z"}
+        answer = server.request(
+            "PATCH",
+            f"{path}/status",
+            {"status": status},
+            content_type="application/merge-patch+json",
+        )
+        assert answer.ok, answer.message
+        said, _ = running.communicate(timeout=30)
+        assert (running.returncode, said.splitlines()[-1]) == (code, f"{state}: as told")
+        assert not server.request("GET", path).ok, "the job is deleted"
 
 
 def may(

@@ -25,6 +25,9 @@ def test_a_job_gets_its_pods_its_service_and_its_conditions_at_once(space: Names
     pods = space.wait_for_pods(*ALL)
 
     assert space.services() == ["mnist"]
+    assert space.kubectl("get", "networkpolicies", "-o", "name").split() == [
+        "networkpolicy.networking.k8s.io/mnist-isolation"
+    ]
     owner = pods["mnist-chief-0"]["metadata"]["ownerReferences"][0]
     assert owner["uid"] == space.job()["metadata"]["uid"]
     assert owner["controller"] is True

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
 from tftraining_operator.api import keys
+from tftraining_operator.controller.kubernetes_api import plural
 from tftraining_operator.reconcile import errors
 from tftraining_operator.reconcile.store import JobKey, Kind
 
@@ -25,8 +26,10 @@ if TYPE_CHECKING:
     from tests.apiserver import ApiServer
     from tests.unit.builders import Raw
 
-KINDS = (Kind.JOB, Kind.POD, Kind.SERVICE)
+KINDS = (Kind.JOB, Kind.POD, Kind.SERVICE, Kind.NETWORK_POLICY)
 """What every API server has; groups of schedulers are in tests/integration/test_gang.py."""
+
+_BASES = {Kind.JOB: f"/apis/{keys.API_VERSION}", Kind.NETWORK_POLICY: "/apis/networking.k8s.io/v1"}
 
 WATCH_SECONDS = 20
 COLLECTION_SECONDS = 60.0
@@ -37,6 +40,7 @@ class Api(Protocol):
 
     async def get(self, kind: Kind, namespace: str, name: str) -> Raw: ...
     async def create(self, kind: Kind, body: Raw, *, dry_run: bool = False) -> Raw: ...
+    async def replace(self, kind: Kind, body: Raw) -> Raw: ...
     async def delete(
         self, kind: Kind, namespace: str, name: str, uid: str, *, grace: int | None = None
     ) -> Raw: ...
@@ -222,9 +226,7 @@ class RealServer:
         )
 
     def _path(self, kind: Kind, name: str = "") -> str:
-        base = f"/apis/{keys.API_VERSION}" if kind is Kind.JOB else "/api/v1"
-        plural = keys.PLURAL if kind is Kind.JOB else f"{kind.value.lower()}s"
-        path = f"{base}/namespaces/{self.namespace}/{plural}"
+        path = f"{_BASES.get(kind, '/api/v1')}/namespaces/{self.namespace}/{plural(kind)}"
         return f"{path}/{name}" if name else path
 
     def _patch(self, path: str, body: Raw) -> Raw:

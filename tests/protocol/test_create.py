@@ -24,6 +24,12 @@ if TYPE_CHECKING:
     Change = Callable[[Raw], object]
 
 
+A_READER: Raw = {
+    "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "tftraining-system"}},
+    "podSelector": {"matchLabels": {"app.kubernetes.io/name": "tftraining-operator"}},
+}
+
+
 def a_worker(job: Job, index: int = 0) -> Raw:
     return desired.pod(job, Role.WORKER, index, 0, IMAGE)
 
@@ -33,6 +39,7 @@ def bodies(job: Job) -> dict[Kind, Raw]:
         Kind.JOB: a_job().named("other", namespace=job.namespace).raw,
         Kind.POD: a_worker(job),
         Kind.SERVICE: desired.service(job),
+        Kind.NETWORK_POLICY: desired.network_policy(job, [A_READER]),
     }
 
 

@@ -18,7 +18,7 @@ from tftraining_operator.api.keys import ConditionType
 from tftraining_operator.api.scheduling import Gang
 from tftraining_operator.core.conditions import is_finished, is_true
 from tftraining_operator.core.schedulers.offer import Offer
-from tftraining_operator.reconcile.store import GROUPS
+from tftraining_operator.reconcile.store import GROUPS, Kind
 
 from tests.unit.builders import JobBuilder, PodBuilder, a_job
 from tests.unit.fakes import FakeCluster, KilledError, Operator, wait
@@ -180,6 +180,9 @@ def end(world: World) -> dict[str, Any]:
             for name, raw in world.cluster.pods().items()
         },
         "services": [name for kind, _, name in world.cluster.objects if kind.value == "Service"],
+        "policies": [
+            name for kind, _, name in world.cluster.objects if kind is Kind.NETWORK_POLICY
+        ],
         "groups": [name for kind, _, name in world.cluster.objects if kind in GROUPS.values()],
         "made": dict(world.cluster.made),
     }

@@ -26,6 +26,7 @@ from tftraining_operator.api import keys
 from tftraining_operator.api.status import Status
 from tftraining_operator.controller.metrics import Metrics
 from tftraining_operator.controller.recorder import Recorder
+from tftraining_operator.core.networking import Networking
 from tftraining_operator.core.schedulers.offer import Offer
 from tftraining_operator.core.times import rfc3339
 from tftraining_operator.reconcile import errors
@@ -50,7 +51,7 @@ Key = tuple[Kind, str, str]
 Lag = Mapping[Kind, int]
 """How many watch events of each kind are read, as each kind has a watch of its own."""
 
-WRITES = ("create", "delete", "patch_status", "create_event")
+WRITES = ("create", "replace", "delete", "patch_status", "create_event")
 EVENT_NOTE_BYTES = 1024
 _GRACE_SECONDS = 30
 
@@ -123,6 +124,24 @@ class FakeCluster:
     async def create(self, kind: Kind, body: Raw, *, dry_run: bool = False) -> Raw:
         verb = "dry_run" if dry_run else "create"
         return await self._call(verb, lambda: self._create(kind, copied(body), dry_run=dry_run))
+
+    async def replace(self, kind: Kind, body: Raw) -> Raw:
+        def apply() -> Raw:
+            metadata = body["metadata"]
+            raw = self._find(kind, metadata["namespace"], metadata["name"])
+            if any(raw["metadata"][key] != metadata[key] for key in ("uid", "resourceVersion")):
+                raise errors.ConflictError("the object has been modified", status=409)
+            if (error := self.refuse(kind, body)) is not None:
+                raise error
+            before = copied(raw)
+            kept = {key: raw["metadata"][key] for key in ("creationTimestamp", "generation")}
+            raw.update(copied(body))
+            raw["metadata"] |= kept
+            if raw != before:
+                self._changed("MODIFIED", kind, raw)
+            return copied(raw)
+
+        return await self._call("replace", apply)
 
     async def delete(
         self, kind: Kind, namespace: str, name: str, uid: str, *, grace: int | None = None
@@ -455,9 +474,11 @@ class Operator:
         retry_seconds: float = 0.1,
         lags: Iterable[Lag] = (),
         offer: Offer | None = None,
+        networking: Networking | None = None,
         observe: StatusObserver = METRICS.saw_status,
     ) -> None:
         self.cluster = cluster
+        self.networking = networking or Networking()
         self.offer = offer or Offer()
         self.store = Store()
         self.progress = FakeProgress()
@@ -474,6 +495,7 @@ class Operator:
             trainer_image=IMAGE,
             clock=cluster.clock,
             offer=lambda: self.offer,
+            networking=lambda: self.networking,
             observe=observe,
         )
         cluster.dead = False

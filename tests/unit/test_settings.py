@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+import json
+import re
+
 import pytest
+from tftraining_operator.api.network import NetworkPolicy
 from tftraining_operator.controller.settings import Settings, SettingsError
+
+NODES = {"ipBlock": {"cidr": "10.0.0.0/16", "except": []}}
 
 
 def test_without_an_environment_the_defaults_hold() -> None:
@@ -39,9 +45,34 @@ def test_settings_are_read_from_the_environment() -> None:
     assert (found.progress_seconds, found.resync_seconds, found.workers) == (0.5, 60, 4)
 
 
+def test_who_may_read_progress_is_read_from_the_environment() -> None:
+    monitors = [{"namespaceSelector": {}, "podSelector": {"matchLabels": {}}}, NODES]
+    found = Settings.from_environment(
+        {
+            "TFTRAINING_NETWORK_POLICY": "Open",
+            "TFTRAINING_POD_NAMESPACE": "tftraining-system",
+            "TFTRAINING_POD_LABELS": "app.kubernetes.io/name=operator, release=a",
+            "TFTRAINING_PROGRESS_READERS": json.dumps(monitors),
+        }
+    ).networking
+    assert found.default is NetworkPolicy.OPEN
+    operator, monitoring, nodes = found.readers
+    labels = {"app.kubernetes.io/name": "operator", "release": "a"}
+    assert operator["podSelector"] == {"matchLabels": labels}
+    name = {"kubernetes.io/metadata.name": "tftraining-system"}
+    assert operator["namespaceSelector"] == {"matchLabels": name}
+    assert monitoring == {"namespaceSelector": {}, "podSelector": {}}, "as it will be stored"
+    assert nodes == {"ipBlock": {"cidr": "10.0.0.0/16"}}
+
+
 @pytest.mark.parametrize(
     ("name", "value"),
     [
+        pytest.param("NETWORK_POLICY", "Closed", id="a policy that is none"),
+        pytest.param("POD_LABELS", "operator", id="a label without a value"),
+        pytest.param("PROGRESS_READERS", "everybody", id="no JSON"),
+        pytest.param("PROGRESS_READERS", '[{"pods": {}}]', id="a peer that is none"),
+        pytest.param("PROGRESS_READERS", "[{}]", id="a peer without a field"),
         pytest.param("LOG_LEVEL", "loud", id="a level that is none"),
         pytest.param("LOG_FORMAT", "xml", id="a format that is none"),
         pytest.param("PROGRESS_SECONDS", "often", id="a word for a number"),
@@ -56,5 +87,6 @@ def test_settings_are_read_from_the_environment() -> None:
     ],
 )
 def test_a_setting_that_cannot_be_used_is_named(name: str, value: str) -> None:
-    with pytest.raises(SettingsError, match=f"TFTRAINING_{name} is '{value}'"):
-        Settings.from_environment({f"TFTRAINING_{name}": value})
+    environment = {"TFTRAINING_POD_NAMESPACE": "here", f"TFTRAINING_{name}": value}
+    with pytest.raises(SettingsError, match=re.escape(f"TFTRAINING_{name} is '{value}'")):
+        Settings.from_environment(environment)

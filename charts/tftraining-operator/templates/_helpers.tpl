@@ -43,7 +43,7 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name (.Chart.Version | replace "+" "_") 
 {{- define "tftraining.rules" -}}
 - apiGroups: [tftraining.dev]
   resources: [tftrainingjobs]
-  verbs: [get, list, watch, delete] # delete: ttlSecondsAfterFinished
+  verbs: [list, watch, delete] # delete: ttlSecondsAfterFinished
 - apiGroups: [tftraining.dev]
   resources: [tftrainingjobs/status]
   verbs: [patch]
@@ -53,9 +53,12 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name (.Chart.Version | replace "+" "_") 
 - apiGroups: [""]
   resources: [pods, services]
   verbs: [get, list, watch, create, delete]
+- apiGroups: [networking.k8s.io]
+  resources: [networkpolicies]
+  verbs: [get, list, watch, create, update, delete]
 - apiGroups: [events.k8s.io]
   resources: [events]
-  verbs: [create, patch]
+  verbs: [create]
 {{- $groups := dict "inTree" "scheduling.k8s.io" "podGroup" "scheduling.x-k8s.io" "volcano" "scheduling.volcano.sh" }}
 {{- range $scheduler, $group := $groups }}
 {{- if index $.Values.scheduling $scheduler }}
@@ -64,4 +67,45 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name (.Chart.Version | replace "+" "_") 
   verbs: [get, list, create, delete]
 {{- end }}
 {{- end }}
+{{- end -}}
+
+{{- define "tftraining.podSecurityContext" -}}
+runAsNonRoot: true
+runAsUser: 65532
+runAsGroup: 65532
+seccompProfile:
+  type: RuntimeDefault
+{{- end -}}
+
+{{- define "tftraining.securityContext" -}}
+allowPrivilegeEscalation: false
+readOnlyRootFilesystem: true
+capabilities:
+  drop: [ALL]
+{{- end -}}
+
+{{/* The job of `helm test`: a chief, a worker and a ps that train for some seconds. */}}
+{{- define "tftraining.testJob" -}}
+apiVersion: tftraining.dev/v1alpha1
+kind: TFTrainingJob
+metadata:
+  name: {{ .name }}
+  namespace: {{ .namespace }}
+spec:
+  template:
+    spec:
+      containers:
+        - name: tensorflow
+          args: [--task=tftrainer.examples.mnist, --epochs=1]
+          resources:
+            requests: {cpu: 100m, memory: 400Mi}
+            limits: {memory: 1536Mi}
+  worker: {replicas: 1}
+  ps: {replicas: 1}
+  runPolicy:
+    backoffLimit: 0
+    startupDeadlineSeconds: {{ .root.Values.test.timeoutSeconds }}
+    activeDeadlineSeconds: {{ .root.Values.test.timeoutSeconds }}
+    # Also where the test's pod was killed before it could delete the job.
+    ttlSecondsAfterFinished: 300
 {{- end -}}

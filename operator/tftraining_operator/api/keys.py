@@ -69,3 +69,4 @@ class ConditionType(StrEnum):
     SUCCEEDED = "Succeeded"
     FAILED = "Failed"
     FINISHED = "Finished"
+    ISOLATED = "Isolated"

@@ -40,6 +40,10 @@ class Reason(StrEnum):
     NO_REPORT = "NoReport"
     STEPS_COMPLETED = "StepsCompleted"
 
+    # Isolated
+    ISOLATED = "Isolated"
+    OPEN = "Open"
+
     # Suspended
     SUSPENDED = "Suspended"
     NOT_SUSPENDED = "NotSuspended"

@@ -15,6 +15,7 @@ from pydantic import AfterValidator, ConfigDict, Field
 
 from tftraining_operator.api import keys
 from tftraining_operator.api.base import INTEGRAL, Model, Shell, StringMap, map_by, unique
+from tftraining_operator.api.network import Network
 from tftraining_operator.api.scheduling import Scheduling
 
 MAX_REPLICAS = 1000
@@ -220,6 +221,8 @@ class Spec(Model):
     """Where checkpoints are stored. If unset, training starts from step 0 after each restart."""
     scheduling: Scheduling | None = None
     """How the pods get their nodes: all at once, by which queue, close together or apart."""
+    network: Network | None = None
+    """Who can connect to the pods."""
     run_policy: RunPolicy = RunPolicy()
     """Suspension, restarts, deadlines and cleanup of the job."""
 

@@ -28,6 +28,12 @@ def registry(runtime: Runtime) -> kopf.OperatorRegistry:
     async def start(settings: kopf.OperatorSettings, **_: object) -> None:
         _configure(settings)
         await runtime.start()
+        # Only now is it known whether they may be watched; kopf begins to watch after this.
+        if runtime.may_use_network_policies:
+            watch_network_policies = kopf.on.event(
+                "networking.k8s.io", "v1", "networkpolicies", labels=_CHILDREN, registry=found
+            )
+            watch_network_policies(network_policy_changed)
         # What exists by now stays: looking through it for garbage would stop the loop.
         gc.collect()
         gc.freeze()
@@ -56,6 +62,9 @@ def registry(runtime: Runtime) -> kopf.OperatorRegistry:
     async def service_changed(event: kopf.RawEvent, **_: object) -> None:
         runtime.see(Kind.SERVICE, event["object"], event["type"])
 
+    async def network_policy_changed(event: kopf.RawEvent, **_: object) -> None:
+        runtime.see(Kind.NETWORK_POLICY, event["object"], event["type"])
+
     return found
 
 
@@ -81,7 +90,7 @@ def _configure(settings: kopf.OperatorSettings) -> None:
     settings.queueing.idle_timeout = 0.1
     settings.watching.chunk_size = PAGE
     settings.networking.trust_env = bool(getproxies())
-    for plural in ("pods", "services"):
+    for plural in ("pods", "services", "networkpolicies"):
         settings.watching.label_selectors[plural] = keys.LABEL_JOB
     settings.watching.server_timeout = 300
     settings.watching.client_timeout = 320  # a stream that went silent

@@ -161,6 +161,16 @@ class KubernetesApi:
         path = _collection(kind, body["metadata"]["namespace"])
         return await self._call("POST", path, body=body, query=query)
 
+    async def replace(self, kind: Kind, body: _Object) -> _Object:
+        """Write an object over the one of its uid and resourceVersion, strictly.
+
+        Raises ConflictError if that has changed, NotFoundError.
+        """
+        query = {"fieldValidation": "Strict", "fieldManager": FIELD_MANAGER}
+        metadata = body["metadata"]
+        path = f"{_collection(kind, metadata['namespace'])}/{metadata['name']}"
+        return await self._call("PUT", path, body=body, query=query)
+
     async def delete(
         self, kind: Kind, namespace: str, name: str, uid: str, *, grace: int | None = None
     ) -> _Object:
@@ -282,6 +292,8 @@ def plural(kind: Kind) -> str:
     """Return a kind's resource, as in paths and roles."""
     if kind is Kind.JOB:
         return keys.PLURAL
+    if kind is Kind.NETWORK_POLICY:
+        return "networkpolicies"
     return kind.value.split(".")[0] if kind in _GROUP_KINDS else f"{kind.value.lower()}s"
 
 
@@ -299,6 +311,8 @@ def _words(method: str, path: str) -> tuple[str, str]:
 def _collection(kind: Kind, namespace: str | None) -> str:
     if kind is Kind.JOB:
         base = f"/apis/{keys.API_VERSION}"
+    elif kind is Kind.NETWORK_POLICY:
+        base = "/apis/networking.k8s.io/v1"
     elif kind in _GROUP_KINDS:
         _, version, group = kind.value.split(".", 2)
         base = f"/apis/{group}/{version}"

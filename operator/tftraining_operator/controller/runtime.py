@@ -18,6 +18,7 @@ from tftraining_operator.controller import logs
 from tftraining_operator.controller.groups import Groups
 from tftraining_operator.controller.kubernetes_api import KubernetesApi
 from tftraining_operator.controller.metrics import Metrics
+from tftraining_operator.controller.network_policies import NetworkPolicies
 from tftraining_operator.controller.poller import ProgressPoller
 from tftraining_operator.controller.recorder import Recorder
 from tftraining_operator.controller.settings import Settings
@@ -59,6 +60,7 @@ class Runtime:
         self._cluster: KubernetesApi | None = None
         self._groups: Groups | None = None
         self._reconciler: Reconciler | None = None
+        self._network_policies: NetworkPolicies | None = None
         self._queue: WorkQueue[JobKey] | None = None
         self._unlisted = asyncio.Event()
 
@@ -76,6 +78,9 @@ class Runtime:
         )
         namespaces = self._settings.namespaces or (None,)
         groups = self._groups = Groups(cluster, self._store, namespaces, self._look)
+        policies = self._network_policies = NetworkPolicies(
+            cluster, self._store, namespaces, self._settings.networking, self._look
+        )
         reconciler = self._reconciler = Reconciler(
             cluster,
             self._store,
@@ -84,6 +89,7 @@ class Runtime:
             trainer_image=self._settings.trainer_image,
             clock=_now,
             offer=lambda: groups.offer,
+            networking=lambda: policies.networking,
             observe=self._metrics.saw_status,
         )
 
@@ -104,6 +110,12 @@ class Runtime:
         self.start_task("resync", self._keep_in_sync())
         self.start_task("listing of groups", self._follow(groups))
         self.start_task("reads of pods without our label", self._read_unlisted(cluster))
+
+    @property
+    def may_use_network_policies(self) -> bool:
+        """Whether the operator has permission to use NetworkPolicies."""
+        policies = self._network_policies
+        return policies is not None and not policies.networking.problem
 
     def start_task(self, name: str, work: Coroutine[Any, Any, object]) -> None:
         """Run `work` until `stop`; the process is unwell once it exits by itself."""
@@ -190,10 +202,11 @@ class Runtime:
             await groups.list()
 
     async def _resync(self) -> None:
-        if self._cluster is None or self._groups is None:
+        if self._cluster is None or self._groups is None or self._network_policies is None:
             return
         # Before the passes: a gang whose scheduler is not known would be refused.
         await self._groups.list()
+        await self._network_policies.list()
         for namespace in self._settings.namespaces or (None,):
             for kind in (Kind.POD, Kind.SERVICE, Kind.JOB):
                 listing, version = self._store.begin_listing(kind, namespace), ""

@@ -1,12 +1,18 @@
 """The operator's own settings, from its environment."""
 
+import json
 import math
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Self
+from typing import Any, Self
+
+from tftraining_operator.api.network import NetworkPolicy
+from tftraining_operator.core.networking import Networking
 
 _PREFIX = "TFTRAINING_"
+
+_PEER_FIELDS = frozenset({"podSelector", "namespaceSelector", "ipBlock"})
 
 
 class SettingsError(Exception):
@@ -50,6 +56,11 @@ class Settings:
     groups_seconds: float = 15.0
     """Seconds between two listings of the schedulers' groups, which also tell whether their APIs
     exist. TFTRAINING_GROUPS_SECONDS."""
+    networking: Networking = Networking()  # noqa: RUF009 - frozen
+    """Whether jobs that set no spec.network.policy are Isolated or Open
+    (TFTRAINING_NETWORK_POLICY), and who may read the progress of isolated pods: the operator's own
+    pods (TFTRAINING_POD_NAMESPACE and TFTRAINING_POD_LABELS, such as app=x,release=y), and further
+    NetworkPolicyPeers (TFTRAINING_PROGRESS_READERS, a JSON list). Without any, every pod may."""
     workers: int = 32
     """Number of jobs that are reconciled at once, at most half of them of one namespace.
     TFTRAINING_WORKERS."""
@@ -78,9 +89,61 @@ class Settings:
                 0.01, environment, "PROGRESS_SECONDS", default.progress_seconds, most=10.0
             ),
             resync_seconds=_at_least(0.1, environment, "RESYNC_SECONDS", default.resync_seconds),
+            networking=_networking(environment),
             groups_seconds=_at_least(0.1, environment, "GROUPS_SECONDS", default.groups_seconds),
             workers=int(_at_least(1, environment, "WORKERS", default.workers)),
         )
+
+
+def _networking(environment: Mapping[str, str]) -> Networking:
+    readers = _readers(environment.get(_PREFIX + "PROGRESS_READERS") or "[]")
+    namespace = environment.get(_PREFIX + "POD_NAMESPACE")
+    if namespace:
+        own: dict[str, Any] = {
+            "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": namespace}}
+        }
+        if labels := _labels(environment.get(_PREFIX + "POD_LABELS", "")):
+            own["podSelector"] = {"matchLabels": labels}
+        readers = (own, *readers)
+    choices = tuple(NetworkPolicy)
+    default = _choice(environment, "NETWORK_POLICY", Networking().default, choices)
+    return Networking(default=NetworkPolicy(default), readers=readers)
+
+
+def _labels(text: str) -> dict[str, str]:
+    pairs = [pair.strip().partition("=") for pair in text.split(",") if pair.strip()]
+    if not all(key and equals for key, equals, _ in pairs):
+        raise SettingsError(
+            f"{_PREFIX}POD_LABELS is {text!r}; it must be labels such as app=x,release=y"
+        )
+    return {key: value for key, _, value in pairs}
+
+
+def _readers(text: str) -> tuple[dict[str, Any], ...]:
+    try:
+        found = json.loads(text)
+    except ValueError:
+        found = None
+    if not isinstance(found, list) or not all(
+        isinstance(peer, dict) and peer and peer.keys() <= _PEER_FIELDS for peer in found
+    ):
+        raise SettingsError(
+            f"{_PREFIX}PROGRESS_READERS is {text!r}; it must be a JSON list of NetworkPolicyPeers:"
+            f" objects with {', '.join(sorted(_PEER_FIELDS))}"
+        )
+    return tuple(_pruned(peer) for peer in found)
+
+
+def _pruned(peer: dict[str, Any]) -> dict[str, Any]:
+    """Return a peer as the API server stores it: without what is empty, selectors excepted.
+
+    What is stored is compared with it, and must not differ for ever.
+    """
+    return {
+        key: _pruned(value) if isinstance(value, dict) else value
+        for key, value in peer.items()
+        if key in _PEER_FIELDS or value not in (None, [], {})
+    }
 
 
 def _choice(

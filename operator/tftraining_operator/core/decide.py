@@ -28,6 +28,7 @@ from tftraining_operator.core.policies import (
     success,
     termination,
 )
+from tftraining_operator.core.policies.isolation import isolation
 from tftraining_operator.core.policies.membership import Membership, membership
 from tftraining_operator.core.policies.reachability import reachability
 from tftraining_operator.core.policies.removal import Removal, first_of_each_pod
@@ -35,10 +36,20 @@ from tftraining_operator.core.policies.servers import lost_servers
 
 
 def decide(job: Job, observed: Observed, facts: Facts, now: datetime) -> Decision:
-    """Decide. Terminal ends are absorbing; success comes before failure, failure before waiting.
+    """Decide. Raises SchedulerUnavailableError."""
+    isolated = isolation(job, observed, facts, now)
+    found = _decide(job, observed, facts, now)
+    moments = (moment for moment in (found.look_again, isolated.due) if moment is not None)
+    return replace(
+        found,
+        isolation=isolated,
+        creations=() if isolated.blocks_pods else found.creations,
+        look_again=min(moments, default=None),
+    )
 
-    Raises SchedulerUnavailableError.
-    """
+
+def _decide(job: Job, observed: Observed, facts: Facts, now: datetime) -> Decision:
+    """Terminal ends are absorbing; success comes before failure, failure before waiting."""
     if is_finished(job.status):
         return _finished(job, observed, facts, now)
     completed = success.chief_completed(job, observed, now)

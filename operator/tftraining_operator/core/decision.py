@@ -12,6 +12,7 @@ from tftraining_operator.api.status import GangStatus, Restart
 from tftraining_operator.core.job import Job
 from tftraining_operator.core.observed import Pod, PodGroup
 from tftraining_operator.core.policies.creation import Slot
+from tftraining_operator.core.policies.isolation import Isolation
 from tftraining_operator.core.policies.membership import Membership, present
 from tftraining_operator.core.policies.removal import Removal
 
@@ -52,6 +53,7 @@ class Decision:
     wants_service: bool = False
     """Whether the service has to exist."""
     delete_service: bool = False
+    isolation: Isolation = Isolation()  # noqa: RUF009 - frozen
     gang: GangStatus | None = None
     """The gang that the pods to create belong to; None if they are scheduled one by one."""
     wants_group: bool = False

@@ -1,5 +1,6 @@
-"""The objects that a job should have: pods and one headless service."""
+"""The objects that a job should have: pods, one headless service, one NetworkPolicy."""
 
+from collections.abc import Sequence
 from typing import Any
 
 from tftraining_operator.api import keys
@@ -8,7 +9,12 @@ from tftraining_operator.api.scheduling import Gang
 from tftraining_operator.api.status import GangStatus
 from tftraining_operator.core.gang import carried, needed, scheduling
 from tftraining_operator.core.job import Job
-from tftraining_operator.core.naming import job_labels, pod_labels, pod_name
+from tftraining_operator.core.naming import (
+    job_labels,
+    network_policy_name,
+    pod_labels,
+    pod_name,
+)
 from tftraining_operator.core.placement import place, require_one_scheduler
 from tftraining_operator.core.podtemplate import pod_spec, template
 from tftraining_operator.core.resources import total_requests
@@ -51,6 +57,32 @@ def service(job: Job) -> _Object:
             "publishNotReadyAddresses": True,
             "selector": {keys.LABEL_JOB_UID: job.uid},
             "ports": [{"name": "cluster", "port": keys.CLUSTER_PORT, "protocol": "TCP"}],
+        },
+    }
+
+
+def network_policy(job: Job, readers: Sequence[_Object]) -> _Object:
+    """Return the NetworkPolicy that lets only the job's own pods connect to each other.
+
+    `readers` are peers that may ask for progress; without any, all may: who asks is not known.
+    """
+    own = {"matchLabels": {keys.LABEL_JOB_UID: job.uid}}
+    progress: _Object = {"ports": [{"protocol": "TCP", "port": keys.PROGRESS_PORT}]}
+    if readers:
+        progress["from"] = list(readers)
+    return {
+        "apiVersion": "networking.k8s.io/v1",
+        "kind": "NetworkPolicy",
+        "metadata": {
+            "name": network_policy_name(job.name),
+            "namespace": job.namespace,
+            "labels": job_labels(job.name, job.uid),
+            "ownerReferences": [owner_reference(job)],
+        },
+        "spec": {
+            "podSelector": own,
+            "policyTypes": ["Ingress"],
+            "ingress": [{"from": [{"podSelector": own}]}, progress],
         },
     }
 

@@ -75,6 +75,7 @@ def events_of(before: Status, after: Status, actions: Actions, now: datetime) ->
         ),
         *_accepted(before, after),
         *_actions(before, actions),
+        *_isolated(before, after),
         *_queued(before, after, now),
         *_failed(before, after),
         *_ready(before, after, now),
@@ -108,6 +109,15 @@ def _actions(before: Status, actions: Actions) -> list[Event]:
         pod = names[0] if len(names) == 1 else ""
         events.append(Event(Reason.REPLACING, note, Action.DELETE, EventType.WARNING, pod=pod))
     return events
+
+
+def _isolated(before: Status, after: Status) -> list[Event]:
+    was, found = (find(status.conditions, ConditionType.ISOLATED) for status in (before, after))
+    if found is None or found.status == "True" or found.reason == Reason.OPEN:
+        return []
+    if was is not None and (was.status, was.reason) == (found.status, found.reason):
+        return []
+    return [Event(found.reason, found.message, Action.CREATE, EventType.WARNING)]
 
 
 def _failed(before: Status, after: Status) -> list[Event]:

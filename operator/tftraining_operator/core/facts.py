@@ -6,6 +6,7 @@ from datetime import datetime, timedelta
 
 from tftraining_operator.api.keys import Role
 from tftraining_operator.core.cause import Cause
+from tftraining_operator.core.networking import Networking
 from tftraining_operator.core.observed import Pod
 from tftraining_operator.core.progress import Report
 from tftraining_operator.core.schedulers.offer import Offer
@@ -26,7 +27,7 @@ class Facts:
     asked_since: datetime | None = None
     """Since when this process asks the present chief for reports."""
     refused: Mapping[str, Cause] = field(default_factory=dict)
-    """Pods, or the service, that the API server refused to create, by name."""
+    """Pods, or other objects, that the API server refused to create, by name."""
     held: frozenset[str] = frozenset()
     """Pods not to be created before retry_at: refused ones and those that were to follow them."""
     undeletable: Mapping[str, Cause] = field(default_factory=dict)
@@ -35,6 +36,10 @@ class Facts:
     """When to try again what was refused."""
     offer: Offer = Offer()  # noqa: RUF009 - frozen
     """Which schedulers can place a gang."""
+    corrected_network_policy: datetime | None = None
+    """When this process last corrected the NetworkPolicy."""
+    networking: Networking = Networking()  # noqa: RUF009 - frozen
+    """Whether jobs have a NetworkPolicy, and who may read their progress."""
 
     def fresh_report(self, chief: Pod | None, now: datetime) -> Report | None:
         """Return the chief's report if it is recent enough to prove something about now."""

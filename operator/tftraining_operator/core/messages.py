@@ -10,8 +10,9 @@ from tftraining_operator.core.error_text import telling_line
 from tftraining_operator.core.facts import Facts
 from tftraining_operator.core.gang import explained_by
 from tftraining_operator.core.job import Job
-from tftraining_operator.core.naming import join_names
+from tftraining_operator.core.naming import join_names, network_policy_name
 from tftraining_operator.core.observed import Observed, Pod, slots
+from tftraining_operator.core.policies import isolation
 
 NOT_PLACED = frozenset({"Unschedulable", "SchedulingGated", "NotScheduled"})
 """Causes by which a pod has no node."""
@@ -49,12 +50,17 @@ def describe_problem(name: str, cause: Cause) -> str:
     return f"{name}: {cause.reason}: {cause.message or describe_exit(cause)}"
 
 
-def refused_objects(job: Job, gang: GangStatus | None, facts: Facts) -> list[tuple[str, Cause]]:
+def refused_objects(
+    job: Job, gang: GangStatus | None, observed: Observed, facts: Facts
+) -> list[tuple[str, Cause]]:
     """Return (what, cause) of the objects without which no pod is created, if they are refused."""
     wanted = {f"service {job.name}": job.name}
     if gang is not None:
         wanted[f"PodGroup {gang.group}"] = gang.group
-    return [(what, facts.refused[name]) for what, name in wanted.items() if name in facts.refused]
+    found = [(what, facts.refused[name]) for what, name in wanted.items() if name in facts.refused]
+    if isolation.is_required(job) and (cause := isolation.problem(job, observed, facts)):
+        found.append((f"NetworkPolicy {network_policy_name(job.name)}", cause))
+    return found
 
 
 def describe_queued(
@@ -79,7 +85,7 @@ def describe_queued(
 
 def startup_culprit(job: Job, observed: Observed, facts: Facts) -> str:
     """Name what keeps the job from running: the pod with a problem first, then who is not ready."""
-    if refused := refused_objects(job, job.status.gang, facts):
+    if refused := refused_objects(job, job.status.gang, observed, facts):
         return describe_problem(*refused[0])
     waiting = pods_not_ready(job, observed, facts)
     for name, cause in waiting:

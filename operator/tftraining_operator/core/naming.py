@@ -22,6 +22,11 @@ def address(job: str, namespace: str, role: keys.Role, index: int) -> str:
     return f"{pod_name(job, role, index)}.{job}.{namespace}.svc:{keys.CLUSTER_PORT}"
 
 
+def network_policy_name(job: str) -> str:
+    """Return the name of a job's NetworkPolicy: a user may have one of the job's own name."""
+    return f"{job}-isolation"
+
+
 def job_labels(job: str, uid: str) -> dict[str, str]:
     """Return the labels that every object of a job carries."""
     return {

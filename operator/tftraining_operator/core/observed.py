@@ -1,4 +1,4 @@
-"""Raw pods and service of a job, bucketed by role and index."""
+"""Raw pods and other objects of a job, bucketed by role and index."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
@@ -128,6 +128,10 @@ class Observed:
     service_is_changed: bool = False
     """Whether somebody changed the service so that it no longer gives the pods their names."""
     groups: tuple[PodGroup, ...] = ()
+    network_policy: _Object | None = None
+    """The job's NetworkPolicy as the API server has it."""
+    network_policy_occupied: bool = False
+    """Whether an earlier job of this name still holds the name of the NetworkPolicy."""
 
     def get(self, role: Role, index: int = 0) -> Pod | None:
         """Return one pod, None if it does not exist."""
@@ -144,6 +148,8 @@ def observe(
     services: Iterable[_Object],
     now: datetime,
     groups: Mapping[Gang, Iterable[_Object]] = MappingProxyType({}),
+    *,
+    network_policies: Iterable[_Object] = (),
 ) -> Observed:
     """Bucket the objects that carry a job's name by whether they are this job's.
 
@@ -151,7 +157,7 @@ def observe(
     What belongs to no job at all is in nobody's way until its name is needed: the API server then
     refuses that name, and says so.
     """
-    services = list(services)
+    services, network_policies = list(services), list(network_policies)
     own: dict[tuple[Role, int], Pod] = {}
     occupied: set[str] = set()
     for raw in pods:
@@ -178,6 +184,10 @@ def observe(
             for scheduler, raws in groups.items()
             for raw in raws
             if owned_by(raw, job.uid)
+        ),
+        network_policy=next((raw for raw in network_policies if owned_by(raw, job.uid)), None),
+        network_policy_occupied=any(
+            belongs_to_a_job(raw) and not owned_by(raw, job.uid) for raw in network_policies
         ),
     )
 

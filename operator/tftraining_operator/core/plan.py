@@ -8,16 +8,22 @@ from tftraining_operator.core import desired
 from tftraining_operator.core.decision import Decision
 from tftraining_operator.core.job import Job
 from tftraining_operator.core.observed import Observed, PodGroup
+from tftraining_operator.core.policies.isolation import Isolation
 from tftraining_operator.core.policies.removal import Removal
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """Calls to make, in this order: deletes, service, group, pods."""
+    """Calls to make, in this order: deletes, service, NetworkPolicy, group, pods."""
 
     removals: tuple[Removal, ...] = ()
     delete_service: bool = False
     service: dict[str, Any] | None = None
+    delete_network_policy: bool = False
+    network_policy: dict[str, Any] | None = None
+    """The NetworkPolicy to create or, if it has a resourceVersion, to write over the one known."""
+    requires_network_policy: bool = False
+    """Whether no pod may be created without it."""
     delete_groups: tuple[PodGroup, ...] = ()
     group: tuple[Gang, dict[str, Any]] | None = None
     """The group to create, and the scheduler that it is for."""
@@ -33,6 +39,9 @@ def make_plan(job: Job, observed: Observed, decision: Decision, trainer_image: s
         removals=decision.removals,
         delete_service=decision.delete_service,
         service=desired.service(job) if missing else None,
+        delete_network_policy=decision.isolation.delete,
+        network_policy=_network_policy(observed, decision.isolation),
+        requires_network_policy=decision.isolation.required,
         delete_groups=decision.delete_groups,
         group=(
             (gang.scheduler, desired.pod_group(job, gang))
@@ -47,3 +56,14 @@ def make_plan(job: Job, observed: Observed, decision: Decision, trainer_image: s
         ],
         delete_job=decision.delete_job,
     )
+
+
+def _network_policy(observed: Observed, isolation: Isolation) -> dict[str, Any] | None:
+    """Return the NetworkPolicy to write. One that exists is never deleted only to be corrected."""
+    if isolation.wanted is None or not isolation.write:
+        return None
+    body = dict(isolation.wanted)
+    if (known := observed.network_policy) is not None:
+        same = {key: known["metadata"][key] for key in ("uid", "resourceVersion")}
+        body["metadata"] = {**body["metadata"], **same}
+    return body

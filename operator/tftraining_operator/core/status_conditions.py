@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from datetime import datetime
 
 from tftraining_operator.api.keys import ConditionType, Role
+from tftraining_operator.api.network import NetworkPolicy
 from tftraining_operator.api.reasons import Reason
 from tftraining_operator.api.status import Condition, Status
 from tftraining_operator.core.conditions import ConditionWriter, find, is_true
@@ -24,7 +25,7 @@ from tftraining_operator.core.messages import (
 )
 from tftraining_operator.core.naming import join_names, pod_of_task
 from tftraining_operator.core.observed import Observed
-from tftraining_operator.core.policies import stall
+from tftraining_operator.core.policies import isolation, stall
 from tftraining_operator.core.policies.failure import is_stale
 from tftraining_operator.core.roles import traits
 from tftraining_operator.core.times import rfc3339
@@ -58,6 +59,7 @@ def conditions(
     _set_stalled(writer, job, observed, decision, facts, running=running)
     _set_suspended(writer, job, decision, facts)
     _set_end(writer, decision)
+    _set_isolated(writer, job, observed, facts)
     return writer.result()
 
 
@@ -79,6 +81,25 @@ def _set_end(writer: ConditionWriter, decision: Decision) -> None:
         reason=Reason(decision.phase.value),
         message=decision.message,
     )
+
+
+def _set_isolated(writer: ConditionWriter, job: Job, observed: Observed, facts: Facts) -> None:
+    kind = ConditionType.ISOLATED
+    cause = isolation.problem(job, observed, facts)
+    if cause is not None:
+        what = "no pod is created" if isolation.is_required(job) else "any pod can connect to them"
+        message = f"the pods have no NetworkPolicy, so {what}: {cause.message}"
+        writer.set(kind, value=False, reason=cause.reason, message=message)
+    elif find(job.status.conditions, kind) is None:
+        return
+    elif isolation.policy(job, facts) is NetworkPolicy.OPEN:
+        message = "any pod can connect to the pods of this job"
+        writer.set(kind, value=False, reason=Reason.OPEN, message=message)
+    elif observed.network_policy is not None:
+        message = "the pods have a NetworkPolicy"
+        writer.set(kind, value=True, reason=Reason.ISOLATED, message=message)
+    else:
+        writer.keep(kind)
 
 
 def _set_suspended(writer: ConditionWriter, job: Job, decision: Decision, facts: Facts) -> None:
@@ -122,7 +143,7 @@ def _set_pods_ready(
         writer.set(kind, value=False, reason=Reason.DELETION_REFUSED, message=message)
         return
     waiting = pods_not_ready(job, observed, facts)
-    waiting = [*refused_objects(job, decision.gang, facts), *waiting]
+    waiting = [*refused_objects(job, decision.gang, observed, facts), *waiting]
     if not waiting:
         message = f"{total} of {total} pods are ready"
         writer.set(kind, value=True, reason=Reason.ALL_READY, message=message)

@@ -1,4 +1,4 @@
-"""Carries out a plan: deletes, then service and group, then pods, each at most so many at once.
+"""Carries out a plan: deletes, then what pods need, then pods, each at most so many at once.
 
 Every call may be repeated after a crash at any point: names are fixed, deletes name the uid.
 """
@@ -42,9 +42,10 @@ class Outcome:
     created: list[str] = field(default_factory=list)
     created_service: bool = False
     refused: dict[str, Cause] = field(default_factory=dict)
-    """Pods, or the service, that quota, admission or validation refused, by name."""
+    """Pods, or other objects, that quota, admission or validation refused, by name."""
     held: set[str] = field(default_factory=set)
     """Pods that were refused, or not tried because others were."""
+    corrected_network_policy: bool = False
     undeletable: dict[str, Cause] = field(default_factory=dict)
     """Pods whose deletion was refused, by name."""
 
@@ -98,14 +99,21 @@ class Applier:
             return outcome
         await self._delete_pods(key, plan, outcome)
         if plan.delete_service:
-            for raw in self._store.children(Kind.SERVICE, key):
-                if owned_by(raw, job.uid):
-                    await self._delete(Kind.SERVICE, key, job.name, raw["metadata"]["uid"])
+            await self._delete_own(Kind.SERVICE, job)
+        if plan.delete_network_policy:
+            try:
+                await self._delete_own(Kind.NETWORK_POLICY, job)
+            except errors.ForbiddenError as error:
+                # It goes with the job at the latest.
+                logger.warning("%s: cannot delete its NetworkPolicy: %s", key, error.message)
         if plan.service is not None and not await self._create_service(job, plan.service, outcome):
             # Without the service no pod would find another.
             outcome.held |= {body["metadata"]["name"] for body in plan.pods}
             return outcome
-        if not await self._change_groups(job, plan, outcome):
+        if not (
+            await self._write_network_policy(job, plan, outcome)
+            and await self._change_groups(job, plan, outcome)
+        ):
             outcome.held |= {body["metadata"]["name"] for body in plan.pods}
             return outcome
         await self._create_pods(job, plan.pods, outcome, batch=1 if carefully else FIRST_BATCH)
@@ -127,6 +135,12 @@ class Applier:
             elif isinstance(result, BaseException):
                 raise result
 
+    async def _delete_own(self, kind: Kind, job: Job) -> None:
+        key = JobKey(job.namespace, job.name)
+        for raw in self._store.children(kind, key):
+            if owned_by(raw, job.uid):
+                await self._delete(kind, key, raw["metadata"]["name"], raw["metadata"]["uid"])
+
     async def _create_service(self, job: Job, service: _Object, outcome: Outcome) -> bool:
         try:
             outcome.created_service = await self._create(job, Kind.SERVICE, service)
@@ -134,6 +148,24 @@ class Applier:
             outcome.refused[job.name] = _forbidden(error)
             return False
         return True
+
+    async def _write_network_policy(self, job: Job, plan: Plan, outcome: Outcome) -> bool:
+        """Create or correct the NetworkPolicy; return whether pods may be created."""
+        if (body := plan.network_policy) is None:
+            return True
+        name = body["metadata"]["name"]
+        try:
+            if "uid" in body["metadata"]:
+                await self._replace(job, Kind.NETWORK_POLICY, body)
+                outcome.corrected_network_policy = True
+            elif not await self._create(job, Kind.NETWORK_POLICY, body):
+                # It may not be as it has to be, or an earlier job's.
+                raise errors.TransientError(f"NetworkPolicy {name} exists and was not known")
+        except (errors.ForbiddenError, errors.InvalidObjectError) as error:
+            outcome.refused[name] = Cause(Reason.REFUSED, printable(error.message))
+        except NameConflictError as error:
+            outcome.refused[name] = Cause(Reason.NAME_CONFLICT, str(error))
+        return name not in outcome.refused or not plan.requires_network_policy
 
     async def _change_groups(self, job: Job, plan: Plan, outcome: Outcome) -> bool:
         """Delete and create scheduler's groups; return whether pods may be created."""
@@ -191,6 +223,17 @@ class Applier:
             return False
         logger.debug("%s/%s: created %s %s", job.namespace, job.name, kind.value, name)
         return True
+
+    async def _replace(self, job: Job, kind: Kind, body: _Object) -> None:
+        """Write over an object. Raises ConflictError, NotFoundError if the store is behind."""
+        metadata = body["metadata"]
+        try:
+            self._store.put(kind, await self._api.replace(kind, body))
+        except errors.NotFoundError:
+            key = JobKey(job.namespace, job.name)
+            self._store.forget(kind, key, metadata["name"], metadata["uid"])
+            raise
+        logger.debug("%s/%s: corrected %s %s", job.namespace, job.name, kind, metadata["name"])
 
     async def _adopt(self, job: Job, kind: Kind, name: str) -> None:
         """Take an object whose name we need for what it is: ours already, or in our way."""

@@ -12,6 +12,7 @@ from tftraining_operator.api.keys import Role
 from tftraining_operator.api.status import CheckpointStatus, Progress
 from tftraining_operator.core.cause import Cause
 from tftraining_operator.core.facts import Facts
+from tftraining_operator.core.networking import Networking
 from tftraining_operator.core.observed import Observed, Pod
 from tftraining_operator.core.progress import Report
 from tftraining_operator.core.schedulers.offer import Offer
@@ -37,6 +38,7 @@ class Memory:
     """What the stored status has of the training's steps."""
     checkpoint: CheckpointStatus | None = None
     """The stored last checkpoint."""
+    corrected_network_policy: datetime | None = None
     _delay: timedelta = _FIRST_RETRY
     _chief_uid: str = ""
     _asked_since: datetime | None = None
@@ -48,7 +50,7 @@ class Memory:
         """Whether the API server refused something when pods were last created or deleted."""
         return self._delay > _FIRST_RETRY
 
-    def facts(self, reports: Mapping[Role, Report], offer: Offer) -> Facts:
+    def facts(self, reports: Mapping[Role, Report], offer: Offer, networking: Networking) -> Facts:
         """Return what decisions need of it."""
         return Facts(
             reports=reports,
@@ -58,6 +60,8 @@ class Memory:
             undeletable=self.undeletable,
             retry_at=self.retry_at,
             offer=offer,
+            networking=networking,
+            corrected_network_policy=self.corrected_network_policy,
         )
 
     def note_refusals(

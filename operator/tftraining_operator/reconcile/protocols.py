@@ -21,6 +21,7 @@ class Api(Protocol):
     async def create(  # noqa: D102
         self, kind: Kind, body: _Object, *, dry_run: bool = False
     ) -> _Object: ...
+    async def replace(self, kind: Kind, body: _Object) -> _Object: ...  # noqa: D102
     async def delete(  # noqa: D102
         self, kind: Kind, namespace: str, name: str, uid: str, *, grace: int | None = None
     ) -> _Object: ...

@@ -13,9 +13,11 @@ from tftraining_operator.core.conditions import find, is_finished
 from tftraining_operator.core.decide import decide
 from tftraining_operator.core.decision import Decision
 from tftraining_operator.core.events import Actions, events_of
+from tftraining_operator.core.facts import Facts
 from tftraining_operator.core.gang import SchedulerUnavailableError
 from tftraining_operator.core.job import InvalidJobError, Job, is_ours, parse_job
 from tftraining_operator.core.naming import pod_name
+from tftraining_operator.core.networking import Networking
 from tftraining_operator.core.observed import Observed, observe
 from tftraining_operator.core.patch import status_patch
 from tftraining_operator.core.plan import Plan, make_plan
@@ -58,6 +60,7 @@ class Reconciler:
         trainer_image: str,
         clock: Callable[[], datetime],
         offer: Callable[[], Offer] = Offer,
+        networking: Callable[[], Networking] = Networking,
         observe: StatusObserver = lambda _raw, _before, _after: None,
     ) -> None:
         self._api = api
@@ -67,6 +70,7 @@ class Reconciler:
         self._trainer_image = trainer_image
         self._clock = clock
         self._offer = offer
+        self._networking = networking
         self._observe_status = observe
         self._applier = Applier(api, store)
         self._memories: dict[JobKey, Memory] = {}
@@ -104,16 +108,14 @@ class Reconciler:
             await self._read_chief(job)
             observed = self._observe(key, job, memory, now)
         self._ask(key, job, observed, memory, now)
-        decision = decide(
-            job, observed, memory.facts(self._reports.reports(key), self._offer()), now
-        )
+        decision = decide(job, observed, self._facts(key, memory), now)
         plan = make_plan(job, observed, decision, image)
         outcome = await self._applier.apply(job, plan, carefully=memory.was_refused)
         if plan.delete_job:
             return None
         _note(memory, outcome, now)
         observed = self._observe(key, job, memory, now)
-        facts = memory.facts(self._reports.reports(key), self._offer())
+        facts = self._facts(key, memory)
         status = compute_status(job, observed, decision, facts, now, trainer_image=image)
         due = next_write(job.status, status, now, write_interval(self._reports.count()))
         actions = _actions(job, plan, outcome, created_service=prepared or outcome.created_service)
@@ -161,8 +163,12 @@ class Reconciler:
         pods = self._store.children(Kind.POD, key)
         groups = {gang: self._store.children(kind, key) for gang, kind in GROUPS.items()}
         services = self._store.children(Kind.SERVICE, key)
-        observed = observe(job, pods, services, now, groups)
+        policies = self._store.children(Kind.NETWORK_POLICY, key)
+        observed = observe(job, pods, services, now, groups, network_policies=policies)
         return memory.settle_clocks(observed, now)
+
+    def _facts(self, key: JobKey, memory: Memory) -> Facts:
+        return memory.facts(self._reports.reports(key), self._offer(), self._networking())
 
     def _ask(
         self, key: JobKey, job: Job, observed: Observed, memory: Memory, now: datetime
@@ -262,6 +268,8 @@ def _targets(observed: Observed) -> dict[Role, Target]:
 
 
 def _note(memory: Memory, outcome: Outcome, now: datetime) -> None:
+    if outcome.corrected_network_policy:
+        memory.corrected_network_policy = now
     if outcome.has_refusals:
         memory.note_refusals(outcome.refused, frozenset(outcome.held), outcome.undeletable, now)
     elif outcome.created:

@@ -32,6 +32,7 @@ class Kind(StrEnum):
     JOB = keys.KIND
     POD = "Pod"
     SERVICE = "Service"
+    NETWORK_POLICY = "NetworkPolicy"
     IN_TREE_GROUP = SCHEDULERS[Gang.IN_TREE].api.resource
     COSCHEDULING_GROUP = SCHEDULERS[Gang.POD_GROUP].api.resource
     VOLCANO_GROUP = SCHEDULERS[Gang.VOLCANO].api.resource
@@ -211,7 +212,7 @@ class Store:
                 yield known.raw
 
     def children(self, kind: Kind, key: JobKey) -> list[_Object]:
-        """Return the pods, services or groups of a job."""
+        """Return the objects of a kind that a job has."""
         return [known.raw for known in self._objects[kind].get(key, {}).values()]
 
     def unlisted(self) -> list[tuple[Kind, JobKey, _Object]]:

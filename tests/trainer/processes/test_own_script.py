@@ -133,7 +133,7 @@ def test_the_tutorial_runs_unchanged_in_a_job(tmp_path: Path) -> None:
     (tmp_path / "job.yaml").write_text(job)
 
     done = subprocess.run(
-        [TFTJ, "-m", "tftraining_operator.cli", "run", "--local", "job.yaml"],
+        [TFTJ, "-m", "tftraining.cli", "run", "--local", "job.yaml"],
         cwd=tmp_path,
         env={
             **{name: os.environ[name] for name in ("PATH", "HOME") if name in os.environ},

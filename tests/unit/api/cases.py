@@ -277,6 +277,12 @@ CHANGES = (
         state="Running",
     ),
     Change(
+        "a job that runs is opened",
+        a_spec(network={"policy": "Isolated"}),
+        a_spec(network={"policy": "Open"}),
+        state="Running",
+    ),
+    Change(
         "a job does without the scheduler that is not available",
         a_spec(scheduling={"gang": "Volcano", "queue": "research"}),
         a_spec(scheduling={"gang": "None"}),

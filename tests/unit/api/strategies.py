@@ -7,6 +7,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 from tftraining_operator.api.keys import REJECTED_STATES
+from tftraining_operator.api.network import NetworkPolicy
 from tftraining_operator.api.rules import problems
 from tftraining_operator.api.scheduling import Gang
 from tftraining_operator.api.types import CleanPodPolicy, RestartPolicy, Strategy, parse_spec
@@ -99,6 +100,8 @@ _schedulings = _some(
     topology=_some(pack=st.just("example.com/rack"), spread=st.sampled_from(["zone", "a.b/c_d.e"])),
 )
 
+_networks = _some(policy=st.sampled_from([*NetworkPolicy]).map(str))
+
 
 def specs() -> st.SearchStrategy[dict[str, Any]]:
     """Specs that the schema accepts and that rules may refuse."""
@@ -111,6 +114,7 @@ def specs() -> st.SearchStrategy[dict[str, Any]]:
         evaluator=_role(),
         checkpoint=_checkpoints,
         scheduling=_schedulings,
+        network=_networks,
         runPolicy=_run_policies,
     )
 
@@ -197,6 +201,7 @@ _CHANGED: dict[str, st.SearchStrategy[Any]] = {
     "evaluator": _role(),
     "checkpoint": _checkpoints,
     "scheduling": _schedulings,
+    "network": _networks,
     "runPolicy": _run_policies,
 }
 

@@ -132,6 +132,15 @@ async def test_the_service_is_kept_until_it_is_deleted(api: LocalApi) -> None:
         await api.get(Kind.SERVICE, "default", "mnist")
 
 
+async def test_an_object_is_written_over_at_its_version_only(api: LocalApi) -> None:
+    made = await api.create(Kind.NETWORK_POLICY, desired.network_policy(JOB.build(), []))
+    changed = await api.replace(Kind.NETWORK_POLICY, {**made, "spec": {}})
+    assert changed["spec"] == {}
+    assert await api.get(Kind.NETWORK_POLICY, "default", "mnist-isolation") == changed
+    with pytest.raises(errors.ConflictError):
+        await api.replace(Kind.NETWORK_POLICY, made)
+
+
 async def test_a_status_patch_is_merged_at_the_version_that_it_was_made_for(
     api: LocalApi, store: Store
 ) -> None:

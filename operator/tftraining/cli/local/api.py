@@ -108,6 +108,14 @@ class LocalApi:
             raise errors.InvalidObjectError(str(error)) from error
         return self._pod(name)
 
+    async def replace(self, kind: Kind, body: _Object) -> _Object:
+        """Write over an object other than a pod. Raises NotFoundError, ConflictError."""
+        metadata = body["metadata"]
+        found = await self.get(kind, metadata["namespace"], metadata["name"])
+        if found["metadata"]["resourceVersion"] != metadata["resourceVersion"]:
+            raise errors.ConflictError(f"{kind.value.lower()} {metadata['name']} has been modified")
+        return self._keep(kind, copy.deepcopy(body))
+
     async def delete(
         self, kind: Kind, namespace: str, name: str, uid: str, *, grace: int | None = None
     ) -> _Object:

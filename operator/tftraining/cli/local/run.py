@@ -29,6 +29,9 @@ from tftraining.manifest import Manifest
 
 _Object = dict[str, Any]
 
+IGNORED_PARTS = ("scheduling", "network")
+"""Parts of a spec that mean nothing here: there are no nodes and no network between them."""
+
 _TICK_SECONDS = 0.1
 
 
@@ -58,8 +61,7 @@ class LocalRun:
         `scratch` is an empty folder that outlives the run's processes.
         """
         self.job = manifest.job
-        # There are no nodes to be given.
-        spec = {k: v for k, v in manifest.stored["spec"].items() if k != "scheduling"}
+        spec = {k: v for k, v in manifest.stored["spec"].items() if k not in IGNORED_PARTS}
         self._stored = {**manifest.stored, "spec": spec}
         self._tasks = Tasks(manifest, settings, scratch)
         self.pods = _first_pods(manifest.job)

@@ -20,7 +20,7 @@ from tftraining.cli.local import messages
 from tftraining.cli.local.commands import ignored_features, runs_trainer
 from tftraining.cli.local.display import display
 from tftraining.cli.local.logs import Logs
-from tftraining.cli.local.run import LocalRun, Stop
+from tftraining.cli.local.run import IGNORED_PARTS, LocalRun, Stop
 from tftraining.cli.local.tasks import Settings
 from tftraining.cli.signals import StopRequests, stop_requests
 from tftraining.errors import ExitCode, InputError, TFTrainingError
@@ -146,8 +146,7 @@ def _print_header(run: LocalRun, settings: Settings, console: Console) -> None:
         field("checkpoints", "none: spec.checkpoint is not set")
     field("logs", _relative(settings.logs))
     ignored = ignored_features(run.pods)
-    if job.spec.scheduling is not None:
-        ignored.append("spec.scheduling")
+    ignored += [f"spec.{part}" for part in IGNORED_PARTS if getattr(job.spec, part) is not None]
     if ignored:
         field("ignored", "; ".join(ignored))
 

@@ -1,0 +1,323 @@
+"""The operator with the chart's rights and no others, read from the API server's audit log.
+
+A life of jobs needs every right that the chart grants; one that no request needs fails the test.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import yaml
+
+from tests.apiserver import PROGRAMS, ApiServer, KubectlError, running
+from tests.conftest import ROOT, program_or_skip
+from tests.integration.jobs import Namespace, manifest
+from tests.integration.process import Operator
+from tools.waiting import eventually
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+# One job after the other, on an API server of its own.
+pytestmark = pytest.mark.timeout(240)
+
+CHART = ROOT / "charts/tftraining-operator"
+NAMESPACE = "tftraining-system"
+ACCOUNT = "tftraining-operator"
+USER = f"system:serviceaccount:{NAMESPACE}:{ACCOUNT}"
+POLICY = "mnist-isolation"
+ALL = ("mnist-chief-0", "mnist-ps-0", "mnist-worker-0", "mnist-worker-1")
+
+CHECKED_BY_ADMISSION = {("tftraining.dev", "tftrainingjobs/finalizers", "update")}
+"""Rights without a request of their own: OwnerReferencesPermissionEnforcement asks for them when
+a pod is created, and this server has that plugin."""
+
+DISABLED = {"scheduling.x-k8s.io", "scheduling.volcano.sh"}
+"""API groups of schedulers that the chart's values do not enable: the operator looks for them."""
+
+Right = tuple[str, str, str]
+"""API group, resource with its subresource, verb."""
+
+_Object = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Audited:
+    """An API server that the chart's roles are installed in, and its audit log."""
+
+    server: ApiServer
+    log: Path
+    roles: list[_Object]
+    kubeconfig: Path
+    """Of the operator's ServiceAccount."""
+
+    def granted(self) -> set[Right]:
+        """Return what the roles grant."""
+        return {
+            (group, resource, verb)
+            for role in self.roles
+            if role["kind"] in ("Role", "ClusterRole")
+            for rule in role["rules"]
+            for group in rule["apiGroups"]
+            for resource in rule["resources"]
+            for verb in rule["verbs"]
+        }
+
+    def requests(self) -> list[_Object]:
+        """Return the operator's requests to resources, in their order."""
+        lines = self.log.read_text().splitlines()
+        events = [json.loads(line) for line in lines if line.endswith("}")]
+        return [
+            event for event in events if event["user"]["username"] == USER and "objectRef" in event
+        ]
+
+    def used(self) -> set[Right]:
+        """Return the rights that were needed for a request."""
+        return {_right(each) for each in self.requests()}
+
+    def refused(self) -> list[Right]:
+        """Return what was refused for want of a right."""
+        return [_right(each) for each in self.requests() if each["responseStatus"]["code"] == 403]
+
+
+def _right(event: _Object) -> Right:
+    reference = event["objectRef"]
+    parts = (reference["resource"], reference.get("subresource"))
+    return reference.get("apiGroup", ""), "/".join(filter(None, parts)), event["verb"]
+
+
+def _roles(helm: Path) -> list[_Object]:
+    shown = ("--show-only=templates/rbac.yaml", "--show-only=templates/serviceaccount.yaml")
+    command = [helm, "template", "tftraining", CHART, "-n", NAMESPACE, *shown]
+    done = subprocess.run(command, check=True, capture_output=True, text=True)
+    return [each for each in yaml.safe_load_all(done.stdout) if each]
+
+
+@pytest.fixture(scope="module")
+def audited(helm: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Audited]:
+    folder = tmp_path_factory.mktemp("audit")
+    policy = folder / "policy.yaml"
+    rules = {"omitStages": ["RequestReceived"], "rules": [{"level": "Metadata"}]}
+    policy.write_text(json.dumps({"apiVersion": "audit.k8s.io/v1", "kind": "Policy", **rules}))
+    programs = {name: program_or_skip(name) for name in PROGRAMS}
+    flags = (
+        f"--audit-policy-file={policy}",
+        f"--audit-log-path={folder}/log",
+        "--audit-log-mode=blocking-strict",
+        "--enable-admission-plugins=OwnerReferencesPermissionEnforcement",
+        "--feature-gates=GenericWorkload=true",
+        "--runtime-config=scheduling.k8s.io/v1alpha2=true",
+    )
+    with running(programs, *flags) as server:
+        server.serve_crd(ROOT / "crds")
+        roles = _roles(helm)
+        server.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}})
+        server.apply(*roles)
+        yield Audited(server, folder / "log", roles, _kubeconfig(server, folder / "kubeconfig"))
+
+
+def _kubeconfig(server: ApiServer, path: Path) -> Path:
+    """Write a kubeconfig with a token of the operator's ServiceAccount, as its pod has it."""
+    account = f"/api/v1/namespaces/{NAMESPACE}/serviceaccounts/{ACCOUNT}/token"
+    asked = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}}
+    answer = server.request("POST", account, asked)
+    assert answer.ok, answer.message
+    config = json.loads(server.kubeconfig.read_text())
+    config["users"][0]["user"] = {"token": answer.body["status"]["token"]}
+    path.write_text(json.dumps(config))
+    return path
+
+
+@pytest.fixture
+def operator(audited: Audited, tmp_path: Path) -> Iterator[Operator]:
+    """The operator as its ServiceAccount, with a lease, not started yet."""
+    settings = {
+        "TFTRAINING_LEASE_NAMESPACE": NAMESPACE,
+        "TFTRAINING_LEASE_SECONDS": "5",
+        "TFTRAINING_GROUPS_SECONDS": "1",
+        "TFTRAINING_RESYNC_SECONDS": "5",
+        "TFTRAINING_POD_NAMESPACE": NAMESPACE,
+        "TFTRAINING_POD_LABELS": "app.kubernetes.io/name=tftraining-operator",
+    }
+    found = Operator(audited.kubeconfig, tmp_path / "log", settings)
+    yield found
+    found.stop()
+
+
+def _space(server: ApiServer, name: str) -> Namespace:
+    server.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
+    return Namespace(server, name)
+
+
+def _policy(space: Namespace) -> _Object:
+    path = f"/apis/networking.k8s.io/v1/namespaces/{space.name}/networkpolicies/{POLICY}"
+    return space.server.request("GET", path).body
+
+
+def _uids(space: Namespace) -> dict[str, str]:
+    return {name: pod["metadata"]["uid"] for name, pod in space.pods().items()}
+
+
+def test_the_lives_of_jobs_need_every_right_of_the_chart_and_no_other(
+    audited: Audited, operator: Operator
+) -> None:
+    space = _space(audited.server, "lives")
+    operator.start()
+    gang = {"gang": "None"}
+    space.apply(manifest(runPolicy={"ttlSecondsAfterFinished": 0}, scheduling=gang))
+    space.wait_for_pods(*ALL)
+    space.run_all()
+    space.wait_for("Running")
+    pods = _uids(space)
+
+    it_repairs_the_network_policy(space)
+    it_opens_and_isolates(space)
+    it_replaces_a_service_that_selects_others(audited, space)
+    assert _uids(space) == pods, "no pod was touched"
+    it_reads_what_lost_its_labels(audited, space)
+    space.kubectl("scale", "tftj/mnist", "--replicas=1")
+    eventually(lambda: "mnist-worker-1" not in space.pods(), "a worker is taken away")
+    space.end("mnist-chief-0", 0)
+    eventually(lambda: not space.job().get("metadata", {}).get("name"), "the job is deleted")
+    operator.stop()
+
+    assert {right[0] for right in audited.refused()} <= DISABLED, "nothing else is asked in vain"
+    unused = audited.granted() - audited.used() - CHECKED_BY_ADMISSION
+    assert unused == set(), "take these out of the chart's rules"
+
+
+def it_reads_what_lost_its_labels(audited: Audited, space: Namespace) -> None:
+    """Take the labels of one object of each kind: only reading it tells whose it is."""
+    space.apply(manifest("gang", scheduling={"gang": "InTree"}))
+    eventually(lambda: "gang-chief-0" in space.pods(), "the pods of the gang")
+    group = space.kubectl("get", "podgroups.scheduling.k8s.io", "-o", "name").strip()
+    for each in ("service/mnist", f"networkpolicy/{POLICY}", "pod/mnist-worker-0", group):
+        space.kubectl("label", each, "tftraining.dev/job-", "tftraining.dev/job-uid-")
+    kinds = {("", "services"), ("", "pods"), ("networking.k8s.io", "networkpolicies")}
+    kinds |= {("scheduling.k8s.io", "podgroups")}
+    wanted = {(*kind, "get") for kind in kinds}
+    eventually(lambda: wanted <= audited.used(), "objects without labels are read", 45)
+    suspend = json.dumps({"spec": {"runPolicy": {"suspend": True}}})
+    space.kubectl("patch", "tftj", "gang", "--type=merge", "-p", suspend)
+    deletes = ("scheduling.k8s.io", "podgroups", "delete")
+    eventually(lambda: deletes in audited.used(), "the group is deleted")
+
+
+def it_repairs_the_network_policy(space: Namespace) -> None:
+    """Edit and delete it: it is as before within the time of a watch."""
+    first = _policy(space)
+    everybody = json.dumps({"spec": {"ingress": [{}]}})
+    space.kubectl("patch", "networkpolicy", POLICY, "--type=merge", "-p", everybody)
+    eventually(lambda: _policy(space)["spec"] == first["spec"], "the edit is undone")
+    assert _policy(space)["metadata"]["uid"] == first["metadata"]["uid"]
+    space.kubectl("delete", "networkpolicy", POLICY)
+    eventually(lambda: _policy(space).get("spec") == first["spec"], "it is made again")
+
+
+def it_replaces_a_service_that_selects_others(audited: Audited, space: Namespace) -> None:
+    """Change the selector: the service is deleted and made again."""
+    others = json.dumps({"spec": {"selector": {"app": "other"}}})
+    space.kubectl("patch", "service", "mnist", "--type=merge", "-p", others)
+    eventually(lambda: ("", "services", "delete") in audited.used(), "the service is deleted")
+    eventually(lambda: space.services() == ["mnist"], "it is made again")
+
+
+def it_opens_and_isolates(space: Namespace) -> None:
+    """Change spec.network while the job runs."""
+    for policy, there in (("Open", False), ("Isolated", True)):
+        change = json.dumps({"spec": {"network": {"policy": policy}}})
+        space.kubectl("patch", "tftj", "mnist", "--type=merge", "-p", change)
+        eventually(lambda: ("spec" in _policy(space)) is there, f"{policy}", 10)  # noqa: B023
+
+
+def test_without_the_right_to_network_policies_jobs_train_and_say_so(
+    audited: Audited, operator: Operator
+) -> None:
+    (role,) = (each for each in audited.roles if each["kind"] == "ClusterRole")
+    rules = [rule for rule in role["rules"] if rule["resources"] != ["networkpolicies"]]
+    assert len(rules) == len(role["rules"]) - 1
+    audited.server.apply({**role, "rules": rules})
+    try:
+        space = _space(audited.server, "unisolated")
+        operator.start()
+        space.apply(manifest())
+        space.apply(manifest("asks", network={"policy": "Isolated"}))
+        space.wait_for_pods(*ALL)
+        space.run_all()
+        space.wait_for("Running")
+        found = space.condition("Isolated")
+        assert (found["status"], found["reason"]) == ("False", "Refused")
+        assert "upgrade its chart" in found["message"]
+        assert operator.logged().count("jobs get no NetworkPolicy") == 1
+        assert "Traceback" not in operator.logged()
+        assert space.status("asks")["state"] == "Refused"
+        pods = _uids(space)
+    finally:
+        audited.server.apply(role)
+    # It notices by itself, without a restart.
+    began = time.monotonic()
+    space.wait_for("Isolated")
+    assert time.monotonic() - began < 20
+    eventually(lambda: "asks-chief-0" in space.pods(), "the job that asks for it has pods")
+    assert pods.items() <= _uids(space).items()
+
+
+def test_the_sample_policies_forbid_what_they_say_and_let_the_operator_work(
+    audited: Audited, operator: Operator
+) -> None:
+    server = audited.server
+    for path in sorted((ROOT / "examples/policies").glob("*.yaml")):
+        server.kubectl("apply", "-f", str(path))
+    space = _space(server, "ruled")
+    server.kubectl("label", "namespace", "ruled", "tftraining.example.com/isolated=required")
+    isolated = {"network": {"policy": "Isolated"}}
+    # A policy is in force some seconds after it is made.
+    eventually(
+        lambda: "set spec.network.policy to Isolated" in _refusal(space, manifest()),
+        "a job that is not isolated is refused",
+    )
+    eventually(
+        lambda: "labels that begin with tftraining.dev/" in _refusal(space, _pod("dials")),
+        "a pod with the labels of a job is refused",
+    )
+    home = Namespace(server, NAMESPACE)
+    account = {"serviceAccountName": ACCOUNT}
+    thief = manifest(worker={"template": {"spec": {"containers": [], **account}}})
+    eventually(
+        lambda: f"the ServiceAccount {ACCOUNT} is the operator's" in _refusal(home, thief),
+        "a job with the operator's ServiceAccount is refused",
+    )
+    assert _refusal(home, manifest()) == ""
+    assert _refusal(space, manifest(**isolated, template=thief["spec"]["template"])) == ""
+
+    operator.start()
+    space.apply(manifest(**isolated))
+    space.wait_for_pods(*ALL)
+    space.run_all()
+    space.wait_for("Running")
+    for label in ("tftraining.dev/job-uid-", "tftraining.dev/role=chief"):
+        with pytest.raises(KubectlError, match="do not set or remove them"):
+            space.kubectl("label", "--overwrite", "pod/mnist-worker-0", label)
+    space.kubectl("label", "pod/mnist-worker-0", "team=vision")
+
+
+def _pod(name: str) -> _Object:
+    containers = [{"name": "x", "image": "x"}]
+    metadata = {"name": name, "labels": {"tftraining.dev/job-uid": "any"}}
+    spec = {"containers": containers}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
+
+
+def _refusal(space: Namespace, body: _Object) -> str:
+    """Try an object as a user; return why the server refuses it, "" if it does not."""
+    try:
+        space.kubectl("create", "--dry-run=server", "-f", "-", stdin=json.dumps(body))
+    except KubectlError as error:
+        return str(error)
+    return ""
