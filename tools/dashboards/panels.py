@@ -233,6 +233,11 @@ JOB = Dashboard(
             [Query(f"max(tftraining_queue_depth{_TRAINING})", "not begun")],
         ),
         Panel(
+            "Examples trained on once more, as workers were lost",
+            "short",
+            [Query(f"max(tftraining_repeated_examples{_TRAINING})", "repeated")],
+        ),
+        Panel(
             "Tasks that are missing",
             "short",
             [

@@ -68,8 +68,9 @@ class Applier:
 
         Raises InvalidTemplateError with the API server's words, ApiError, NameConflictError.
         """
-        making = [self._create(job, Kind.SERVICE, service)] if service is not None else []
-        tries = [self._api.create(Kind.POD, sample, dry_run=True) for sample in samples]
+        services = [service] if service is not None else []
+        making = (self._create(job, Kind.SERVICE, body) for body in services)
+        tries = (self._api.create(Kind.POD, sample, dry_run=True) for sample in samples)
         key = JobKey(job.namespace, job.name)
         made, results = await asyncio.gather(
             self._together(key, making), self._together(key, tries)
@@ -273,7 +274,13 @@ class Applier:
             async with self._limits.one(key):
                 return await call
 
-        return await asyncio.gather(*(one(call) for call in calls), return_exceptions=True)
+        made = list(calls)
+        try:
+            return await asyncio.gather(*(one(call) for call in made), return_exceptions=True)
+        finally:
+            # Cancelled while they waited for their turn, some never began.
+            for call in made:
+                call.close()
 
 
 def _is_going(answer: _Object) -> bool:

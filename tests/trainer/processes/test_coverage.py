@@ -70,7 +70,7 @@ def test_an_epoch_of_unshuffled_data_is_every_example_once(
 def test_a_training_that_is_resumed_goes_on_in_its_data(
     here: Computer, servers: Servers, mode: str, options: list[str]
 ) -> None:
-    arguments = (f"--mode={mode}", *options, "--option=sleep=20000", "--closure-seconds=0.2")
+    arguments = (f"--mode={mode}", *options, "--option=sleep=40000", "--closure-seconds=0.2")
     first = start_chief(here, servers, *arguments, "--epochs=3")
     first.step_beyond(80)
     first.signal(signal.SIGTERM)
@@ -89,7 +89,7 @@ def test_a_synchronous_training_makes_all_its_epochs_with_any_number_of_workers(
     here: Computer, servers: Servers
 ) -> None:
     """Three times: one worker, two, and asynchronously."""
-    slow = ("--option=sleep=20000", "--epochs=3", "--option=shuffle=100")
+    slow = ("--option=sleep=40000", "--epochs=3", "--option=shuffle=100")
     first = start_chief(here, servers, *slow, "--mode=synchronous", workers=1)
     first.step_beyond(20)
     first.signal(signal.SIGTERM)
@@ -111,7 +111,7 @@ def test_a_synchronous_training_makes_all_its_epochs_with_any_number_of_workers(
 def test_what_a_lost_worker_had_in_hand_is_trained_on_by_others(
     here: Computer, servers: Servers, mode: str
 ) -> None:
-    arguments = ("--epochs=2", f"--mode={mode}", "--option=sleep=20000", "--closure-seconds=0.3")
+    arguments = ("--epochs=2", f"--mode={mode}", "--option=sleep=40000", "--closure-seconds=0.3")
     chief = start_chief(here, servers, *arguments)
     chief.step_beyond(15)
     servers.running["worker-1"].kill()
@@ -131,7 +131,7 @@ def test_what_a_lost_worker_had_in_hand_is_trained_on_by_others(
 
 
 def test_another_batch_size_goes_on_at_the_same_example(here: Computer, servers: Servers) -> None:
-    slow = ("--option=sleep=20000", "--epochs=2", "--closure-seconds=0.2", "--option=shuffle=500")
+    slow = ("--option=sleep=40000", "--epochs=2", "--closure-seconds=0.2", "--option=shuffle=500")
     first = start_chief(here, servers, *slow)
     first.step_beyond(25)
     first.signal(signal.SIGTERM)
@@ -146,7 +146,7 @@ def test_another_batch_size_goes_on_at_the_same_example(here: Computer, servers:
 def test_a_dataset_whose_sharding_is_off_is_read_by_each_worker_as_it_is(
     here: Computer, servers: Servers
 ) -> None:
-    arguments = ("--option=own_order=1", "--option=sleep=20000", "--steps-per-closure=3")
+    arguments = ("--option=own_order=1", "--option=sleep=40000", "--steps-per-closure=3")
     done, seen = completed(start_chief(here, servers, *arguments))
 
     assert done["step"] == BATCHES

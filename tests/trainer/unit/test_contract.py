@@ -197,6 +197,7 @@ def _snapshot(document: dict) -> Snapshot:
         activity=document["activity"] and Activity(document["activity"]),
         active_since=NOW - 15 if document["activity"] else 0.0,
         resumed_step=document["resumedStep"],
+        repeated_examples=document["repeatedExamples"],
         metrics=document["metrics"],
         last_checkpoint=saved
         and SavedCheckpoint(saved["step"], saved["path"], _time(saved["time"])),
