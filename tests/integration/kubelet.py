@@ -68,6 +68,8 @@ def serving(server: ApiServer, name: str, root: Path) -> Iterator[Node]:
         started.set()
         await stop.wait()
         await runner.cleanup()
+        # A TLS connection is closed some turns of the loop later, and the loop closes after this.
+        await asyncio.sleep(0.25)
 
     thread = threading.Thread(target=loop.run_until_complete, args=(serve(),), daemon=True)
     thread.start()

@@ -65,6 +65,9 @@ def test_a_job_that_trains_to_its_end_succeeds_and_is_cleaned_up(space: Namespac
 def test_describe_lists_the_events_of_a_job_in_order(space: Namespace) -> None:
     space.apply(manifest())
     space.wait_for_pods(*ALL)
+    space.run(*(name for name in ALL if "-chief-" not in name))
+    roles = lambda: space.status().get("roles", [])  # noqa: E731
+    eventually(lambda: sum(role["ready"] for role in roles()) == len(ALL) - 1, "the servers")
     space.run_all()
     space.wait_for("Running")
     space.end("mnist-chief-0", 0, json.dumps(DONE))

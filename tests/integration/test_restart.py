@@ -183,7 +183,7 @@ def test_a_job_recreated_under_the_same_name_waits_for_the_old_pods_to_go(
     assert uids(alone) == old  # there is no garbage collector here: the old ones hold the names
     assert alone.status()["roles"][0]["active"] == 0  # and are not counted as its own
 
-    alone.kubectl("delete", "service", "mnist")
+    alone.kubectl("delete", "service/mnist", "networkpolicy/mnist-isolation")
     for name in ALL:
         alone.delete_pod(name)
     eventually(lambda: set(uids(alone)) == set(ALL), "new pods")

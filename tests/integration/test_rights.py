@@ -183,6 +183,8 @@ def test_the_lives_of_jobs_need_every_right_of_the_chart_and_no_other(
     it_reads_what_lost_its_labels(audited, space)
     space.kubectl("scale", "tftj/mnist", "--replicas=1")
     eventually(lambda: "mnist-worker-1" not in space.pods(), "a worker is taken away")
+    chief = pods["mnist-chief-0"]
+    eventually(lambda: _uids(space).get("mnist-chief-0", chief) != chief, "another chief")
     space.end("mnist-chief-0", 0)
     eventually(lambda: not space.job().get("metadata", {}).get("name"), "the job is deleted")
     operator.stop()
