@@ -63,7 +63,7 @@ def fetching(space: Namespace, *options: str) -> subprocess.Popen[str]:
         stderr=subprocess.PIPE,
         text=True,
         # A shell starts what it runs in the background with SIGINT ignored.
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),  # noqa: PLW1509
     )
 
 
