@@ -145,6 +145,25 @@ def test_it_may_use_the_schedulers_that_are_enabled(render: Callable[..., list[O
     assert groups == {"scheduling.x-k8s.io", "scheduling.volcano.sh"}
 
 
+@pytest.mark.parametrize("values", [(), ("watchNamespaces={red}",)])
+def test_it_may_use_kueue_where_that_is_enabled(
+    render: Callable[..., list[Object]], values: tuple[str, ...]
+) -> None:
+    objects = render("scheduling.kueue=true", *values)
+    by_name = {o["metadata"]["name"]: o for o in objects if o["kind"] == "ClusterRole"}
+    assert rights(by_name[f"{FULLNAME}-queues"]) == {
+        ("kueue.x-k8s.io", "resourceflavors"): {"get"},
+        ("kueue.x-k8s.io", "workloadpriorityclasses"): {"get"},
+        ("scheduling.k8s.io", "priorityclasses"): {"get", "list"},
+    }
+    own = by_name.get(FULLNAME) or next(
+        o for o in objects if o["kind"] == "Role" and o["metadata"]["namespace"] == "red"
+    )
+    written = {"get", "list", "watch", "create", "patch", "delete"}
+    assert rights(own)["kueue.x-k8s.io", "workloads"] == written
+    assert rights(own)["kueue.x-k8s.io", "workloads/status"] == {"patch"}
+
+
 def test_with_watched_namespaces_it_has_them_there_alone(
     render: Callable[..., list[Object]],
 ) -> None:
@@ -416,7 +435,7 @@ def test_probes_ask_the_port_that_is_open(render: Callable[..., list[Object]]) -
         "log.level=loud",
         "jobs.networkPolicy.default=Closed",
         "jobs.networkPolicy.readers[0].pods=all",
-        "scheduling.kueue=true",
+        "scheduling.slurm=true",
         "watchNamespaces={Red}",
         "crds.keep=perhaps",
         "metrics.serviceMonitor.interval=often",

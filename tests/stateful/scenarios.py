@@ -20,6 +20,7 @@ from tftraining_operator.core.conditions import is_finished, is_true
 from tftraining_operator.core.schedulers.offer import Offer
 from tftraining_operator.reconcile.store import GROUPS, Kind
 
+from tests.unit import kueue
 from tests.unit.builders import JobBuilder, PodBuilder, a_job
 from tests.unit.fakes import FakeCluster, KilledError, Operator, wait
 
@@ -184,6 +185,11 @@ def end(world: World) -> dict[str, Any]:
             name for kind, _, name in world.cluster.objects if kind is Kind.NETWORK_POLICY
         ],
         "groups": [name for kind, _, name in world.cluster.objects if kind in GROUPS.values()],
+        "workloads": [
+            (name, kueue.summary(raw))
+            for (kind, _, name), raw in world.cluster.objects.items()
+            if kind is Kind.WORKLOAD
+        ],
         "made": dict(world.cluster.made),
     }
 
@@ -258,6 +264,33 @@ def _gang(world: World) -> None:
     world.ends("mnist-worker-1", 1)
 
 
+def _preempted(world: World) -> None:
+    kueue.admit(world.cluster)
+    world.go_on()
+    world.go_on(seconds=20)
+    kueue.evict(world.cluster)
+    world.go_on()
+    world.go_on(seconds=10)
+    assert not world.cluster.pods(), "what is not admitted has no pods"
+    kueue.admit(world.cluster)
+    world.go_on()
+    world.go_on(seconds=30)  # a write whose answer is lost counts as refused
+
+
+def _lost_workload(world: World) -> None:
+    kueue.admit(world.cluster)
+    world.go_on()
+    kueue.delete(world.cluster)
+    world.go_on()
+    world.go_on(seconds=30)
+    assert not world.cluster.pods(), "what is not admitted has no pods"
+    kueue.admit(world.cluster)
+    world.go_on()
+    world.go_on(seconds=30)
+    world.ends(CHIEF, 0)
+    world.go_on(seconds=30)
+
+
 def _lost_node(world: World) -> None:
     world.loses_node(CHIEF)
     world.go_on(seconds=120)
@@ -327,6 +360,21 @@ SCENARIOS = (
         restarts=1,
         pods=_named("chief-0", "worker-0", "worker-1"),
         offer=_IN_TREE,
+    ),
+    Scenario(
+        "Kueue preempts a job, and admits it again",
+        lambda: a_job().with_label(keys.LABEL_QUEUE, "research").with_workers(2),
+        _preempted,
+        pods=USUAL | _named("worker-1"),
+        offer=Offer(kueue=True),
+    ),
+    Scenario(
+        "a job's Workload is deleted, and its successor admitted until the job ends",
+        lambda: a_job().with_label(keys.LABEL_QUEUE, "research"),
+        _lost_workload,
+        state="Succeeded",
+        pods=_named("chief-0"),
+        offer=Offer(kueue=True),
     ),
     Scenario("the chief's node falls silent", a_job, _lost_node, pods=USUAL),
     Scenario("a job that has failed once is made again", a_job, _made_again, pods=USUAL),

@@ -54,6 +54,10 @@ class JobBuilder:
         self.raw["metadata"] |= {"name": name, "namespace": namespace, "uid": uid}
         return self
 
+    def with_label(self, name: str, value: str) -> Self:
+        self.raw["metadata"].setdefault("labels", {})[name] = value
+        return self
+
     def with_workers(self, count: int) -> Self:
         return self.with_role("worker", replicas=count)
 

@@ -51,7 +51,7 @@ Key = tuple[Kind, str, str]
 Lag = Mapping[Kind, int]
 """How many watch events of each kind are read, as each kind has a watch of its own."""
 
-WRITES = ("create", "replace", "delete", "patch_status", "create_event")
+WRITES = ("create", "replace", "delete", "patch_status", "patch_workload", "create_event")
 EVENT_NOTE_BYTES = 1024
 _GRACE_SECONDS = 30
 
@@ -89,6 +89,10 @@ class FakeCluster:
 
     clock: Clock = field(default_factory=Clock)
     objects: dict[Key, Raw] = field(default_factory=dict)
+    cluster_objects: dict[str, Raw] = field(
+        default_factory=lambda: {"/apis/scheduling.k8s.io/v1/priorityclasses": {"items": []}}
+    )
+    """What is in no namespace, by its path."""
     events: list[Raw] = field(default_factory=list)
     calls: Counter[str] = field(default_factory=Counter)
     """How often each verb was called."""
@@ -169,6 +173,36 @@ class FakeCluster:
             return copied(raw)
 
         return await self._call("patch_status", apply)
+
+    async def patch_workload(
+        self,
+        namespace: str,
+        name: str,
+        resource_version: str,
+        patch: Raw,
+        *,
+        subresource: str = "",
+    ) -> Raw:
+        def apply() -> Raw:
+            raw = self._find(Kind.WORKLOAD, namespace, name)
+            if raw["metadata"]["resourceVersion"] != resource_version:
+                raise errors.ConflictError("the object has been modified", status=409)
+            parts = ("status",) if subresource else ("metadata", "spec")
+            changed = {part: merged(raw.get(part), patch.get(part) or {}) for part in parts}
+            if any(raw.get(part) != value for part, value in changed.items()):
+                raw |= changed
+                self._changed("MODIFIED", Kind.WORKLOAD, raw)
+            return copied(raw)
+
+        return await self._call("patch_workload", apply)
+
+    async def read(self, path: str) -> Raw:
+        def find() -> Raw:
+            if path not in self.cluster_objects:
+                raise errors.NotFoundError(f"{path} not found", status=404)
+            return copied(self.cluster_objects[path])
+
+        return await self._call("read", find)
 
     async def create_event(self, body: Raw) -> None:
         def apply() -> Raw:

@@ -79,6 +79,17 @@ def a_status() -> Raw:
             "waitingSince": stamp(1),
             "scheduledTime": stamp(2),
         },
+        "queue": {
+            "name": "research",
+            "workload": "mnist-12345",
+            "waitingSince": stamp(1),
+            "admittedTime": stamp(2),
+            "workers": 1,
+            "waitSeconds": 1,
+            "evictions": 2,
+            "preemptions": 1,
+            "lastEviction": {"reason": "Preempted", "message": "for others", "time": stamp(0)},
+        },
         "replacements": [
             {"pod": "mnist-worker-0", "uid": "uid-0", "count": 2, "time": stamp(15)},
         ],

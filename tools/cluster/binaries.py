@@ -92,6 +92,12 @@ SOURCES: dict[str, Source] = {
     "actionlint": Source(
         "actionlint", "github.com/rhysd/actionlint/cmd/actionlint", "github.com/rhysd/actionlint"
     ),
+    "kueue": Source(
+        "kueue",
+        "sigs.k8s.io/kueue/cmd/kueue",
+        "sigs.k8s.io/kueue",
+        ("sigs.k8s.io/kueue/pkg/version.GitVersion={version}",),
+    ),
     # Without the clients of clouds by which Prometheus can find targets: one cannot be downloaded.
     "promtool": Source(
         "prometheus",

@@ -40,6 +40,13 @@ ANNOTATION_WORKERS = f"{GROUP}/workers"
 ANNOTATION_GANG = f"{GROUP}/gang"
 """The group that the pod was created in; absent from a pod that is scheduled by itself."""
 
+ANNOTATION_WORKLOAD = f"{GROUP}/workload"
+"""uid of the Workload that Kueue had admitted when the pod was created; absent without a queue."""
+
+# Labels of a job that Kueue's users know from its other kinds of jobs.
+LABEL_QUEUE = "kueue.x-k8s.io/queue-name"
+LABEL_WORKLOAD_PRIORITY = "kueue.x-k8s.io/priority-class"
+
 REJECTED_STATES = (
     Reason.INVALID_SPEC.value,
     Reason.INVALID_TEMPLATE.value,
@@ -61,6 +68,7 @@ class ConditionType(StrEnum):
     """Conditions of a job. Names are API: never renamed."""
 
     ACCEPTED = "Accepted"
+    ADMITTED = "Admitted"
     PODS_READY = "PodsReady"
     RUNNING = "Running"
     RESTARTING = "Restarting"

@@ -18,6 +18,12 @@ class Reason(StrEnum):
     SCHEDULER_UNAVAILABLE = "SchedulerUnavailable"
     UNSUPPORTED = "UnsupportedByThisVersion"
 
+    # Admitted
+    ADMITTED = "Admitted"
+    INADMISSIBLE = "Inadmissible"
+    NOT_QUEUED = "NotQueued"
+    WORKLOAD_DELETED = "WorkloadDeleted"
+
     # PodsReady
     ALL_READY = "AllReady"
     STARTING = "Starting"

@@ -44,7 +44,9 @@ class Scheduling(Model):
     scheduler-plugins. Volcano: Volcano. Auto, the default: InTree if the cluster has it, otherwise
     None."""
     queue: ObjectName | None = None
-    """Volcano queue of the job. Requires gang Volcano."""
+    """Queue in which the job waits for quota: a LocalQueue of Kueue in the job's namespace, or with
+    gang Volcano a queue of Volcano. The label kueue.x-k8s.io/queue-name of the job does the same
+    for Kueue."""
     priority_class_name: ObjectName | None = None
     """PriorityClass of all pods."""
     topology: Topology | None = None

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tftraining_operator.api.rule import Rule
-from tftraining_operator.api.scheduling import Gang
 
 if TYPE_CHECKING:
     from tftraining_operator.api.types import Spec
@@ -24,19 +23,5 @@ SCHEDULING_RULES: tuple[Rule, ...] = (
         cel="has(self.pack) != has(self.spread)",
         message="set exactly one of pack and spread",
         holds=_one_preference,
-    ),
-    Rule(
-        node="spec.scheduling",
-        field="spec.scheduling.queue",
-        cel=f"!has(self.queue) || (has(self.gang) && self.gang == '{Gang.VOLCANO}')",
-        message=(
-            "only Volcano has queues: set spec.scheduling.gang to Volcano, or remove"
-            " spec.scheduling.queue"
-        ),
-        holds=lambda _name, spec: (
-            spec.scheduling is None
-            or spec.scheduling.queue is None
-            or spec.scheduling.gang is Gang.VOLCANO
-        ),
     ),
 )

@@ -274,6 +274,40 @@ class GangStatus(Model):
     """Time at which all of its pods had a node."""
 
 
+class Eviction(Model):
+    """Why Kueue took the job's quota back."""
+
+    reason: Annotated[str, Field(max_length=63)]
+    """Reason that Kueue gave, such as Preempted or ClusterQueueStopped."""
+    message: Annotated[str, Field(max_length=1024)] = ""
+    """Kueue's own words, such as which job it makes room for."""
+    time: Time
+    """Time at which the eviction was observed."""
+
+
+class QueueStatus(Model):
+    """The job's place in a queue of Kueue. Its pods exist only while it is admitted."""
+
+    name: Annotated[str, Field(max_length=253)]
+    """Name of the LocalQueue."""
+    workload: Annotated[str, Field(max_length=63)]
+    """Name of the job's Workload object."""
+    waiting_since: Time | None = None
+    """Time since which the job has waited, or waited, for its quota. Unset while suspended."""
+    admitted_time: Time | None = None
+    """Time at which Kueue admitted the job. Unset while it waits."""
+    workers: Annotated[int | None, Field(ge=0, le=MAX_WORKERS)] = None
+    """Number of workers that have quota. Unset while the job waits."""
+    wait_seconds: Natural = 0
+    """Seconds that the job has waited in queues before its admissions, all of them together."""
+    evictions: Count = 0
+    """Number of times that Kueue evicted the job, by preemption or for another reason."""
+    preemptions: Count = 0
+    """Number of these evictions that were preemptions."""
+    last_eviction: Eviction | None = None
+    """The most recent eviction."""
+
+
 MAX_REPLACEMENTS = 256
 
 
@@ -315,6 +349,8 @@ class Status(Model):
     """Number of restarts that count toward backoffLimit."""
     gang: GangStatus | None = None
     """The gang of the current cluster. Unset if the pods are scheduled one by one."""
+    queue: QueueStatus | None = None
+    """The job's place in a queue of Kueue. Unset if the job is in none."""
     last_restart: Restart | None = None
     """The most recent restart of the chief."""
     failed_starts: Count = 0

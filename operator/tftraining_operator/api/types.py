@@ -246,6 +246,7 @@ class ObjectMeta(Model):
     namespace: str
     uid: str
     generation: int = 1
+    labels: dict[str, str] = Field(default_factory=dict)
 
 
 def parse_spec(raw: dict[str, Any]) -> Spec:

@@ -38,6 +38,8 @@ _MAX_RETRY_AFTER = 60.0
 _MAX_MESSAGE = 2000
 _MERGE_PATCH = "application/merge-patch+json"
 _GROUP_KINDS = frozenset(GROUPS.values())
+_BY_RESOURCE = _GROUP_KINDS | {Kind.WORKLOAD}
+"""Kinds whose value is their resource, as kubectl takes it."""
 _VERBS = {
     "GET": "get",
     "POST": "create",
@@ -143,7 +145,7 @@ class KubernetesApi:
             found = await self._call("GET", _collection(kind, namespace), query=query)
             items: list[_Object] = found["items"]
             for item in items:  # a list's items carry neither
-                item.setdefault("kind", "PodGroup" if kind in _GROUP_KINDS else kind.value)
+                item.setdefault("kind", _word(kind))
             yield Listing(items, found["metadata"]["resourceVersion"])
             if not found["metadata"].get("continue"):
                 return
@@ -154,8 +156,13 @@ class KubernetesApi:
         return await self._call("GET", f"{_collection(kind, namespace)}/{name}")
 
     async def create(self, kind: Kind, body: _Object, *, dry_run: bool = False) -> _Object:
-        """Create an object, strictly: a field that the server does not know is refused."""
-        query = {"fieldValidation": "Strict", "fieldManager": FIELD_MANAGER}
+        """Create an object, strictly: a field that the server does not know is refused.
+
+        Not so in a Workload, whose pod templates are those of the Kubernetes that Kueue was made
+        for: fields that came later are nothing to it.
+        """
+        strictness = "Ignore" if kind is Kind.WORKLOAD else "Strict"
+        query = {"fieldValidation": strictness, "fieldManager": FIELD_MANAGER}
         if dry_run:
             query["dryRun"] = "All"
         path = _collection(kind, body["metadata"]["namespace"])
@@ -196,6 +203,65 @@ class KubernetesApi:
         path = f"{_collection(Kind.JOB, namespace)}/{name}/status"
         query = {"fieldManager": FIELD_MANAGER}
         return await self._call("PATCH", path, body=body, query=query, content_type=_MERGE_PATCH)
+
+    async def patch_workload(
+        self,
+        namespace: str,
+        name: str,
+        resource_version: str,
+        patch: _Object,
+        *,
+        subresource: str = "",
+    ) -> _Object:
+        """Merge `patch` into a Workload or its status. Raises ConflictError if it has changed."""
+        metadata = (patch.get("metadata") or {}) | {"resourceVersion": resource_version}
+        path = f"{_collection(Kind.WORKLOAD, namespace)}/{name}"
+        return await self._call(
+            "PATCH",
+            f"{path}/{subresource}" if subresource else path,
+            body={**patch, "metadata": metadata},
+            query={"fieldManager": FIELD_MANAGER},
+            content_type=_MERGE_PATCH,
+        )
+
+    async def read(self, path: str) -> _Object:
+        """Read one object, or a collection, by its path. Raises NotFoundError."""
+        return await self._call("GET", path)
+
+    async def watch(
+        self, kind: Kind, namespace: str | None, resource_version: str, seconds: int
+    ) -> AsyncIterator[_Object]:
+        """Yield the watch events of our objects of a kind; end after so many seconds."""
+        query = {
+            "watch": "true",
+            "labelSelector": keys.LABEL_JOB,
+            "resourceVersion": resource_version,
+            "timeoutSeconds": str(seconds),
+        }
+        path = _collection(kind, namespace)
+        timeout = aiohttp.ClientTimeout(sock_connect=_TIMEOUT, sock_read=seconds + _TIMEOUT)
+        try:
+            async with self._session.get(
+                f"{self._configuration.host}{path}",
+                params=query,
+                headers=await self._credentials(),
+                proxy=self._configuration.proxy,
+                proxy_headers=self._configuration.proxy_headers,
+                server_hostname=self._configuration.tls_server_name,
+                timeout=timeout,
+                allow_redirects=False,
+            ) as response:
+                if response.status >= 300:  # noqa: PLR2004 - HTTP
+                    text = await response.read()
+                    raise _error("GET", response.status, text, response.headers)
+                # By hand: aiohttp limits the length of lines, which a Workload may exceed.
+                left = b""
+                async for chunk in response.content.iter_any():
+                    *lines, left = (left + chunk).split(b"\n")
+                    for line in lines:
+                        yield _parse("GET", path, line)
+        except (TimeoutError, aiohttp.ClientError, OSError) as error:
+            raise errors.TransientError(f"GET {path}: {one_line(str(error))}") from error
 
     async def create_event(self, body: _Object) -> None:
         """Create an event of events.k8s.io."""
@@ -294,7 +360,14 @@ def plural(kind: Kind) -> str:
         return keys.PLURAL
     if kind is Kind.NETWORK_POLICY:
         return "networkpolicies"
-    return kind.value.split(".")[0] if kind in _GROUP_KINDS else f"{kind.value.lower()}s"
+    return kind.value.split(".")[0] if kind in _BY_RESOURCE else f"{kind.value.lower()}s"
+
+
+def _word(kind: Kind) -> str:
+    """Return a kind's name, as objects carry it."""
+    if kind is Kind.WORKLOAD:
+        return "Workload"
+    return "PodGroup" if kind in _GROUP_KINDS else kind.value
 
 
 def _words(method: str, path: str) -> tuple[str, str]:
@@ -313,7 +386,7 @@ def _collection(kind: Kind, namespace: str | None) -> str:
         base = f"/apis/{keys.API_VERSION}"
     elif kind is Kind.NETWORK_POLICY:
         base = "/apis/networking.k8s.io/v1"
-    elif kind in _GROUP_KINDS:
+    elif kind in _BY_RESOURCE:
         _, version, group = kind.value.split(".", 2)
         base = f"/apis/{group}/{version}"
     else:

@@ -11,6 +11,7 @@ import math
 import random
 import socket
 from collections.abc import Callable, Coroutine, Iterable, Mapping
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -22,6 +23,8 @@ from tftraining_operator.controller.network_policies import NetworkPolicies
 from tftraining_operator.controller.poller import ProgressPoller
 from tftraining_operator.controller.recorder import Recorder
 from tftraining_operator.controller.settings import Settings
+from tftraining_operator.controller.workloads import Workloads
+from tftraining_operator.core.schedulers.offer import Offer
 from tftraining_operator.core.text import one_line
 from tftraining_operator.reconcile.errors import ApiError
 from tftraining_operator.reconcile.reconciler import Reconciler
@@ -61,6 +64,7 @@ class Runtime:
         self._groups: Groups | None = None
         self._reconciler: Reconciler | None = None
         self._network_policies: NetworkPolicies | None = None
+        self._workloads: list[Workloads] = []
         self._queue: WorkQueue[JobKey] | None = None
         self._unlisted = asyncio.Event()
 
@@ -78,6 +82,10 @@ class Runtime:
         )
         namespaces = self._settings.namespaces or (None,)
         groups = self._groups = Groups(cluster, self._store, namespaces, self._look)
+        self._workloads = [
+            Workloads(cluster, self._store, each, self._look, self._look_at_all)
+            for each in namespaces
+        ]
         policies = self._network_policies = NetworkPolicies(
             cluster, self._store, namespaces, self._settings.networking, self._look
         )
@@ -88,7 +96,7 @@ class Runtime:
             Recorder(cluster, socket.gethostname(), _now),
             trainer_image=self._settings.trainer_image,
             clock=_now,
-            offer=lambda: groups.offer,
+            offer=lambda: self._offered(groups.offer),
             networking=lambda: policies.networking,
             observe=self._metrics.saw_status,
         )
@@ -109,6 +117,9 @@ class Runtime:
         self.start_task("progress polling", poller.run())
         self.start_task("resync", self._keep_in_sync())
         self.start_task("listing of groups", self._follow(groups))
+        for each in self._workloads:
+            follow = each.follow(self._settings.groups_seconds)
+            self.start_task("watch of Workloads", follow)
         self.start_task("reads of pods without our label", self._read_unlisted(cluster))
 
     @property
@@ -173,6 +184,18 @@ class Runtime:
         if self._queue is not None and self._reconciler is not None:
             self._queue.add_within(key, self._reconciler.progress_due(key))
 
+    def _look_at_all(self) -> None:
+        for key in self._store.job_keys():
+            self._look(key)
+
+    def _offered(self, groups: Offer) -> Offer:
+        """Return what the cluster offers: of Kueue, what is true in all namespaces."""
+        return replace(
+            groups,
+            kueue=all(each.access.usable for each in self._workloads),
+            kueue_forbidden=any(each.access.forbidden for each in self._workloads),
+        )
+
     async def _first_listing(self) -> None:
         while True:
             try:
@@ -207,6 +230,8 @@ class Runtime:
         # Before the passes: a gang whose scheduler is not known would be refused.
         await self._groups.list()
         await self._network_policies.list()
+        for each in self._workloads:
+            await each.list()
         for namespace in self._settings.namespaces or (None,):
             for kind in (Kind.POD, Kind.SERVICE, Kind.JOB):
                 listing, version = self._store.begin_listing(kind, namespace), ""

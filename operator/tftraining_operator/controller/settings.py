@@ -55,7 +55,7 @@ class Settings:
     TFTRAINING_RESYNC_SECONDS."""
     groups_seconds: float = 15.0
     """Seconds between two listings of the schedulers' groups, which also tell whether their APIs
-    exist. TFTRAINING_GROUPS_SECONDS."""
+    exist; the same for Kueue's. TFTRAINING_GROUPS_SECONDS."""
     networking: Networking = Networking()  # noqa: RUF009 - frozen
     """Whether jobs that set no spec.network.policy are Isolated or Open
     (TFTRAINING_NETWORK_POLICY), and who may read the progress of isolated pods: the operator's own

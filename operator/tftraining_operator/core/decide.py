@@ -5,11 +5,12 @@ a new attempt begins is asked in core/attempts.py.
 """
 
 from dataclasses import replace
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from tftraining_operator.api.keys import Role
 from tftraining_operator.api.reasons import Reason
-from tftraining_operator.api.status import GangStatus
+from tftraining_operator.api.status import GangStatus, QueueStatus
+from tftraining_operator.core import queueing, workload_changes
 from tftraining_operator.core.attempts import new_attempt, resized_gang
 from tftraining_operator.core.conditions import is_finished
 from tftraining_operator.core.decision import Decision, Phase, stay
@@ -28,11 +29,15 @@ from tftraining_operator.core.policies import (
     success,
     termination,
 )
+from tftraining_operator.core.policies.creation import Slot
 from tftraining_operator.core.policies.isolation import isolation
 from tftraining_operator.core.policies.membership import Membership, membership
 from tftraining_operator.core.policies.reachability import reachability
 from tftraining_operator.core.policies.removal import Removal, first_of_each_pod
 from tftraining_operator.core.policies.servers import lost_servers
+
+_READ_AGAIN = timedelta(seconds=5)
+"""After which what belongs to a queue and could not be read is read again."""
 
 
 def decide(job: Job, observed: Observed, facts: Facts, now: datetime) -> Decision:
@@ -57,7 +62,16 @@ def _decide(job: Job, observed: Observed, facts: Facts, now: datetime) -> Decisi
         return _completed(job, observed, facts, completed, now)
     if job.spec.run_policy.suspend:
         return _suspended(job, observed, facts, now)
+    queue = queueing.next_queue(job, observed, facts, now)
+    if queue is not None and queueing.waits(queue):
+        if queueing.left(job) == job.status.queue:
+            # It enters the queue now; a gang that cannot be placed must not take quota.
+            next_gang(job, observed, facts.offer, now)
+        return _queued(job, observed, facts, queue, now)
     gang = next_gang(job, observed, facts.offer, now)
+    if queueing.waits(job.status.queue):
+        # Stored first: for how many workers there is quota, or that there is no queue any more.
+        return replace(stay(job, Phase.ACTIVE), gang=gang, queue=queue, look_again=now)
     found = (
         _fatal(job, observed)
         or _deadline_passed(job, observed, facts, now)
@@ -65,7 +79,7 @@ def _decide(job: Job, observed: Observed, facts: Facts, now: datetime) -> Decisi
         or new_attempt(job, observed, facts, now)
         or _active(job, observed, facts, gang, now)
     )
-    return replace(found, gang=gang)
+    return replace(found, gang=gang, queue=queue)
 
 
 def _finished(job: Job, observed: Observed, facts: Facts, now: datetime) -> Decision:
@@ -80,6 +94,7 @@ def _finished(job: Job, observed: Observed, facts: Facts, now: datetime) -> Deci
             stay(job, Phase.FINISHED),
             delete_service=observed.has_service and not cleanup.keeps_service(job),
             delete_groups=_groups_but(None, observed),
+            workload=workload_changes.at_the_end(job, observed, facts, now),
         ),
         [*ending, *termination.overdue(job, observed)],
         facts,
@@ -114,7 +129,10 @@ def _completed(
     released = [Removal(pod, now) for pod in cleanup.servers_to_release(job, observed)]
     lost = [r for r in lost_servers(job, observed, now) if r.pod.role is Role.EVALUATOR]
     created = creation.missing_evaluator(job, observed, facts, now)
-    found = replace(found, creations=created.slots)
+    found = replace(
+        _created(observed, facts, found, created.slots),
+        workload=workload_changes.while_admitted(job, observed, facts, now),
+    )
     return _schedule(job, found, [*released, *lost], facts, now, grace_ends, created.due)
 
 
@@ -123,18 +141,50 @@ def _suspended(job: Job, observed: Observed, facts: Facts, now: datetime) -> Dec
     found = replace(
         stay(job, Phase.SUSPENDED, Reason.SUSPENDED, message),
         gang=None,
+        queue=queueing.left(job),
         delete_groups=_groups_but(None, observed),
+        workload=workload_changes.without_queue(job, observed, facts, now),
     )
+    return _without_pods(job, observed, facts, found, now)
+
+
+def _queued(
+    job: Job, observed: Observed, facts: Facts, queue: QueueStatus, now: datetime
+) -> Decision:
+    message = queueing.describe_waiting(queue, observed, facts)
+    found = replace(
+        stay(job, Phase.QUEUED, Reason.QUEUED, message),
+        gang=None,
+        queue=queue,
+        delete_groups=_groups_but(None, observed),
+        workload=workload_changes.while_waiting(job, observed, queue, facts, now),
+    )
+    return _without_pods(job, observed, facts, found, now)
+
+
+def _without_pods(
+    job: Job, observed: Observed, facts: Facts, found: Decision, now: datetime
+) -> Decision:
+    """Complete the decision for a job that is to have no pods: the chief saves, then all end."""
     pods = list(observed.pods.values())
     if not pods:
         # The next chief is another pod, so it gets a number of its own, and a whole cluster.
         found = replace(
             found,
             attempt=job.status.attempt + (job.status.chief_uid is not None),
-            membership=Membership(job.desired(Role.WORKER)),
+            membership=Membership(job.spec.replicas(Role.WORKER)),
         )
     ending = termination.end_in_order(job, observed, pods, now)
-    return _schedule(job, found, [*ending, *termination.overdue(job, observed)], facts, now)
+    again = now + _READ_AGAIN if facts.queue.problem else None
+    return _schedule(job, found, [*ending, *termination.overdue(job, observed)], facts, now, again)
+
+
+def _created(
+    observed: Observed, facts: Facts, found: Decision, slots: tuple[Slot, ...]
+) -> Decision:
+    """Add the pods to create, once it is known what they carry."""
+    admitted = queueing.admitted_pods(observed, found.queue, facts)
+    return replace(found, creations=slots, admitted=admitted) if admitted is not None else found
 
 
 def _fatal(job: Job, observed: Observed) -> Decision | None:
@@ -193,16 +243,16 @@ def _active(
     decision = replace(
         stay(job, Phase.ACTIVE),
         membership=members,
-        creations=created.slots,
         wants_service=not (facts.waits(now) and job.name in facts.refused),
         delete_service=observed.service_is_changed,
         wants_group=gang is not None and not (facts.waits(now) and gang.group in facts.refused),
         delete_groups=_groups_but(gang, observed),
         suspicion=found.suspicion,
+        workload=workload_changes.while_admitted(job, observed, facts, now),
     )
     return _schedule(
         job,
-        decision,
+        _created(observed, facts, decision, created.slots),
         removals,
         facts,
         now,
@@ -215,6 +265,7 @@ def _active(
         stall.silence_deadline(facts.reports.get(Role.CHIEF), age),
         age.awaited_until,
         explained_by(gang),
+        now + _READ_AGAIN if facts.queue.problem else None,
         *(pod.startup_recheck_at for pod in observed.pods.values()),
     )
 

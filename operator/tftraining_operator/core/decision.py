@@ -3,24 +3,30 @@
 The plan (core/plan.py) only translates it into objects, the status (core/status.py) stores it.
 """
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
 
+from tftraining_operator.api.keys import Role
 from tftraining_operator.api.reasons import Reason
-from tftraining_operator.api.status import GangStatus, Restart
+from tftraining_operator.api.status import GangStatus, QueueStatus, Restart
 from tftraining_operator.core.job import Job
 from tftraining_operator.core.observed import Pod, PodGroup
 from tftraining_operator.core.policies.creation import Slot
 from tftraining_operator.core.policies.isolation import Isolation
 from tftraining_operator.core.policies.membership import Membership, present
 from tftraining_operator.core.policies.removal import Removal
+from tftraining_operator.core.schedulers.scheduler import Carried
+from tftraining_operator.core.workload_changes import WorkloadChange
 
 
 class Phase(StrEnum):
     """Where a job stands in its life."""
 
     SUSPENDED = "Suspended"
+    QUEUED = "Queued"
+    """In a queue of Kueue, without pods."""
     ACTIVE = "Active"
     EVALUATING = "Evaluating"
     SUCCEEDED = "Succeeded"
@@ -59,6 +65,12 @@ class Decision:
     wants_group: bool = False
     """Whether the gang's group has to exist."""
     delete_groups: tuple[PodGroup, ...] = ()
+    queue: QueueStatus | None = None
+    """The job's place in a queue of Kueue."""
+    admitted: Mapping[Role, Carried] = field(default_factory=dict)
+    """What pods that are created carry because Kueue has admitted them, by role."""
+    workload: WorkloadChange | None = None
+    """The write to what Kueue knows of the job."""
     delete_job: bool = False
     suspicion: str = ""
     """Why nothing is done about servers that the chief cannot reach."""
@@ -80,6 +92,7 @@ def stay(
         restarts=job.status.restarts,
         membership=present(job),
         gang=job.status.gang,
+        queue=job.status.queue,
         reason=reason,
         message=message,
         culprit=culprit,

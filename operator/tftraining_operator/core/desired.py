@@ -20,7 +20,7 @@ from tftraining_operator.core.podtemplate import pod_spec, template
 from tftraining_operator.core.resources import total_requests
 from tftraining_operator.core.roles import traits
 from tftraining_operator.core.schedulers import SCHEDULERS
-from tftraining_operator.core.schedulers.scheduler import Group
+from tftraining_operator.core.schedulers.scheduler import Carried, Group
 from tftraining_operator.core.tfconfig import cluster_workers
 
 _Object = dict[str, Any]
@@ -123,8 +123,9 @@ def pod(
     trainer_image: str,
     *,
     gang: GangStatus | None = None,
+    admitted: Carried | None = None,
 ) -> _Object:
-    """Return one pod. Raises InvalidTemplateError."""
+    """Return one pod, with what Kueue's admission adds to it. Raises InvalidTemplateError."""
     metadata = template(job, role).get("metadata") or {}
     found: _Object = {
         "apiVersion": "v1",
@@ -141,7 +142,7 @@ def pod(
         },
         "spec": pod_spec(job, role, index, attempt, trainer_image),
     }
-    place(job, role, found, carried(job, gang, role, index))
+    place(job, role, found, carried(job, gang, role, index), admitted or Carried())
     return found
 
 

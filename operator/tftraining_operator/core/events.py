@@ -76,7 +76,9 @@ def events_of(before: Status, after: Status, actions: Actions, now: datetime) ->
         *_accepted(before, after),
         *_actions(before, actions),
         *_isolated(before, after),
+        *_evicted(before, after),
         *_queued(before, after, now),
+        *_admitted(before, after, now),
         *_failed(before, after),
         *_ready(before, after, now),
         *_transitions(before, after, now),
@@ -157,6 +159,24 @@ def _queued(before: Status, after: Status, now: datetime) -> list[Event]:
         return []
     note = f"all {gang.members} pods have a node, after waiting for {round(waited)} s"
     return [Event(Reason.GANG_SCHEDULED, note, Action.OBSERVE)]
+
+
+def _evicted(before: Status, after: Status) -> list[Event]:
+    was = before.queue.last_eviction if before.queue is not None else None
+    found = after.queue.last_eviction if after.queue is not None else None
+    if found is None or found == was:
+        return []
+    saved = f" (checkpoint at step {after.last_checkpoint.step})" if after.last_checkpoint else ""
+    note = one_line(f"stopping the job, which returns to its queue{saved}: {found.message}", 600)
+    return [Event(found.reason, note, Action.SUSPEND, EventType.WARNING)]
+
+
+def _admitted(before: Status, after: Status, now: datetime) -> list[Event]:
+    if not _turned(before, after, ConditionType.ADMITTED):
+        return []
+    waited = round(seconds_since(after.queue.waiting_since, now)) if after.queue else 0
+    note = f"{_message(after, ConditionType.ADMITTED)}, after waiting for {waited} s"
+    return [Event(Reason.ADMITTED, note, Action.OBSERVE)]
 
 
 def _is_queued(status: Status) -> bool:

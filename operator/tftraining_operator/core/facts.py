@@ -9,6 +9,7 @@ from tftraining_operator.core.cause import Cause
 from tftraining_operator.core.networking import Networking
 from tftraining_operator.core.observed import Pod
 from tftraining_operator.core.progress import Report
+from tftraining_operator.core.schedulers.kueue import Flavor, Priority
 from tftraining_operator.core.schedulers.offer import Offer
 
 FRESH = timedelta(seconds=15)
@@ -16,6 +17,21 @@ FRESH = timedelta(seconds=15)
 
 REPORT_AWAITED = timedelta(seconds=30)
 """So long a new chief, or a new operator, may take until the first report."""
+
+
+@dataclass(frozen=True, slots=True)
+class QueueFacts:
+    """What was read for a job in a queue of Kueue, where this pass needs it."""
+
+    priority: Priority | None = None
+    """Priority that its Workload is to have."""
+    flavors: Mapping[str, Flavor] = field(default_factory=dict)
+    """The flavors that its pods are assigned to."""
+    problem: str = ""
+    """Why something of this could not be read."""
+
+
+NO_QUEUE = QueueFacts()
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,11 +51,12 @@ class Facts:
     retry_at: datetime | None = None
     """When to try again what was refused."""
     offer: Offer = Offer()  # noqa: RUF009 - frozen
-    """Which schedulers can place a gang."""
+    """Which schedulers can place a gang, and whether there is Kueue."""
     corrected_network_policy: datetime | None = None
     """When this process last corrected the NetworkPolicy."""
     networking: Networking = Networking()  # noqa: RUF009 - frozen
     """Whether jobs have a NetworkPolicy, and who may read their progress."""
+    queue: QueueFacts = NO_QUEUE
 
     def fresh_report(self, chief: Pod | None, now: datetime) -> Report | None:
         """Return the chief's report if it is recent enough to prove something about now."""

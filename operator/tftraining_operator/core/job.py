@@ -42,8 +42,11 @@ class Job:
         return self.meta.uid
 
     def desired(self, role: keys.Role) -> int:
-        """Return how many pods of `role` the spec asks for."""
-        return self.spec.replicas(role)
+        """Return how many pods of `role` the spec asks for, and Kueue has given quota for."""
+        wanted, queue = self.spec.replicas(role), self.status.queue
+        if role is not keys.Role.WORKER or queue is None or queue.workers is None:
+            return wanted
+        return min(wanted, queue.workers)
 
     def cluster_size(self, role: keys.Role) -> int:
         """Return how many tasks of `role` the present cluster was formed for.

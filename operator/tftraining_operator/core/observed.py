@@ -14,6 +14,7 @@ from tftraining_operator.core.cause import Cause
 from tftraining_operator.core.job import Job
 from tftraining_operator.core.naming import pod_name
 from tftraining_operator.core.schedulers import SCHEDULERS
+from tftraining_operator.core.schedulers.kueue_workload import Workload
 from tftraining_operator.core.startup import startup
 from tftraining_operator.core.times import bounded
 
@@ -35,6 +36,8 @@ class Pod:
     """The pod's phase; the end of the container that trains is the end, whatever sidecars do."""
     group: str | None = None
     """The scheduler's group that it was created in."""
+    workload: str | None = None
+    """uid of the Workload that was admitted when it was created."""
     created_at: str | None = None
     grace_ends: str | None = None
     """When a pod that is being deleted has to be gone."""
@@ -132,6 +135,8 @@ class Observed:
     """The job's NetworkPolicy as the API server has it."""
     network_policy_occupied: bool = False
     """Whether an earlier job of this name still holds the name of the NetworkPolicy."""
+    workload: Workload | None = None
+    """What Kueue knows of the job."""
 
     def get(self, role: Role, index: int = 0) -> Pod | None:
         """Return one pod, None if it does not exist."""
@@ -150,6 +155,7 @@ def observe(
     groups: Mapping[Gang, Iterable[_Object]] = MappingProxyType({}),
     *,
     network_policies: Iterable[_Object] = (),
+    workloads: Iterable[_Object] = (),
 ) -> Observed:
     """Bucket the objects that carry a job's name by whether they are this job's.
 
@@ -189,6 +195,7 @@ def observe(
         network_policy_occupied=any(
             belongs_to_a_job(raw) and not owned_by(raw, job.uid) for raw in network_policies
         ),
+        workload=next((Workload(raw) for raw in workloads if owned_by(raw, job.uid)), None),
     )
 
 
@@ -247,6 +254,7 @@ def parse_pod(job: Job, raw: _Object, now: datetime) -> Pod | None:
         workers=pod_state.cluster_workers(job, raw, role),
         phase=phase,
         group=(metadata.get("annotations") or {}).get(keys.ANNOTATION_GANG),
+        workload=(metadata.get("annotations") or {}).get(keys.ANNOTATION_WORKLOAD),
         created_at=created,
         grace_ends=metadata.get("deletionTimestamp"),
         ready=ready,

@@ -21,14 +21,11 @@ DEFAULT_SCHEDULER = "default-scheduler"
 _MOST_PREFERRED = 100
 
 
-def place(job: Job, role: Role, pod: _Object, carried: Carried) -> None:
+def place(job: Job, role: Role, pod: _Object, *carried: Carried) -> None:
     """Add to a pod how it is to be scheduled. Raises InvalidTemplateError."""
-    metadata, spec = pod["metadata"], pod["spec"]
-    _add(metadata["labels"], carried.labels, role, "metadata.labels")
-    _add(metadata["annotations"], carried.annotations, role, "metadata.annotations")
-    _add(spec, carried.spec, role, "spec")
-    if carried.scheduler_name is not None:
-        spec.setdefault("schedulerName", carried.scheduler_name)
+    spec = pod["spec"]
+    for each in carried:
+        _carry(role, pod, each)
     given = job.spec.scheduling
     if given is None:
         return
@@ -55,6 +52,24 @@ def require_one_scheduler(job: Job) -> None:
             f"the templates name several schedulers ({', '.join(names)}), and a gang needs one: set"
             " schedulerName in spec.template.spec only, or set spec.scheduling.gang to None"
         )
+
+
+def _carry(role: Role, pod: _Object, carried: Carried) -> None:
+    metadata, spec = pod["metadata"], pod["spec"]
+    _add(metadata["labels"], carried.labels, role, "metadata.labels")
+    _add(metadata["annotations"], carried.annotations, role, "metadata.annotations")
+    _add(spec, carried.spec, role, "spec")
+    if carried.scheduler_name is not None:
+        spec.setdefault("schedulerName", carried.scheduler_name)
+    if carried.node_selector:
+        spec["nodeSelector"] = dict(spec.get("nodeSelector") or {})
+        _add(spec["nodeSelector"], carried.node_selector, role, "spec.nodeSelector")
+    if carried.tolerations:
+        known = spec.get("tolerations") or []
+        spec["tolerations"] = known + [t for t in carried.tolerations if t not in known]
+    if carried.gates:
+        gates = [{"name": name} for name in carried.gates]
+        spec["schedulingGates"] = [*(spec.get("schedulingGates") or []), *gates]
 
 
 def _add(target: _Object, more: Mapping[str, Any], role: Role, path: str) -> None:

@@ -10,11 +10,12 @@ from tftraining_operator.core.job import Job
 from tftraining_operator.core.observed import Observed, PodGroup
 from tftraining_operator.core.policies.isolation import Isolation
 from tftraining_operator.core.policies.removal import Removal
+from tftraining_operator.core.workload_changes import WorkloadChange
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """Calls to make, in this order: deletes, service, NetworkPolicy, group, pods."""
+    """Calls to make, in this order: deletes, service, NetworkPolicy, group, pods, Workload."""
 
     removals: tuple[Removal, ...] = ()
     delete_service: bool = False
@@ -28,6 +29,7 @@ class Plan:
     group: tuple[Gang, dict[str, Any]] | None = None
     """The group to create, and the scheduler that it is for."""
     pods: list[dict[str, Any]] = field(default_factory=list)
+    workload: WorkloadChange | None = None
     delete_job: bool = False
 
 
@@ -51,9 +53,18 @@ def make_plan(job: Job, observed: Observed, decision: Decision, trainer_image: s
             else None
         ),
         pods=[
-            desired.pod(job, role, index, job.status.attempt, trainer_image, gang=gang)
+            desired.pod(
+                job,
+                role,
+                index,
+                job.status.attempt,
+                trainer_image,
+                gang=gang,
+                admitted=decision.admitted.get(role),
+            )
             for role, index in decision.creations
         ],
+        workload=decision.workload,
         delete_job=decision.delete_job,
     )
 

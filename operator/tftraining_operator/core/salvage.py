@@ -77,6 +77,7 @@ def stored_status(
         "firstRunningTime": rfc3339(now),  # a job that has run is not to be started anew
         "interruptedTime": rfc3339(now),
         "waitingSince": rfc3339(now),
+        "admittedTime": rfc3339(now),  # pods that have their quota are not to be stopped
         "scheduledTime": rfc3339(now),  # pods that have their nodes are not to be placed anew
         "lastTransitionTime": rfc3339(now),
         "updatedAt": rfc3339(now),

@@ -30,7 +30,7 @@ _POD_STATUS = ("phase", "reason", "message", "podIP", "podIPs", "startTime")
 _CONDITION = ("type", "status", "reason", "message", "lastTransitionTime")
 _CONTAINER_STATUS = ("name", "image", "ready", "started", "state", "lastState")
 _SERVICE_SPEC = ("selector", "publishNotReadyAddresses")
-_ANNOTATIONS = (keys.ANNOTATION_GANG, keys.ANNOTATION_WORKERS)
+_ANNOTATIONS = (keys.ANNOTATION_GANG, keys.ANNOTATION_WORKERS, keys.ANNOTATION_WORKLOAD)
 _VARIABLES = frozenset({ATTEMPT, CLUSTER_WORKERS})
 
 

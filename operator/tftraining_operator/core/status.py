@@ -63,6 +63,7 @@ def compute_status(
             "excluded_workers": list(decision.membership.excluded),
             "unavailable_workers": list(decision.membership.unavailable),
             "gang": decision.gang,
+            "queue": decision.queue,
             "last_disruption": newest_disruption(job, observed),
             **_attempt(job, observed, decision),
             **_replaced(job, decision, now),
@@ -169,7 +170,7 @@ def _replaced(job: Job, decision: Decision, now: datetime) -> dict[str, object]:
 def _times(job: Job, decision: Decision, now: datetime) -> dict[str, object]:
     before = job.status
     moments: dict[str, object] = {}
-    if decision.phase is Phase.SUSPENDED:
+    if decision.phase in (Phase.SUSPENDED, Phase.QUEUED):
         if before.start_time is not None:
             spent = before.active_seconds + int(seconds_since(before.start_time, now))
             moments |= {"start_time": None, "active_seconds": spent}

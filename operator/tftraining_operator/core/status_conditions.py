@@ -27,6 +27,12 @@ from tftraining_operator.core.naming import join_names, pod_of_task
 from tftraining_operator.core.observed import Observed
 from tftraining_operator.core.policies import isolation, stall
 from tftraining_operator.core.policies.failure import is_stale
+from tftraining_operator.core.queueing import (
+    describe_admitted,
+    describe_waiting,
+    waiting_reason,
+    waits,
+)
 from tftraining_operator.core.roles import traits
 from tftraining_operator.core.times import rfc3339
 
@@ -53,6 +59,7 @@ def conditions(
     """Return the conditions of an accepted job."""
     writer = ConditionWriter(job.status.conditions, job.meta.generation, now)
     writer.set(ConditionType.ACCEPTED, value=True, reason=Reason.VALID, message="the spec is valid")
+    _set_admitted(writer, job, observed, decision, facts)
     _set_pods_ready(writer, job, observed, decision, facts)
     running = _set_running(writer, job, observed, decision, facts)
     _set_restarting(writer, job, decision, running=running)
@@ -125,14 +132,38 @@ def _describe_undeletable(facts: Facts) -> str:
     return f"could not delete pod {name}{tail}: {cause.message}"
 
 
+def _set_admitted(
+    writer: ConditionWriter, job: Job, observed: Observed, decision: Decision, facts: Facts
+) -> None:
+    kind, queue = ConditionType.ADMITTED, decision.queue
+    if queue is None:
+        if find(job.status.conditions, kind) is not None:
+            message = "the job is in no queue"
+            writer.set(kind, value=False, reason=Reason.NOT_QUEUED, message=message)
+        return
+    if decision.phase is Phase.SUSPENDED:
+        writer.set(kind, value=False, reason=Reason.SUSPENDED, message=decision.message)
+    elif waits(queue):
+        reason = waiting_reason(queue, observed)
+        message = describe_waiting(queue, observed, facts)
+        writer.set(kind, value=False, reason=reason, message=message)
+    elif queue.admitted_time is not None:
+        message = describe_admitted(job, queue)
+        writer.set(kind, value=True, reason=Reason.ADMITTED, message=message)
+
+
 def _set_pods_ready(
     writer: ConditionWriter, job: Job, observed: Observed, decision: Decision, facts: Facts
 ) -> None:
     kind = ConditionType.PODS_READY
     total = sum(job.desired(role) for role in Role)
-    if decision.phase is Phase.SUSPENDED:
+    queue, is_queued = decision.queue, decision.phase is Phase.QUEUED
+    if decision.phase is Phase.SUSPENDED or (is_queued and not facts.undeletable):
+        reason = Reason.QUEUED if is_queued else Reason.SUSPENDED
         message = f"{len(observed.pods)} pods left" if observed.pods else "the job has no pods"
-        writer.set(kind, value=False, reason=Reason.SUSPENDED, message=message)
+        if is_queued and queue is not None:
+            message = describe_waiting(queue, observed, facts)
+        writer.set(kind, value=False, reason=reason, message=message)
         return
     if decision.phase in (Phase.EVALUATING, Phase.SUCCEEDED):
         message = "workers and parameter servers are stopped"

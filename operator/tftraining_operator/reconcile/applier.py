@@ -1,9 +1,10 @@
-"""Carries out a plan: deletes, then what pods need, then pods, each at most so many at once.
+"""Carries out a plan: deletes, then what pods need, pods, and Workload; only so many calls at once.
 
 Every call may be repeated after a crash at any point: names are fixed, deletes name the uid.
 """
 
 import asyncio
+import contextlib
 import logging
 from collections.abc import Coroutine, Iterable, Sequence
 from dataclasses import dataclass, field
@@ -16,7 +17,9 @@ from tftraining_operator.core.job import Job
 from tftraining_operator.core.observed import owned_by
 from tftraining_operator.core.plan import Plan
 from tftraining_operator.core.podtemplate import InvalidTemplateError
+from tftraining_operator.core.schedulers.kueue_workload import Workload
 from tftraining_operator.core.text import printable
+from tftraining_operator.core.workload_changes import WorkloadChange
 from tftraining_operator.reconcile import errors
 from tftraining_operator.reconcile.limits import Limits
 from tftraining_operator.reconcile.protocols import Api
@@ -118,6 +121,8 @@ class Applier:
             outcome.held |= {body["metadata"]["name"] for body in plan.pods}
             return outcome
         await self._create_pods(job, plan.pods, outcome, batch=1 if carefully else FIRST_BATCH)
+        if plan.workload is not None:
+            await self._change_workload(job, plan.workload, outcome)
         return outcome
 
     async def _delete_pods(self, key: JobKey, plan: Plan, outcome: Outcome) -> None:
@@ -189,6 +194,45 @@ class Applier:
             outcome.refused[body["metadata"]["name"]] = Cause(reason, message)
             return False
         return True
+
+    async def _change_workload(self, job: Job, change: WorkloadChange, outcome: Outcome) -> None:
+        """Write what Kueue is told. That it cannot be written must not stop a job that trains."""
+        key, known = JobKey(job.namespace, job.name), change.known
+        name = known.name if known is not None else (change.body or {})["metadata"]["name"]
+        try:
+            if known is None:
+                await self._create(job, Kind.WORKLOAD, change.body or {})
+            elif change.delete:
+                await self._delete(Kind.WORKLOAD, key, name, known.uid)
+            else:
+                await self._patch_workload(job, change, known)
+        except errors.NotLeadingError:
+            raise
+        except errors.ConflictError:
+            # Kueue has written as well: look at that first.
+            await self._read_workload(key, name)
+            raise
+        except errors.NotFoundError as error:
+            if known is not None:
+                self._store.forget(Kind.WORKLOAD, key, name, known.uid)
+            else:
+                outcome.refused[name] = Cause(Reason.SCHEDULER_UNAVAILABLE, _said(error))
+        except errors.ApiError as error:
+            # Of webhooks that do not answer as well: Kueue may be away for an upgrade.
+            outcome.refused[name] = Cause(Reason.REFUSED, _said(error))
+
+    async def _patch_workload(self, job: Job, change: WorkloadChange, known: Workload) -> None:
+        for patch, subresource in ((change.body, ""), (change.status, "status")):
+            if patch is not None:
+                body = patch if not subresource else {"status": patch}
+                answer = await self._api.patch_workload(
+                    job.namespace, known.name, known.version, body, subresource=subresource
+                )
+                self._store.put(Kind.WORKLOAD, answer)
+
+    async def _read_workload(self, key: JobKey, name: str) -> None:
+        with contextlib.suppress(errors.ApiError):
+            self._store.put(Kind.WORKLOAD, await self._api.get(Kind.WORKLOAD, key.namespace, name))
 
     async def _create_pods(
         self, job: Job, bodies: Sequence[_Object], outcome: Outcome, *, batch: int
@@ -305,6 +349,10 @@ def _refusal(job: Job, result: object) -> Cause | None:
     if isinstance(result, errors.InvalidObjectError):
         return Cause(Reason.INVALID_POD, printable(result.message))
     return _forbidden(result) if isinstance(result, errors.ForbiddenError) else None
+
+
+def _said(error: errors.ApiError) -> str:
+    return printable(error.message)
 
 
 def _forbidden(error: errors.ForbiddenError) -> Cause:

@@ -11,7 +11,7 @@ from datetime import datetime, timedelta
 from tftraining_operator.api.keys import Role
 from tftraining_operator.api.status import CheckpointStatus, Progress
 from tftraining_operator.core.cause import Cause
-from tftraining_operator.core.facts import Facts
+from tftraining_operator.core.facts import NO_QUEUE, Facts, QueueFacts
 from tftraining_operator.core.networking import Networking
 from tftraining_operator.core.observed import Observed, Pod
 from tftraining_operator.core.progress import Report
@@ -50,7 +50,13 @@ class Memory:
         """Whether the API server refused something when pods were last created or deleted."""
         return self._delay > _FIRST_RETRY
 
-    def facts(self, reports: Mapping[Role, Report], offer: Offer, networking: Networking) -> Facts:
+    def facts(
+        self,
+        reports: Mapping[Role, Report],
+        offer: Offer,
+        networking: Networking,
+        queue: QueueFacts = NO_QUEUE,
+    ) -> Facts:
         """Return what decisions need of it."""
         return Facts(
             reports=reports,
@@ -62,6 +68,7 @@ class Memory:
             offer=offer,
             networking=networking,
             corrected_network_policy=self.corrected_network_policy,
+            queue=queue,
         )
 
     def note_refusals(

@@ -28,6 +28,16 @@ class Api(Protocol):
     async def patch_status(  # noqa: D102
         self, namespace: str, name: str, resource_version: str, patch: _Object
     ) -> _Object: ...
+    async def patch_workload(  # noqa: D102
+        self,
+        namespace: str,
+        name: str,
+        resource_version: str,
+        patch: _Object,
+        *,
+        subresource: str = "",
+    ) -> _Object: ...
+    async def read(self, path: str) -> _Object: ...  # noqa: D102
 
 
 @dataclass(frozen=True, slots=True)

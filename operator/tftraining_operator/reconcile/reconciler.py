@@ -13,7 +13,7 @@ from tftraining_operator.core.conditions import find, is_finished
 from tftraining_operator.core.decide import decide
 from tftraining_operator.core.decision import Decision
 from tftraining_operator.core.events import Actions, events_of
-from tftraining_operator.core.facts import Facts
+from tftraining_operator.core.facts import NO_QUEUE, Facts, QueueFacts
 from tftraining_operator.core.gang import SchedulerUnavailableError
 from tftraining_operator.core.job import InvalidJobError, Job, is_ours, parse_job
 from tftraining_operator.core.naming import pod_name
@@ -41,6 +41,7 @@ from tftraining_operator.reconcile.protocols import (
     StatusObserver,
     Target,
 )
+from tftraining_operator.reconcile.queue_facts import read_queue_facts
 from tftraining_operator.reconcile.rejection import Rejection, rejected
 from tftraining_operator.reconcile.store import GROUPS, JobKey, Kind, Store
 
@@ -108,14 +109,17 @@ class Reconciler:
             await self._read_chief(job)
             observed = self._observe(key, job, memory, now)
         self._ask(key, job, observed, memory, now)
-        decision = decide(job, observed, self._facts(key, memory), now)
+        queue = NO_QUEUE
+        if self._offer().kueue:
+            queue = await read_queue_facts(self._api, job, observed)
+        decision = decide(job, observed, self._facts(key, memory, queue), now)
         plan = make_plan(job, observed, decision, image)
         outcome = await self._applier.apply(job, plan, carefully=memory.was_refused)
         if plan.delete_job:
             return None
         _note(memory, outcome, now)
         observed = self._observe(key, job, memory, now)
-        facts = self._facts(key, memory)
+        facts = self._facts(key, memory, queue)
         status = compute_status(job, observed, decision, facts, now, trainer_image=image)
         due = next_write(job.status, status, now, write_interval(self._reports.count()))
         actions = _actions(job, plan, outcome, created_service=prepared or outcome.created_service)
@@ -164,11 +168,14 @@ class Reconciler:
         groups = {gang: self._store.children(kind, key) for gang, kind in GROUPS.items()}
         services = self._store.children(Kind.SERVICE, key)
         policies = self._store.children(Kind.NETWORK_POLICY, key)
-        observed = observe(job, pods, services, now, groups, network_policies=policies)
+        workloads = self._store.children(Kind.WORKLOAD, key)
+        observed = observe(
+            job, pods, services, now, groups, network_policies=policies, workloads=workloads
+        )
         return memory.settle_clocks(observed, now)
 
-    def _facts(self, key: JobKey, memory: Memory) -> Facts:
-        return memory.facts(self._reports.reports(key), self._offer(), self._networking())
+    def _facts(self, key: JobKey, memory: Memory, queue: QueueFacts) -> Facts:
+        return memory.facts(self._reports.reports(key), self._offer(), self._networking(), queue)
 
     def _ask(
         self, key: JobKey, job: Job, observed: Observed, memory: Memory, now: datetime

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 from tftraining_operator.api import keys
 from tftraining_operator.api.scheduling import Gang
 from tftraining_operator.core import slim
-from tftraining_operator.core.schedulers import SCHEDULERS
+from tftraining_operator.core.schedulers import SCHEDULERS, kueue
 
 logger = logging.getLogger(__name__)
 
@@ -36,6 +36,7 @@ class Kind(StrEnum):
     IN_TREE_GROUP = SCHEDULERS[Gang.IN_TREE].api.resource
     COSCHEDULING_GROUP = SCHEDULERS[Gang.POD_GROUP].api.resource
     VOLCANO_GROUP = SCHEDULERS[Gang.VOLCANO].api.resource
+    WORKLOAD = kueue.API.resource
 
 
 _SLIM = {Kind.POD: slim.pod, Kind.SERVICE: slim.service}

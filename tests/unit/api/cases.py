@@ -117,14 +117,6 @@ BROKEN = (
         "spec.scheduling.topology",
         a_spec(scheduling_topology={"pack": "example.com/rack", "spread": "example.com/rack"}),
     ),
-    Broken(
-        "a queue without Volcano", "spec.scheduling.queue", a_spec(scheduling={"queue": "research"})
-    ),
-    Broken(
-        "a queue of a scheduler that has none",
-        "spec.scheduling.queue",
-        a_spec(scheduling={"queue": "research", "gang": "InTree"}),
-    ),
     Broken("an evaluator without a checkpoint", "spec.checkpoint", a_spec(evaluator={})),
     Broken(
         "an evaluator that cannot read the chief's emptyDir",

@@ -137,6 +137,22 @@ class LocalApi:
         }
         return gone
 
+    async def read(self, path: str) -> _Object:
+        """Raise NotFoundError: here are no queues, to which alone such paths lead."""
+        raise errors.NotFoundError(f"{path} does not exist on this computer", status=404)
+
+    async def patch_workload(
+        self,
+        namespace: str,
+        name: str,
+        resource_version: str,  # noqa: ARG002 - see above
+        patch: _Object,  # noqa: ARG002
+        *,
+        subresource: str = "",  # noqa: ARG002
+    ) -> _Object:
+        """Raise NotFoundError, as `read` does."""
+        raise _not_found(Kind.WORKLOAD, namespace, name)
+
     async def patch_status(
         self, namespace: str, name: str, resource_version: str, patch: _Object
     ) -> _Object:

@@ -8,6 +8,7 @@ from enum import IntEnum
 from pathlib import Path
 from typing import Any, Protocol
 
+from tftraining_operator.api import keys
 from tftraining_operator.api.keys import ConditionType, Role
 from tftraining_operator.core import desired
 from tftraining_operator.core.conditions import find, is_finished
@@ -62,7 +63,10 @@ class LocalRun:
         """
         self.job = manifest.job
         spec = {k: v for k, v in manifest.stored["spec"].items() if k not in IGNORED_PARTS}
-        self._stored = {**manifest.stored, "spec": spec}
+        metadata = dict(manifest.stored["metadata"])
+        labels = metadata.pop("labels", None) or {}
+        metadata["labels"] = {k: v for k, v in labels.items() if k != keys.LABEL_QUEUE}
+        self._stored = {**manifest.stored, "metadata": metadata, "spec": spec}
         self._tasks = Tasks(manifest, settings, scratch)
         self.pods = _first_pods(manifest.job)
         for pod in self.pods:

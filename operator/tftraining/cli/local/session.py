@@ -147,6 +147,8 @@ def _print_header(run: LocalRun, settings: Settings, console: Console) -> None:
     field("logs", _relative(settings.logs))
     ignored = ignored_features(run.pods)
     ignored += [f"spec.{part}" for part in IGNORED_PARTS if getattr(job.spec, part) is not None]
+    if keys.LABEL_QUEUE in job.meta.labels:
+        ignored.append(f"the label {keys.LABEL_QUEUE}")
     if ignored:
         field("ignored", "; ".join(ignored))
 

@@ -1,4 +1,7 @@
-"""Schedulers that place a gang, one file each behind the interface in scheduler.py. Pure."""
+"""Schedulers that place a gang, one file each behind the interface in scheduler.py. Pure.
+
+kueue.py beside them is no scheduler: it says when a job may have pods at all.
+"""
 
 from collections.abc import Mapping
 

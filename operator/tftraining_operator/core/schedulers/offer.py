@@ -2,8 +2,10 @@
 
 from dataclasses import dataclass
 
+from tftraining_operator.api import keys
 from tftraining_operator.api.scheduling import Gang
-from tftraining_operator.core.schedulers import SCHEDULERS
+from tftraining_operator.core.schedulers import SCHEDULERS, kueue
+from tftraining_operator.core.schedulers.scheduler import GroupApi
 
 
 @dataclass(frozen=True, slots=True)
@@ -14,12 +16,26 @@ class Offer:
     """Schedulers whose groups the operator can list, so that their API exists."""
     forbidden: frozenset[Gang] = frozenset()
     """Schedulers whose groups the operator is not allowed to list."""
+    kueue: bool = False
+    """Whether Workloads of Kueue are listed, so that its API exists."""
+    kueue_forbidden: bool = False
+    """Whether the operator is not allowed to list them."""
 
     def problem(self, gang: Gang) -> str:
         """Say why a scheduler cannot be used, and what to do."""
-        api = SCHEDULERS[gang].api
-        if gang in self.forbidden:
-            what = f"the operator may not list {api.resource}: set {api.value}=true in its chart"
-        else:
-            what = f"the cluster does not serve {api.resource}, which needs {api.needs}"
+        what = _missing(SCHEDULERS[gang].api, forbidden=gang in self.forbidden)
         return f"gang {gang} is not available: {what}; or set spec.scheduling.gang to None"
+
+    def queue_problem(self, queue: str) -> str:
+        """Say why a queue of Kueue cannot be used, and what to do."""
+        what = _missing(kueue.API, forbidden=self.kueue_forbidden)
+        return (
+            f"queue {queue} is not available: {what}; or remove spec.scheduling.queue and the label"
+            f" {keys.LABEL_QUEUE}"
+        )
+
+
+def _missing(api: GroupApi, *, forbidden: bool) -> str:
+    if forbidden:
+        return f"the operator may not list {api.resource}: set {api.value}=true in its chart"
+    return f"the cluster does not serve {api.resource}, which needs {api.needs}"

@@ -21,11 +21,12 @@ class GroupApi:
     """What the cluster needs in order to serve it."""
     value: str
     """Value of the chart by which the operator may use it."""
+    plural: str = "podgroups"
 
     @property
     def resource(self) -> str:
         """Return the resource as kubectl takes it, such as podgroups.v1.example.com."""
-        return f"podgroups.{self.version}.{self.group}"
+        return f"{self.plural}.{self.version}.{self.group}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +52,10 @@ class Carried:
     """Fields of the pod's spec that the operator sets."""
     scheduler_name: str | None = None
     """The pod's scheduler, unless the template names one."""
+    node_selector: Mapping[str, str] = field(default_factory=dict)
+    tolerations: tuple[_Object, ...] = ()
+    gates: tuple[str, ...] = ()
+    """Scheduling gates, which somebody else opens."""
 
 
 class Scheduler(Protocol):

@@ -1,0 +1,214 @@
+"""The job's place in a queue of Kueue: it has pods only while its Workload is admitted.
+
+All follows from the job, the Workload and the pods, so that it makes no difference when the
+operator ends and begins. core/decide.py asks what the next place is; core/workload_changes.py has
+the writes that follow.
+"""
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import replace
+from datetime import datetime
+
+from tftraining_operator.api import keys
+from tftraining_operator.api.keys import Role
+from tftraining_operator.api.reasons import Reason
+from tftraining_operator.api.scheduling import Gang
+from tftraining_operator.api.status import Eviction, QueueStatus
+from tftraining_operator.core.facts import Facts
+from tftraining_operator.core.gang import SchedulerUnavailableError, scheduling
+from tftraining_operator.core.job import InvalidJobError, Job
+from tftraining_operator.core.observed import Observed
+from tftraining_operator.core.podtemplate import template
+from tftraining_operator.core.schedulers import kueue
+from tftraining_operator.core.schedulers.kueue_workload import PREEMPTED, Workload
+from tftraining_operator.core.schedulers.scheduler import Carried
+from tftraining_operator.core.times import parse, rfc3339
+
+_LONGEST_PREFIX = 57
+"""Of a job's name in that of its Workload, which is used as a label by others."""
+
+
+def next_queue(job: Job, observed: Observed, facts: Facts, now: datetime) -> QueueStatus | None:
+    """Return the job's place in its queue, None for a job that needs none.
+
+    Raises SchedulerUnavailableError, InvalidJobError.
+    """
+    known = job.status.queue
+    if known is None or known.waiting_since is None:
+        # Pods that exist have no quota, and would have to go to wait for it.
+        name = queue_name(job) if job.status.start_time is None else None
+        if name is None:
+            return None
+        if not facts.offer.kueue:
+            raise SchedulerUnavailableError(facts.offer.queue_problem(name))
+        fresh = known or QueueStatus(name=name, workload=workload_name(job))
+        known = fresh.model_copy(update={"name": name, "waiting_since": rfc3339(now)})
+    if known.admitted_time is not None:
+        return _while_admitted(known, observed, facts, now)
+    name = queue_name(job)
+    if name is None:
+        return None
+    known = known.model_copy(update={"name": name})
+    workload = observed.workload
+    if not facts.offer.kueue or workload is None or not workload.admitted:
+        return known
+    if any(pod.workload != workload.uid for pod in observed.pods.values()):
+        return known
+    waited = known.wait_seconds + max(0, round((now - _since(known, now)).total_seconds()))
+    return known.model_copy(
+        update={
+            "admitted_time": rfc3339(now),
+            "workers": workload.admitted_count(Role.WORKER.value),
+            "wait_seconds": waited,
+        }
+    )
+
+
+def left(job: Job) -> QueueStatus | None:
+    """Return the place of a job that is suspended: none, but what it has waited is kept."""
+    known = job.status.queue
+    if known is None:
+        return None
+    nothing = {"waiting_since": None, "admitted_time": None, "workers": None}
+    return known.model_copy(update=nothing)
+
+
+def queue_name(job: Job) -> str | None:
+    """Return the LocalQueue that a job names, None without one. Raises InvalidJobError."""
+    given, label = scheduling(job), job.meta.labels.get(keys.LABEL_QUEUE)
+    named = given.queue if given.gang is not Gang.VOLCANO else None
+    if label and named and label != named:
+        raise InvalidJobError(
+            f"spec.scheduling.queue is {named}, but the label {keys.LABEL_QUEUE} is {label}: "
+            "remove one of the two"
+        )
+    return label or named
+
+
+def waits(queue: QueueStatus | None) -> bool:
+    """Tell whether a job is in a queue and not admitted."""
+    return queue is not None and queue.waiting_since is not None and queue.admitted_time is None
+
+
+def priority_class(job: Job) -> str | None:
+    """Return the WorkloadPriorityClass that a job names."""
+    return job.meta.labels.get(keys.LABEL_WORKLOAD_PRIORITY) or None
+
+
+def pod_priority_class(job: Job) -> str | None:
+    """Return the PriorityClass of a job's first pods. Raises InvalidTemplateError."""
+    given = scheduling(job).priority_class_name
+    return given or template(job, Role.CHIEF)["spec"].get("priorityClassName") or None
+
+
+def wants_priority(job: Job, workload: Workload | None) -> bool:
+    """Tell whether the priority of a job has to be read for its Workload."""
+    if workload is None:
+        return True
+    known, wanted = workload.priority_class or {}, priority_class(job)
+    ours = known.get("kind") == kueue.PRIORITY_KIND
+    if workload.holds_quota and not (ours and wanted):
+        return False  # Kueue allows only another class of its own
+    return wanted != (known.get("name") if ours else None)
+
+
+def admitted_pods(
+    observed: Observed, queue: QueueStatus | None, facts: Facts
+) -> Mapping[Role, Carried] | None:
+    """Return what pods carry that are created now; None if this is not known yet."""
+    workload = observed.workload
+    if queue is None:
+        return {}
+    if workload is None or not facts.offer.kueue:
+        return None
+    own = {keys.ANNOTATION_WORKLOAD: workload.uid}
+    found: dict[Role, Carried] = {}
+    for role in Role:
+        given = workload.assignments.get(role.value)
+        if given is None:
+            continue
+        if not all(name in facts.queue.flavors for name in given.flavors):
+            return None
+        carried = kueue.member(workload, role.value, facts.queue.flavors)
+        found[role] = replace(carried, annotations={**carried.annotations, **own})
+    return found
+
+
+def describe_waiting(queue: QueueStatus, observed: Observed, facts: Facts) -> str:
+    """Say since when a job waits for quota, and for what."""
+    since = f"queued since {queue.waiting_since} in {queue.name}: "
+    refused = facts.refused.get(queue.workload)
+    workload = observed.workload
+    if not facts.offer.kueue:
+        return since + facts.offer.queue_problem(queue.name)
+    if refused is not None:
+        return f"{since}Workload {queue.workload} could not be written: {refused.message}"
+    if facts.queue.problem:
+        return since + facts.queue.problem
+    evicted = queue.last_eviction
+    if observed.pods:
+        why = f"{evicted.reason}: {evicted.message}" if evicted is not None else "not admitted"
+        return f"{since}Kueue: {why}; stopping {len(observed.pods)} pods"
+    said = workload.explanation() if workload is not None else ""
+    return f"{since}Kueue: {said}" if said else f"{since}Kueue has not answered yet"
+
+
+def describe_admitted(job: Job, queue: QueueStatus) -> str:
+    """Say where a job has its quota, and for how many workers if these are not all."""
+    where, wanted = f"admitted to queue {queue.name}", job.spec.replicas(Role.WORKER)
+    if queue.workers is None or queue.workers >= wanted:
+        return where
+    return f"{where} with {queue.workers} of {wanted} workers; the others have no quota"
+
+
+def waiting_reason(queue: QueueStatus, observed: Observed) -> str:
+    """Return the reason for which a job is not admitted, Kueue's own for one that was evicted."""
+    workload = observed.workload
+    if queue.last_eviction is not None and (observed.pods or workload is None):
+        return queue.last_eviction.reason
+    if workload is None:
+        return Reason.QUEUED
+    if workload.evicted and workload.eviction[0]:
+        return workload.eviction[0]
+    return Reason.INADMISSIBLE if workload.inadmissible else Reason.QUEUED
+
+
+def _while_admitted(
+    known: QueueStatus, observed: Observed, facts: Facts, now: datetime
+) -> QueueStatus:
+    if not facts.offer.kueue:
+        return known  # no evidence: its API may be away for an upgrade
+    workload = observed.workload
+    if workload is None or any(p.workload != workload.uid for p in observed.pods.values()):
+        reason, message = Reason.WORKLOAD_DELETED.value, f"Workload {known.workload} was deleted"
+    elif not workload.admitted:
+        reason, message = workload.eviction if workload.evicted else ("", "")
+        if workload.deleting:
+            reason, message = Reason.WORKLOAD_DELETED.value, f"Workload {known.workload} is deleted"
+        reason = reason or "NotAdmitted"
+        message = message or f"Workload {known.workload} is not admitted any more"
+    else:
+        return known.model_copy(update={"workers": workload.admitted_count(Role.WORKER.value)})
+    last = Eviction(reason=reason[:63], message=message[:1024], time=rfc3339(now))
+    return known.model_copy(
+        update={
+            "waiting_since": rfc3339(now),
+            "admitted_time": None,
+            "workers": None,
+            "evictions": known.evictions + 1,
+            "preemptions": known.preemptions + (reason == PREEMPTED),
+            "last_eviction": last,
+        }
+    )
+
+
+def workload_name(job: Job) -> str:
+    """Return the name of a job's Workload."""
+    # With the job's identity: one of an earlier job of this name is not in the way.
+    identity = hashlib.sha256(job.uid.encode()).hexdigest()[:5]
+    return f"{job.name[:_LONGEST_PREFIX]}-{identity}"
+
+
+def _since(queue: QueueStatus, now: datetime) -> datetime:
+    return parse(queue.waiting_since) if queue.waiting_since is not None else now

@@ -1,0 +1,105 @@
+"""Reads what a job in a queue of Kueue refers to: its priority, and the flavors it is assigned to.
+
+They are read where a pass needs them and kept nowhere: a Workload is made once, and pods are made
+seldom. Called by reconciler.py.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from tftraining_operator.api.keys import Role
+from tftraining_operator.core import queueing
+from tftraining_operator.core.conditions import is_finished
+from tftraining_operator.core.facts import NO_QUEUE, QueueFacts
+from tftraining_operator.core.job import InvalidJobError, Job
+from tftraining_operator.core.observed import Observed, slots
+from tftraining_operator.core.podtemplate import InvalidTemplateError
+from tftraining_operator.core.schedulers import kueue
+from tftraining_operator.core.schedulers.kueue import Flavor, Priority
+from tftraining_operator.core.schedulers.kueue_workload import Workload
+from tftraining_operator.core.text import printable
+from tftraining_operator.reconcile.errors import ApiError, NotFoundError
+from tftraining_operator.reconcile.protocols import Api
+
+_Object = dict[str, Any]
+
+_KUEUE = f"/apis/{kueue.API.group}/{kueue.API.version}"
+_PRIORITY_CLASSES = "/apis/scheduling.k8s.io/v1/priorityclasses"
+
+
+class _UnreadableError(Exception):
+    """Something cannot be read; the text names it and says what to do."""
+
+
+async def read_queue_facts(api: Api, job: Job, observed: Observed) -> QueueFacts:
+    """Read what this pass needs; what cannot be read is said in the facts."""
+    workload = observed.workload
+    try:
+        if not _may_need_any(job):
+            return NO_QUEUE
+        if queueing.wants_priority(job, workload):
+            return QueueFacts(priority=await _priority(api, job))
+        if workload is not None and workload.admitted and _misses_pods(job, observed):
+            return QueueFacts(flavors=await _flavors(api, workload))
+    except _UnreadableError as error:
+        return QueueFacts(problem=str(error))
+    except (InvalidJobError, InvalidTemplateError):
+        return NO_QUEUE  # the decision says it
+    return NO_QUEUE
+
+
+async def _flavors(api: Api, workload: Workload) -> Mapping[str, Flavor]:
+    names = {name for given in workload.assignments.values() for name in given.flavors}
+    found: dict[str, Flavor] = {}
+    for name in sorted(names):
+        raw = await _read(api, f"{_KUEUE}/resourceflavors/{name}", f"ResourceFlavor {name}")
+        spec = raw.get("spec") or {}
+        tolerations = tuple(spec.get("tolerations") or ())
+        found[name] = Flavor(spec.get("nodeLabels") or {}, tolerations)
+    return found
+
+
+async def _priority(api: Api, job: Job) -> Priority:
+    """Resolve the priority as Kueue does for its own jobs."""
+    if (name := queueing.priority_class(job)) is not None:
+        what = f"{kueue.PRIORITY_KIND} {name}"
+        raw = await _read(api, f"{_KUEUE}/workloadpriorityclasses/{name}", what)
+        return _of_class(raw, kueue.PRIORITY_GROUP, kueue.PRIORITY_KIND, name)
+    if (name := queueing.pod_priority_class(job)) is not None:
+        raw = await _read(api, f"{_PRIORITY_CLASSES}/{name}", f"PriorityClass {name}")
+        return _of_class(raw, "scheduling.k8s.io", "PriorityClass", name)
+    listed = (await _read(api, _PRIORITY_CLASSES, "PriorityClasses")).get("items") or []
+    for raw in listed:
+        if raw.get("globalDefault"):
+            name = raw["metadata"]["name"]
+            return _of_class(raw, "scheduling.k8s.io", "PriorityClass", name)
+    return Priority()
+
+
+def _of_class(raw: _Object, group: str, kind: str, name: str) -> Priority:
+    reference = {"group": group, "kind": kind, "name": name}
+    return Priority(int(raw.get("value") or 0), reference)
+
+
+async def _read(api: Api, path: str, what: str) -> _Object:
+    try:
+        return await api.read(path)
+    except NotFoundError as error:
+        raise _UnreadableError(f"{what} does not exist: create it, or name another one") from error
+    except ApiError as error:
+        raise _UnreadableError(f"{what} could not be read: {printable(error.message)}") from error
+
+
+def _may_need_any(job: Job) -> bool:
+    if is_finished(job.status) or job.spec.run_policy.suspend:
+        return False
+    return job.status.queue is not None or queueing.queue_name(job) is not None
+
+
+def _misses_pods(job: Job, observed: Observed) -> bool:
+    evaluates = job.status.chief_completion_time is not None
+    return any(
+        observed.get(role, index) is None
+        for role, index, _ in slots(job)
+        if role is Role.EVALUATOR or not evaluates
+    )

@@ -1,0 +1,587 @@
+"""Jobs in a queue of Kueue, in whole passes: when they have pods, and what Kueue is told."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from tftraining_operator.api import keys
+from tftraining_operator.api.keys import ConditionType
+from tftraining_operator.api.scheduling import Gang
+from tftraining_operator.core.conditions import find
+from tftraining_operator.core.schedulers.offer import Offer
+from tftraining_operator.reconcile import errors
+from tftraining_operator.reconcile.store import GROUPS, JobKey, Kind
+
+from tests.unit import kueue
+from tests.unit.builders import JobBuilder, Raw, a_job
+from tests.unit.fakes import FakeCluster, Operator
+
+if TYPE_CHECKING:
+    import asyncio
+
+    from tftraining_operator.api.status import Condition, QueueStatus
+
+KUEUE = Offer(kueue=True)
+CHIEF = "mnist-chief-0"
+PRIORITIES = "/apis/scheduling.k8s.io/v1/priorityclasses"
+WORKLOAD_PRIORITIES = "/apis/kueue.x-k8s.io/v1beta2/workloadpriorityclasses"
+FLAVORS = "/apis/kueue.x-k8s.io/v1beta2/resourceflavors"
+DEFAULT_PRIORITY = {"metadata": {"name": "d"}, "globalDefault": True, "value": 3}
+NO_QUOTA = "couldn't assign flavors to pod set worker: insufficient unused quota for cpu"
+
+
+@pytest.fixture
+def operator(cluster: FakeCluster, runner: asyncio.Runner) -> Operator:
+    return Operator(cluster, runner, offer=KUEUE)
+
+
+def queued(operator: Operator, job: JobBuilder | None = None) -> JobKey:
+    """Submit a job with a queue."""
+    job = (job or a_job()).with_label(keys.LABEL_QUEUE, "research")
+    key = operator.cluster.submit(job.raw)
+    operator.settle()
+    return key
+
+
+def running(operator: Operator, job: JobBuilder | None = None) -> JobKey:
+    key = queued(operator, job)
+    kueue.admit(operator.cluster)
+    go_on(operator)
+    return key
+
+
+def go_on(operator: Operator) -> None:
+    operator.settle()
+    while operator.cluster.run_pods():
+        operator.settle()
+
+
+def condition(cluster: FakeCluster, key: JobKey, kind: ConditionType) -> Condition:
+    found = find(cluster.status(key).conditions, kind)
+    assert found is not None
+    return found
+
+
+def queue_of(cluster: FakeCluster, key: JobKey) -> QueueStatus:
+    found = cluster.status(key).queue
+    assert found is not None
+    return found
+
+
+def reasons(cluster: FakeCluster) -> list[str]:
+    return [event["reason"] for event in cluster.events]
+
+
+def test_a_queued_job_has_a_workload_and_no_pods(operator: Operator) -> None:
+    job = a_job().with_workers(2).with_evaluator()
+    job.with_container(resources={"requests": {"cpu": "2"}}, env=[{"name": "A"}, {"name": "A"}])
+    key = queued(operator, job)
+    cluster = operator.cluster
+    assert not cluster.pods()
+    raw = kueue.the_workload(cluster)
+    assert raw["metadata"]["ownerReferences"][0]["uid"] == cluster.job(key)["metadata"]["uid"]
+    assert raw["metadata"]["labels"]["kueue.x-k8s.io/job-uid"] == "uid-1"
+    assert raw["spec"]["queueName"] == "research"
+    assert raw["spec"]["priority"] == 0
+    counts = [(each["name"], each["count"]) for each in raw["spec"]["podSets"]]
+    assert counts == [("chief", 1), ("worker", 2), ("ps", 1), ("evaluator", 1)]
+    template = raw["spec"]["podSets"][0]["template"]["spec"]
+    assert template == {
+        "containers": [{"name": "tensorflow", "resources": {"requests": {"cpu": "2"}}}]
+    }
+
+
+def test_it_says_since_when_it_waits_and_why_in_kueues_words(operator: Operator) -> None:
+    key, cluster = queued(operator), operator.cluster
+    since = queue_of(cluster, key).waiting_since
+    waiting = f"queued since {since} in research: "
+    assert cluster.status(key).message == f"{waiting}Kueue has not answered yet"
+    kueue.pending(cluster, NO_QUOTA)
+    operator.settle()
+    status = cluster.status(key)
+    assert (status.state, status.message) == ("Queued", f"{waiting}Kueue: {NO_QUOTA}")
+    assert condition(cluster, key, ConditionType.ADMITTED).reason == "Queued"
+    assert condition(cluster, key, ConditionType.PODS_READY).reason == "Queued"
+    assert status.start_time is None, "no deadline runs"
+
+
+def test_a_closed_queue_is_named_and_recovers(operator: Operator) -> None:
+    key, cluster = queued(operator), operator.cluster
+    kueue.pending(cluster, "ClusterQueue all is inactive", "Inadmissible")
+    operator.settle()
+    found = condition(cluster, key, ConditionType.ADMITTED)
+    assert (found.reason, found.message.endswith("Kueue: ClusterQueue all is inactive")) == (
+        *("Inadmissible", True),
+    )
+    kueue.admit(cluster)
+    go_on(operator)
+    assert cluster.status(key).state == "Running"
+
+
+def test_its_pods_come_with_the_admission(operator: Operator) -> None:
+    cluster = operator.cluster
+    toleration = {"key": "spot", "operator": "Exists"}
+    cluster.cluster_objects[f"{FLAVORS}/spot"] = {
+        "spec": {"nodeLabels": {"example.com/pool": "spot"}, "tolerations": [toleration]}
+    }
+    key = queued(operator)
+    cluster.clock.tick(30)
+    updates = [{"name": "worker", "labels": {"example.com/by": "a-check"}}]
+    checks = [{"name": "room", "state": "Ready", "podSetUpdates": updates}]
+    kueue.admit(cluster, flavor="spot", checks=checks)
+    go_on(operator)
+    pods, raw = cluster.pods(), kueue.the_workload(cluster)
+    assert len(pods) == 3
+    for name, pod in pods.items():
+        assert pod["spec"]["nodeSelector"] == {"example.com/pool": "spot"}
+        assert pod["spec"]["tolerations"] == [toleration]
+        assert pod["metadata"]["labels"]["kueue.x-k8s.io/podset"] == name.split("-")[1]
+        annotations = pod["metadata"]["annotations"]
+        assert annotations["kueue.x-k8s.io/workload"] == raw["metadata"]["name"]
+        assert annotations[keys.ANNOTATION_WORKLOAD] == raw["metadata"]["uid"]
+    assert "example.com/by" in pods["mnist-worker-0"]["metadata"]["labels"]
+    assert "example.com/by" not in pods[CHIEF]["metadata"]["labels"]
+    assert kueue.conditions(raw)["PodsReady"] == ("True", "Started")
+    status = cluster.status(key)
+    assert status.state == "Running"
+    assert queue_of(cluster, key).wait_seconds == 30
+    assert "Admitted" in reasons(cluster)
+    assert condition(cluster, key, ConditionType.ADMITTED).message == ("admitted to queue research")
+
+
+def test_pods_wait_for_a_flavor_that_cannot_be_read(operator: Operator) -> None:
+    key, cluster = queued(operator), operator.cluster
+    kueue.admit(cluster, flavor="spot")
+    operator.settle()
+    assert not cluster.pods()
+    cluster.cluster_objects[f"{FLAVORS}/spot"] = {"spec": {}}
+    operator.wait(10)
+    assert len(cluster.pods()) == 3
+    assert cluster.status(key).state == "Starting"
+
+
+def test_a_template_that_contradicts_its_flavor_is_refused(operator: Operator) -> None:
+    job = a_job()
+    job.raw["spec"]["template"]["spec"]["nodeSelector"] = {"example.com/pool": "other"}
+    cluster = operator.cluster
+    cluster.cluster_objects[f"{FLAVORS}/spot"] = {
+        "spec": {"nodeLabels": {"example.com/pool": "spot"}}
+    }
+    key = queued(operator, job)
+    kueue.admit(cluster, flavor="spot")
+    operator.settle()
+    assert not cluster.pods()
+    assert "spec.nodeSelector.example.com/pool" in str(cluster.status(key).message)
+
+
+def test_a_preempted_job_saves_gives_back_its_quota_and_queues(operator: Operator) -> None:
+    key, cluster = running(operator), operator.cluster
+    before = dict(kueue.the_workload(cluster)["metadata"])
+    cluster.clock.tick(100)
+    kueue.evict(cluster)
+    operator.settle()
+    going = [n for n, p in cluster.pods().items() if "deletionTimestamp" in p["metadata"]]
+    assert going == [CHIEF], "the chief saves while its servers still serve"
+    status = cluster.status(key)
+    assert f"Kueue: Preempted: {kueue.PREEMPTED}; stopping 3 pods" in str(status.message)
+    assert condition(cluster, key, ConditionType.ADMITTED).reason == "Preempted"
+    assert kueue.conditions(kueue.the_workload(cluster))["QuotaReserved"][0] == "True"
+
+    go_on(operator)
+    assert not cluster.pods()
+    raw = kueue.the_workload(cluster)
+    assert raw["metadata"]["uid"] == before["uid"], "its place in the queue is that of before"
+    assert "admission" not in raw["status"]
+    assert raw["status"]["accumulatedPastExecutionTimeSeconds"] == 100
+    assert kueue.conditions(raw) == {
+        "QuotaReserved": ("False", "Pending"),
+        "Admitted": ("False", "NoReservation"),
+        "Evicted": ("True", "Preempted"),
+        "Requeued": ("True", "Preempted"),
+        "PodsReady": ("False", "WaitForStart"),
+    }
+    found = queue_of(cluster, key)
+    assert (found.evictions, found.preemptions, found.admitted_time) == (1, 1, None)
+
+    cluster.clock.tick(50)
+    kueue.admit(cluster)
+    go_on(operator)
+    status = cluster.status(key)
+    assert (status.state, status.restarts, status.attempt) == ("Running", 0, 1)
+    assert queue_of(cluster, key).wait_seconds == 50
+    told = [r for r in reasons(cluster) if r in ("Queued", "Admitted", "Preempted")]
+    assert told == ["Queued", "Admitted", "Preempted", "Queued", "Admitted"]
+
+
+def test_an_eviction_for_another_reason_waits_until_kueue_ends_it(operator: Operator) -> None:
+    running(operator)
+    kueue.evict(operator.cluster, "ClusterQueueStopped", "the ClusterQueue is stopped")
+    go_on(operator)
+    found = kueue.conditions(kueue.the_workload(operator.cluster))
+    assert found["Requeued"] == ("False", "ClusterQueueStopped")
+
+
+def test_a_deactivated_workload_names_the_remedy(operator: Operator) -> None:
+    key, cluster = running(operator), operator.cluster
+    kueue.evict(cluster, "DeactivatedDueToRequeuingLimitExceeded", "too many times")
+    cluster.change(
+        Kind.WORKLOAD,
+        kueue.the_workload(cluster),
+        lambda raw: raw["spec"].update(active=False),
+    )
+    go_on(operator)
+    raw = kueue.the_workload(cluster)
+    assert kueue.conditions(raw)["Requeued"] == ("False", "Deactivated")
+    name = raw["metadata"]["name"]
+    message = f"too many times; to queue the job again, set spec.active of Workload {name} to true"
+    assert str(cluster.status(key).message).endswith(message)
+
+
+def test_quota_reserved_but_evicted_before_admission_is_given_back(operator: Operator) -> None:
+    queued(operator)
+    cluster = operator.cluster
+    kueue.admit(cluster)
+    kueue._write(cluster, Admitted=("False", "UnsatisfiedChecks", "not all checks ready"))
+    operator.settle()
+    assert not cluster.pods()
+    kueue.evict(cluster, "AdmissionCheck", "a check says Retry")
+    operator.settle()
+    assert kueue.conditions(kueue.the_workload(cluster))["QuotaReserved"] == ("False", "Pending")
+
+
+def test_a_workload_that_is_deleted_by_hand_ends_the_pods_and_is_made_again(
+    operator: Operator,
+) -> None:
+    key, cluster = running(operator), operator.cluster
+    before = kueue.the_workload(cluster)["metadata"]["uid"]
+    kueue.delete(cluster)
+    operator.settle()
+    assert condition(cluster, key, ConditionType.ADMITTED).reason == "WorkloadDeleted"
+    assert not kueue.workloads(cluster), "not before the last pod is gone"
+    go_on(operator)
+    assert not cluster.pods()
+    assert kueue.the_workload(cluster)["metadata"]["uid"] != before
+    kueue.admit(cluster)
+    go_on(operator)
+    assert cluster.status(key).state == "Running"
+
+
+def test_partial_admission_down_to_min_replicas(operator: Operator) -> None:
+    job = a_job().with_role("worker", replicas=4, minReplicas=2)
+    key, cluster = queued(operator, job), operator.cluster
+    worker = kueue.the_workload(cluster)["spec"]["podSets"][1]
+    assert (worker["count"], worker["minCount"]) == (4, 2)
+    kueue.admit(cluster, workers=2)
+    go_on(operator)
+    assert sorted(n for n in cluster.pods() if "worker" in n) == [
+        *("mnist-worker-0", "mnist-worker-1"),
+    ]
+    status = cluster.status(key)
+    assert (status.state, status.cluster_workers) == ("Running", 2)
+    assert "with 2 of 4 workers" in condition(cluster, key, ConditionType.ADMITTED).message
+    workers = cluster.pods()[CHIEF]["metadata"]["annotations"][keys.ANNOTATION_WORKERS]
+    assert workers == "2"
+    kueue.evict(cluster)
+    go_on(operator)
+    kueue.admit(cluster)
+    go_on(operator)
+    assert cluster.status(key).cluster_workers == 4
+
+
+def test_a_smaller_job_gives_back_quota_and_does_not_take_it_again(operator: Operator) -> None:
+    key, cluster = running(operator, a_job().with_workers(3)), operator.cluster
+    cluster.edit(key, lambda spec: spec["worker"].update(replicas=1))
+    go_on(operator)
+    raw = kueue.the_workload(cluster)
+    assert raw["status"]["reclaimablePods"] == [{"name": "worker", "count": 2}]
+    cluster.edit(key, lambda spec: spec["worker"].update(replicas=3))
+    go_on(operator)
+    assert len([n for n in cluster.pods() if "worker" in n]) == 1
+    assert "with 1 of 3 workers" in condition(cluster, key, ConditionType.ADMITTED).message
+
+
+def test_a_waiting_job_is_scaled_in_place(operator: Operator) -> None:
+    key, cluster = queued(operator), operator.cluster
+    uid = kueue.the_workload(cluster)["metadata"]["uid"]
+    cluster.edit(key, lambda spec: spec["worker"].update(replicas=5))
+    operator.settle()
+    raw = kueue.the_workload(cluster)
+    assert raw["metadata"]["uid"] == uid
+    assert kueue.summary(raw)["podSets"] == [("chief", 1), ("worker", 5), ("ps", 1)]
+
+
+def test_another_queue_is_followed_while_the_job_waits(operator: Operator) -> None:
+    key, cluster = queued(operator), operator.cluster
+
+    def relabel(raw: Raw) -> None:
+        raw["metadata"]["labels"][keys.LABEL_QUEUE] = "other"
+
+    cluster.change(Kind.JOB, cluster.job(key), relabel)
+    operator.settle()
+    assert kueue.the_workload(cluster)["spec"]["queueName"] == "other"
+    assert queue_of(cluster, key).name == "other"
+
+
+def test_a_finished_job_gives_back_its_quota(operator: Operator) -> None:
+    key, cluster = running(operator, a_job().with_evaluator()), operator.cluster
+    cluster.act(CHIEF, lambda pod: pod.exited(0))
+    go_on(operator)
+    raw = kueue.the_workload(cluster)
+    assert {each["name"] for each in raw["status"]["reclaimablePods"]} == {"chief", "worker", "ps"}
+    cluster.act("mnist-evaluator-0", lambda pod: pod.exited(0))
+    go_on(operator)
+    assert cluster.status(key).state == "Succeeded"
+    found = kueue.conditions(kueue.the_workload(cluster))
+    assert found["Finished"] == ("True", "Succeeded")
+    assert found["QuotaReserved"] == ("False", "Finished")
+    assert found["Admitted"] == ("False", "Finished")
+
+
+def test_a_failed_job_gives_back_its_quota(operator: Operator) -> None:
+    key, cluster = running(operator), operator.cluster
+    cluster.act(CHIEF, lambda pod: pod.exited(64))
+    go_on(operator)
+    assert cluster.status(key).state == "Failed"
+    found = kueue.conditions(kueue.the_workload(cluster))
+    assert found["Finished"] == ("True", "Failed")
+
+
+def test_a_suspended_job_leaves_its_queue(operator: Operator) -> None:
+    key, cluster = running(operator), operator.cluster
+    cluster.edit(key, lambda spec: spec.setdefault("runPolicy", {}).update(suspend=True))
+    operator.settle()
+    assert kueue.workloads(cluster), "its pods still use the quota"
+    go_on(operator)
+    assert not kueue.workloads(cluster)
+    assert cluster.status(key).state == "Suspended"
+    cluster.edit(key, lambda spec: spec["runPolicy"].update(suspend=False))
+    operator.settle()
+    assert cluster.status(key).state == "Queued"
+    assert kueue.workloads(cluster)
+    assert not cluster.pods()
+
+
+def test_a_job_that_runs_without_a_queue_stays_without(operator: Operator) -> None:
+    cluster = operator.cluster
+    key = cluster.submit(a_job().raw)
+    go_on(operator)
+    labels = {keys.LABEL_QUEUE: "research"}
+    cluster.change(Kind.JOB, cluster.job(key), lambda raw: raw["metadata"].update(labels=labels))
+    go_on(operator)
+    assert cluster.status(key).state == "Running"
+    assert not kueue.workloads(cluster)
+
+
+def test_a_waiting_job_whose_queue_is_removed_starts_and_leaves_no_workload(
+    operator: Operator,
+) -> None:
+    key, cluster = queued(operator), operator.cluster
+    cluster.change(Kind.JOB, cluster.job(key), lambda raw: raw["metadata"].update(labels={}))
+    go_on(operator)
+    assert cluster.status(key).state == "Running"
+    assert not kueue.workloads(cluster)
+
+
+def test_the_queue_may_be_in_the_spec_but_not_be_two(operator: Operator) -> None:
+    cluster = operator.cluster
+    key = cluster.submit(a_job().with_spec(scheduling={"queue": "research"}).raw)
+    operator.settle()
+    assert kueue.the_workload(cluster)["spec"]["queueName"] == "research"
+    other = a_job().named("other", uid="uid-2").with_spec(scheduling={"queue": "research"})
+    other.with_label(keys.LABEL_QUEUE, "production")
+    second = cluster.submit(other.raw)
+    operator.settle()
+    assert cluster.status(second).state == "InvalidSpec"
+    assert "remove one of the two" in str(cluster.status(second).message)
+    assert cluster.status(key).state == "Queued"
+
+
+def test_volcanos_queue_is_none_of_kueue(cluster: FakeCluster, runner: asyncio.Runner) -> None:
+    operator = Operator(cluster, runner, offer=Offer(frozenset({Gang.VOLCANO}), kueue=True))
+    cluster.submit(a_job().with_spec(scheduling={"gang": "Volcano", "queue": "research"}).raw)
+    operator.settle()
+    assert not kueue.workloads(cluster)
+    assert len(cluster.pods()) == 3
+
+
+def test_a_gang_is_formed_when_the_job_is_admitted(
+    cluster: FakeCluster, runner: asyncio.Runner
+) -> None:
+    operator = Operator(cluster, runner, offer=Offer(frozenset({Gang.IN_TREE}), kueue=True))
+    queued(operator)
+    groups = [name for kind, _, name in cluster.objects if kind is GROUPS[Gang.IN_TREE]]
+    assert not groups
+    kueue.admit(cluster)
+    operator.settle()
+    assert all("schedulingGroup" in pod["spec"] for pod in cluster.pods().values())
+    assert len(cluster.pods()) == 3
+
+
+@pytest.mark.parametrize(
+    ("offer", "words"),
+    [
+        (Offer(), "the cluster does not serve workloads.v1beta2.kueue.x-k8s.io"),
+        (Offer(kueue_forbidden=True), "set scheduling.kueue=true in its chart"),
+    ],
+)
+def test_a_queue_without_kueue_is_said_at_once(
+    cluster: FakeCluster, runner: asyncio.Runner, offer: Offer, words: str
+) -> None:
+    operator = Operator(cluster, runner, offer=offer)
+    key = queued(operator)
+    status = cluster.status(key)
+    assert status.state == "SchedulerUnavailable"
+    assert words in str(status.message)
+    assert not cluster.pods()
+    operator.offer = KUEUE
+    operator.wait(31)
+    assert cluster.status(key).state == "Queued"
+
+
+def test_a_job_runs_on_while_kueues_api_is_away(operator: Operator) -> None:
+    key, cluster = running(operator), operator.cluster
+    operator.offer = Offer()
+    for raw in kueue.workloads(cluster):
+        operator.store.forget(Kind.WORKLOAD, key, raw["metadata"]["name"], raw["metadata"]["uid"])
+    operator.look(key)
+    go_on(operator)
+    assert cluster.status(key).state == "Running"
+    assert len(cluster.pods()) == 3
+
+
+def test_a_workload_that_cannot_be_written_does_not_stop_a_running_job(
+    operator: Operator,
+) -> None:
+    key, cluster = running(operator), operator.cluster
+    away = errors.TransientError("500: failed calling webhook", status=500)
+    cluster.failing["patch_workload"] = [away]
+    cluster.act("mnist-worker-0", lambda pod: pod.exited(1))
+    go_on(operator)
+    assert cluster.status(key).state == "Running"
+    operator.wait(12)
+    assert cluster.made["mnist-worker-0"] == 2
+    go_on(operator)
+    cluster.failing["patch_workload"] = []
+    cluster.act("mnist-worker-0", lambda pod: pod.running(ready=False))
+    operator.wait(20)
+    found = kueue.conditions(kueue.the_workload(cluster))
+    assert found["PodsReady"] == ("False", "WaitForRecovery")
+
+
+def test_a_workload_that_kueue_refuses_is_shown(operator: Operator) -> None:
+    def refuse(kind: Kind, _body: Raw) -> errors.ApiError | None:
+        words = "admission webhook denied the request: too many pod sets"
+        return errors.ForbiddenError(words, status=403) if kind is Kind.WORKLOAD else None
+
+    operator.cluster.refuse = refuse
+    key = queued(operator)
+    message = str(operator.cluster.status(key).message)
+    assert "could not be written: admission webhook denied the request" in message
+    operator.cluster.refuse = lambda _kind, _body: None
+    operator.wait(20)
+    assert kueue.workloads(operator.cluster)
+
+
+@pytest.mark.parametrize(
+    ("label", "spec", "objects", "priority"),
+    [
+        pytest.param(
+            "urgent",
+            {},
+            {f"{WORKLOAD_PRIORITIES}/urgent": {"value": 100}},
+            (100, ("kueue.x-k8s.io", "WorkloadPriorityClass", "urgent")),
+            id="of Kueue's own class",
+        ),
+        pytest.param(
+            "",
+            {"scheduling": {"priorityClassName": "high"}},
+            {f"{PRIORITIES}/high": {"value": 7}},
+            (7, ("scheduling.k8s.io", "PriorityClass", "high")),
+            id="of the pods' class",
+        ),
+        pytest.param(
+            "",
+            {},
+            {
+                PRIORITIES: {
+                    "items": [{"metadata": {"name": "d"}, "globalDefault": True, "value": 3}]
+                }
+            },
+            (3, ("scheduling.k8s.io", "PriorityClass", "d")),
+            id="of the cluster's default class",
+        ),
+    ],
+)
+def test_the_priority_is(
+    operator: Operator, label: str, spec: Raw, objects: Raw, priority: tuple[int, tuple[str, ...]]
+) -> None:
+    operator.cluster.cluster_objects |= objects
+    job = a_job().with_spec(**spec)
+    if label:
+        job.with_label(keys.LABEL_WORKLOAD_PRIORITY, label)
+    queued(operator, job)
+    found = kueue.the_workload(operator.cluster)["spec"]
+    assert (found["priority"], tuple(found["priorityClassRef"].values())) == priority
+
+
+def test_a_priority_that_does_not_exist_is_said(operator: Operator) -> None:
+    cluster = operator.cluster
+    key = queued(operator, a_job().with_label(keys.LABEL_WORKLOAD_PRIORITY, "urgent"))
+    words = "WorkloadPriorityClass urgent does not exist: create it, or name another one"
+    assert str(cluster.status(key).message).endswith(words)
+    cluster.cluster_objects[f"{WORKLOAD_PRIORITIES}/urgent"] = {"value": 100}
+    operator.wait(10)
+    assert kueue.the_workload(cluster)["spec"]["priority"] == 100
+
+
+def test_another_priority_is_followed_while_the_job_runs(operator: Operator) -> None:
+    cluster = operator.cluster
+    for name, value in (("low", 1), ("urgent", 100)):
+        cluster.cluster_objects[f"{WORKLOAD_PRIORITIES}/{name}"] = {"value": value}
+    key = running(operator, a_job().with_label(keys.LABEL_WORKLOAD_PRIORITY, "low"))
+
+    def relabel(raw: Raw) -> None:
+        raw["metadata"]["labels"][keys.LABEL_WORKLOAD_PRIORITY] = "urgent"
+
+    cluster.change(Kind.JOB, cluster.job(key), relabel)
+    operator.settle()
+    assert kueue.the_workload(cluster)["spec"]["priority"] == 100
+    assert cluster.status(key).state == "Running"
+
+
+def test_topology_is_asked_for_as_in_other_jobs_of_kueue(operator: Operator) -> None:
+    job, cluster = a_job(), operator.cluster
+    job.raw["spec"]["template"]["metadata"] = {
+        "annotations": {"kueue.x-k8s.io/podset-preferred-topology": "example.com/rack"}
+    }
+    queued(operator, job)
+    asked = kueue.the_workload(cluster)["spec"]["podSets"][1]["topologyRequest"]
+    assert asked == {"preferred": "example.com/rack", "podIndexLabel": keys.LABEL_INDEX}
+    kueue.admit(cluster)
+
+    def place(raw: Raw) -> None:
+        for each in raw["status"]["admission"]["podSetAssignments"]:
+            each["topologyAssignment"] = {"levels": ["example.com/rack"], "slices": []}
+
+    cluster.change(Kind.WORKLOAD, kueue.the_workload(cluster), place)
+    operator.settle()
+    for pod in cluster.pods().values():
+        assert pod["spec"]["schedulingGates"] == [{"name": "kueue.x-k8s.io/topology"}]
+        annotations = pod["metadata"]["annotations"]
+        assert annotations["kueue.x-k8s.io/podset-preferred-topology"] == "example.com/rack"
+
+
+def test_a_job_of_another_controller_is_left_alone(operator: Operator) -> None:
+    job = a_job().with_policy(managedBy="kueue.x-k8s.io/multikueue")
+    queued(operator, job)
+    assert not kueue.workloads(operator.cluster)
+
+
+def test_a_pod_that_is_gone_is_made_again_with_its_quota(operator: Operator) -> None:
+    key, cluster = running(operator), operator.cluster
+    cluster.collect("mnist-worker-0")
+    go_on(operator)
+    annotations: dict[str, Any] = cluster.pods()["mnist-worker-0"]["metadata"]["annotations"]
+    assert annotations[keys.ANNOTATION_WORKLOAD] == kueue.the_workload(cluster)["metadata"]["uid"]
+    assert queue_of(cluster, key).evictions == 0
