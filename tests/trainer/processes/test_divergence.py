@@ -17,12 +17,12 @@ def model():
     return made
 
 def batch(number):
-    return tf.fill([4, 2], tf.where(number < 400, 1.0, float("nan"))), tf.ones([4, 1])
+    return tf.fill([4, 2], tf.where(number < 200, 1.0, float("nan"))), tf.ones([4, 1])
 
 def dataset(split, context):
-    return tf.data.Dataset.range(3000).map(batch).apply(testing.sleep(3000))
+    return tf.data.Dataset.range(3000).map(batch).apply(testing.sleep(8000))
 """
-"""Its data are broken after 400 batches, which take more than a second."""
+"""Its data are broken after 200 batches, which take more than a second."""
 
 
 RMSPROP = """
@@ -91,7 +91,7 @@ def test_local_steps_do_not_diverge_with_means_of_squares(here: Computer, server
 
 
 def test_it_goes_on_if_asked_to_and_saves_nothing_broken(here: Computer) -> None:
-    (here.folder / "diverges.py").write_text(DIVERGES.replace("range(3000)", "range(800)"))
+    (here.folder / "diverges.py").write_text(DIVERGES.replace("range(3000)", "range(400)"))
     folder = f"--checkpoint-dir={here.folder / 'ckpt'}"
     chief = here.start("chief", *arguments("alone"), folder, "--on-nan=continue")
 
