@@ -186,7 +186,8 @@ class TFTrainingClient:
 
         raw = self._cluster.job(name)
         pods, events = self._cluster.pods(raw), self._cluster.events(raw)
-        return "\n".join(describe(raw, pods, events, datetime.now(UTC)))
+        claims = self._cluster.claims(pods)
+        return "\n".join(describe(raw, pods, events, datetime.now(UTC), claims=claims))
 
     def wait(
         self,

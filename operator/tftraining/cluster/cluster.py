@@ -3,6 +3,7 @@
 Built on a connection with two methods, so that tests can give it another one.
 """
 
+import contextlib
 import difflib
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
@@ -11,8 +12,9 @@ from typing import Any, Protocol
 from urllib.parse import quote
 
 from tftraining_operator.api.keys import API_VERSION, LABEL_JOB_UID, PLURAL
+from tftraining_operator.core import raw_pod
 
-from tftraining.errors import InputError, NotFoundError
+from tftraining.errors import InputError, NotFoundError, TFTrainingError
 
 _Object = dict[str, Any]
 
@@ -99,6 +101,15 @@ class Cluster:
         query = {"labelSelector": f"{LABEL_JOB_UID}={job['metadata']['uid']}"}
         items: list[_Object] = self.calls.call("GET", self._core("pods"), query=query)["items"]
         return items
+
+    def claims(self, pods: Sequence[_Object]) -> list[_Object]:
+        """Return the PersistentVolumeClaims of pods without a node, as far as they may be read."""
+        waiting = [pod for pod in pods if not (pod.get("spec") or {}).get("nodeName")]
+        found = []
+        for name in sorted({name for pod in waiting for name in raw_pod.claims(pod)}):
+            with contextlib.suppress(TFTrainingError):
+                found.append(self.calls.call("GET", self._core("persistentvolumeclaims", name)))
+        return found
 
     def events(self, job: _Object) -> list[_Object]:
         """Return the events of a job and of the objects whose names begin with its name.

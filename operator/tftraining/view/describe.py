@@ -25,16 +25,21 @@ _INDENT = "  "
 
 
 def describe(
-    raw: _Object, pods: Sequence[_Object], events: Sequence[_Object], now: datetime
+    raw: _Object,
+    pods: Sequence[_Object],
+    events: Sequence[_Object],
+    now: datetime,
+    *,
+    claims: Sequence[_Object] = (),
 ) -> list[str]:
     """Return all lines about a job; the first says why it does not run."""
-    return list(_describe(raw, pods, events, now))
+    first = f"{raw['metadata']['name']}: {why(raw, pods, events, now, claims=claims)}"
+    return [first, *_details(raw, pods, events, now)]
 
 
-def _describe(
+def _details(
     raw: _Object, pods: Sequence[_Object], events: Sequence[_Object], now: datetime
 ) -> Iterator[str]:
-    yield f"{raw['metadata']['name']}: {why(raw, pods, events, now)}"
     try:
         job = parse_job(raw, now)
     except InvalidJobError:

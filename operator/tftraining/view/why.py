@@ -46,11 +46,18 @@ class Why:
         return f"{self.state}: {self.text}" if self.text else self.state
 
 
-def why(raw: _Object, pods: Sequence[_Object], events: Sequence[_Object], now: datetime) -> Why:
+def why(
+    raw: _Object,
+    pods: Sequence[_Object],
+    events: Sequence[_Object],
+    now: datetime,
+    *,
+    claims: Sequence[_Object] = (),
+) -> Why:
     """Return what a job does, or why it does not run, or why it failed.
 
-    `raw` is the job, `pods` its pods and `events` what happened to them, newest last, as the API
-    server returns them.
+    `raw` is the job, `pods` its pods, `events` what happened to them, newest last, and `claims` the
+    PersistentVolumeClaims of pods without a node, as the API server returns them.
     """
     try:
         job = parse_job(raw, now)
@@ -61,9 +68,26 @@ def why(raw: _Object, pods: Sequence[_Object], events: Sequence[_Object], now: d
     if generation is not None and generation < job.meta.generation:
         text = f"{found.text} (the operator has not acted on the latest change of the spec)"
         found = Why(found.state, text)
+    if unbound := _unbound(claims):
+        found = Why(found.state, f"{found.text}; {unbound}")
     # The operator's messages name the reason after the pod; here it stands in front already.
     text = found.text.replace(f": {found.state}: ", ": ", 1)
     return Why(found.state, one_line(text, _LIMIT))
+
+
+def _unbound(claims: Sequence[_Object]) -> str:
+    """Return which claims have no volume, and which storage class has to make it."""
+    return "; ".join(
+        f"PersistentVolumeClaim {claim['metadata']['name']} is Pending, {_storage_class(claim)}"
+        for claim in claims
+        if (claim.get("status") or {}).get("phase") == "Pending"
+    )
+
+
+def _storage_class(claim: _Object) -> str:
+    # A default class would have been filled in when the claim was created, or since.
+    name = (claim.get("spec") or {}).get("storageClassName")
+    return f"storage class {name}" if name else "without a storage class: there is no default one"
 
 
 def _unseen(job: Job, raw: _Object, now: datetime) -> Why | None:

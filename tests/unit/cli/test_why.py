@@ -121,6 +121,27 @@ def test_what_the_api_server_refuses_is_named(
     assert refusal.message in told
 
 
+@pytest.mark.parametrize(
+    ("spec", "said"),
+    [
+        ({"storageClassName": "fast"}, "storage class fast"),
+        ({}, "without a storage class: there is no default one"),
+    ],
+)
+def test_a_claim_without_a_volume_has_its_storage_class(
+    operator: Operator, spec: Raw, said: str
+) -> None:
+    started(operator, a_job())
+    (raw,) = (raw for (kind, _, _), raw in operator.cluster.objects.items() if kind is Kind.JOB)
+    now = operator.cluster.clock()
+    pending = {"metadata": {"name": "data"}, "spec": spec, "status": {"phase": "Pending"}}
+    bound = {"metadata": {"name": "logs"}, "spec": spec, "status": {"phase": "Bound"}}
+
+    found = describe(raw, [], (), now, claims=[pending, bound])
+
+    assert found[0].endswith(f"; PersistentVolumeClaim data is Pending, {said}")
+
+
 def test_the_kubelets_words_say_which_object_a_volume_lacks(operator: Operator) -> None:
     volume = {"name": "task", "configMap": {"name": "absent"}}
     job = a_job()

@@ -264,3 +264,22 @@ def test_the_async_client_has_the_methods_of_the_other() -> None:
         "metrics_frame",
         "send",
     }
+
+
+def test_describe_reads_the_claims_of_pods_without_a_node(
+    stored: Stored, client: TFTrainingClient
+) -> None:
+    job = a_job().with_spec(checkpoint={"persistentVolumeClaim": {"claimName": "data"}})
+    stored.add_job(job.raw)
+    pod = stored.objects[f"{PODS}/mnist-chief-0"] = a_pod(job.build(), Role.CHIEF).raw
+    pod["metadata"]["namespace"] = "default"
+    assert "storage class" not in client.describe("mnist")
+
+    stored.objects["/api/v1/namespaces/default/persistentvolumeclaims/data"] = {
+        "metadata": {"name": "data"},
+        "spec": {"storageClassName": "fast"},
+        "status": {"phase": "Pending"},
+    }
+    assert "data is Pending, storage class fast" in client.describe("mnist").splitlines()[0]
+    pod["spec"]["nodeName"] = "node-1"
+    assert "storage class" not in client.describe("mnist")
