@@ -35,6 +35,10 @@ def test_the_third_time_is_the_last() -> None:
     assert verdict(repeats=1) == ""
 
 
+def test_the_place_in_the_users_code_may_be_missing_once() -> None:
+    assert verdict(text=f"{TEXT} (/my task/task.py, line 12)")
+
+
 @pytest.mark.parametrize(
     "given",
     [

@@ -1,5 +1,7 @@
 """The same exception three times in a row at the same step: a further attempt cannot help."""
 
+import re
+
 from tftraining_operator.core.error_text import telling_line
 from tftraining_operator.core.exit_codes import ExitCode
 from tftraining_operator.core.job import Job
@@ -10,6 +12,9 @@ LIMIT = 3
 _POLL_SECONDS = 10.0
 """How far the newest known step may be behind the real one."""
 _TEXT_LIMIT = 256
+# Of one error of the data TensorFlow sends file and line in some attempts, and in others not: it
+# depends on whether the worker or the parameter server that waits for it is heard first.
+_PLACE = re.compile(r" \([^()]*, line \d+\)$")
 
 
 def verdict(job: Job, culprit: Pod) -> str:
@@ -37,11 +42,14 @@ def repeats(job: Job, culprit: Pod | None) -> int:
 
 
 def first_line(culprit: Pod | None) -> str | None:
-    """Return the exception of a failure of the user's code, None for any other failure."""
+    """Return the exception of a failure of the user's code, None for any other failure.
+
+    It is the same text for the same failure in every attempt: file and line are not in it.
+    """
     failure = culprit.failure if culprit is not None else None
     if failure is None or failure.exit_code != ExitCode.FAILED or not failure.message.strip():
         return None
-    return one_line(telling_line(failure.message), _TEXT_LIMIT)
+    return one_line(_PLACE.sub("", telling_line(failure.message)), _TEXT_LIMIT)
 
 
 def _same_step(job: Job, before: int | None) -> bool:
