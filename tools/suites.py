@@ -34,6 +34,8 @@ _SCENARIO_TIMEOUT = ["--timeout=420", "-o", "timeout_func_only=true"]
 # Suites with real processes depend on the load of the machine, so CI may rerun two of their tests.
 # The summary names each rerun: a test that failed once has found something.
 _RERUNS = ["--reruns=1", "--max-suite-reruns=2", "--rerun-show-tracebacks"]
+# Two processes of pytest share the files: the tests of one file have one set of servers.
+_TWO_LANES = ["--numprocesses=2", "--dist=loadfile"]
 _UPGRADE = "tests/integration/test_upgrade.py"
 
 SUITES: dict[str, list[str]] = {
@@ -46,7 +48,7 @@ SUITES: dict[str, list[str]] = {
     ],
     "trainer": [
         *(str(ROOT / ".venv-trainer/bin/python"), "-m", "pytest"),
-        *("-c", "tests/trainer/pytest.ini", "tests/trainer", _SLOWEST, *_RERUNS),
+        *("-c", "tests/trainer/pytest.ini", "tests/trainer", _SLOWEST, *_RERUNS, *_TWO_LANES),
     ],
     "e2e": [*_PYTEST, "e2e/scenarios", "--ignore=e2e/scenarios/slow", *_SCENARIO_TIMEOUT, *_RERUNS],
 }
@@ -54,10 +56,11 @@ SUITES: dict[str, list[str]] = {
 
 STAGES = (
     (("unit", "stateful", "protocol", "upgrade"), ("integration",)),
-    (("e2e",), ("trainer",)),
+    (("trainer",),),
+    (("e2e",),),
 )
-"""The suites of a lane run in turn, the lanes of a stage side by side. Trainer and e2e wait most
-of their time, for processes to start, to be lost and to be replaced."""
+"""The suites of a lane run in turn, the lanes of a stage side by side. Nothing runs beside e2e: the
+containers of its cluster weigh as much as 16 processes, which would starve."""
 
 console = Console(highlight=False)
 
