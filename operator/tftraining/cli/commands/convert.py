@@ -61,13 +61,15 @@ def convert(
     Example: `tftj convert tfjobs/ --output converted/`
     """
     from tftraining.cli import conversion
+    from tftraining.cli.convert import directions
     from tftraining.errors import InputError
 
+    direction = directions.to_tftrainingjobs(checkpoint)
     if from_cluster:
         cluster = options.client(namespace, context).cluster
-        found = list(conversion.from_cluster(cluster, sources or []))
+        found = list(conversion.from_cluster(cluster, sources or [], direction))
     elif sources:
         found = list(conversion.from_files(sources))
     else:
         raise InputError("convert: name a file, a folder or -, or use --from-cluster")
-    raise typer.Exit(conversion.convert(found, output, checkpoint=checkpoint, quiet=quiet))
+    raise typer.Exit(conversion.convert(found, output, direction, quiet=quiet))

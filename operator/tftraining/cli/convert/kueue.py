@@ -1,0 +1,46 @@
+"""Queues of Kueue, which jobs of both kinds name by the same labels.
+
+Kueue takes care of TFJobs itself; for a TFTrainingJob, the operator makes the Workload.
+"""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from tftraining_operator.api.keys import LABEL_QUEUE
+
+from tftraining.cli.convert.findings import Finding, Level
+
+_Map = Mapping[str, Any]
+
+_MAX_TIME = "kueue.x-k8s.io/max-exec-time-seconds"
+
+
+def labels(raw: _Map) -> _Map:
+    """Return the labels of a job."""
+    found: _Map = (raw.get("metadata") or {}).get("labels") or {}
+    return found
+
+
+def has_queue(raw: _Map) -> bool:
+    """Tell whether a job's label names a queue."""
+    return bool(labels(raw).get(LABEL_QUEUE))
+
+
+def from_tfjob(raw: _Map) -> Iterator[Finding]:
+    """Yield what Kueue's labels mean for a TFTrainingJob."""
+    given = labels(raw)
+    if has_queue(raw):
+        yield Finding(
+            Level.DIFFERS,
+            f"metadata.labels[{LABEL_QUEUE}]",
+            "kept: the operator makes the Workload itself, with Kueue 0.15 or newer and its chart's"
+            " value scheduling.kueue (docs/guide/kueue.md). A job that Kueue evicts saves a"
+            " checkpoint and resumes from it; with worker.minReplicas it can be admitted with fewer"
+            " workers",
+        )
+    if _MAX_TIME in given:
+        yield Finding(
+            Level.LOST,
+            f"metadata.labels[{_MAX_TIME}]",
+            "has no effect here: set spec.runPolicy.activeDeadlineSeconds",
+        )
