@@ -1,6 +1,7 @@
 """spec.checkpoint of a TFTrainingJob, from what the templates of a TFJob say of checkpoints.
 
-Only an evaluator requires it.
+A TFJob that was a TFTrainingJob before (to_tfjob.py) has it in its chief's template, as the
+operator would have put it there. Otherwise only an evaluator requires it.
 """
 
 import re
@@ -10,8 +11,11 @@ from typing import Any
 from ruamel.yaml.comments import CommentedMap
 from tftraining_operator.api.keys import Role
 from tftraining_operator.api.types import Checkpoint
+from tftraining_operator.core.environment import CHECKPOINT_DIR, RESUME_FROM
+from tftraining_operator.core.podtemplate import CHECKPOINT_VOLUME
 
 from tftraining.cli.convert.findings import Finding, Level, RefusedError
+from tftraining.cli.convert.nodes import copied
 from tftraining.cli.convert.replicas import Replica, Shape
 from tftraining.cli.convert.templates import container_of
 
@@ -29,9 +33,10 @@ def checkpoint(
     evaluator = next((each for each in replicas if each.role is Role.EVALUATOR), None)
     owner = shape.source.get(Role.CHIEF, Role.CHIEF)
     chief = next(each for each in replicas if each.role is owner)
+    written = _written(chief) if given is None else None
     if evaluator is None and given is None:
-        return None
-    place, mounted = _named(given), False
+        return written
+    place, mounted = _named(given) or written, False
     if place is None and evaluator is not None:
         place, mounted = _found(chief, evaluator)
     if place is None:
@@ -46,8 +51,30 @@ def checkpoint(
             f" wait for it. spec.checkpoint is set ({_name(place)})"
         )
         findings.append(Finding(Level.DIFFERS, evaluator.path, text))
-    if mounted or _DEFAULT_PATH in _mount_paths([chief, *([evaluator] if evaluator else [])]):
+    if written is None and (
+        mounted or _DEFAULT_PATH in _mount_paths([chief, *([evaluator] if evaluator else [])])
+    ):
         place["path"] = _OTHER_PATH
+    return place
+
+
+def _written(chief: Replica) -> CommentedMap | None:
+    """Return what to_tfjob.py wrote into the chief's template, None if it did not."""
+    spec = (chief.raw.get("template") or {}).get("spec") or {}
+    variables = container_of(spec, chief.path).get("env") or []
+    values = {each.get("name"): each.get("value") for each in variables}
+    directory, origin = values.get(CHECKPOINT_DIR), values.get(RESUME_FROM)
+    volumes = [each for each in spec.get("volumes") or [] if each.get("name") == CHECKPOINT_VOLUME]
+    if volumes:
+        place = CommentedMap({k: copied(v) for k, v in volumes[0].items() if k != "name"})
+        if directory != _DEFAULT_PATH:
+            place["path"] = directory
+    elif directory and "://" in directory:
+        place = CommentedMap(uri=directory)
+    else:
+        return None
+    if origin:
+        place["resumeFrom"] = origin
     return place
 
 

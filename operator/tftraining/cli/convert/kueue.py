@@ -6,9 +6,12 @@ Kueue takes care of TFJobs itself; for a TFTrainingJob, the operator makes the W
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from ruamel.yaml.comments import CommentedMap
 from tftraining_operator.api.keys import LABEL_QUEUE
+from tftraining_operator.core.job import InvalidJobError, Job
+from tftraining_operator.core.queueing import queue_name
 
-from tftraining.cli.convert.findings import Finding, Level
+from tftraining.cli.convert.findings import Finding, Level, RefusedError
 
 _Map = Mapping[str, Any]
 
@@ -44,3 +47,26 @@ def from_tfjob(raw: _Map) -> Iterator[Finding]:
             f"metadata.labels[{_MAX_TIME}]",
             "has no effect here: set spec.runPolicy.activeDeadlineSeconds",
         )
+
+
+def set_queue(metadata: Any, job: Job) -> None:  # noqa: ANN401 - a map of ruamel
+    """Add the label of the queue that spec.scheduling names. Raises RefusedError."""
+    try:
+        name = queue_name(job)
+    except InvalidJobError as error:
+        raise RefusedError("spec.scheduling.queue", str(error)) from error
+    if name is not None:
+        metadata.setdefault("labels", CommentedMap())[LABEL_QUEUE] = name
+
+
+def to_tfjob(raw: _Map) -> Iterator[Finding]:
+    """Yield what Kueue's labels mean for a TFJob."""
+    if not has_queue(raw):
+        return
+    yield Finding(
+        Level.DIFFERS,
+        f"metadata.labels[{LABEL_QUEUE}]",
+        "Kueue itself takes care of TFJobs, if kubeflow.org/tfjob is among its"
+        " integrations.frameworks. It suspends a job that it evicts and resumes it when it admits"
+        " it, also one that a user has suspended, and admits it with all of its workers only",
+    )

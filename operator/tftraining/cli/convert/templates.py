@@ -4,7 +4,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from tftraining_operator.api.keys import CLUSTER_PORT, CONTAINER
-from tftraining_operator.core.environment import is_reserved
+from tftraining_operator.core.environment import PREFIX, SAME_IN_ALL_PODS, is_reserved
+from tftraining_operator.core.podtemplate import CHECKPOINT_VOLUME
 
 from tftraining.cli.convert.findings import Finding, Level, RefusedError
 from tftraining.cli.convert.nodes import copied
@@ -42,6 +43,7 @@ def cleaned(replica: Replica, findings: list[Finding]) -> Any:  # noqa: ANN401 -
     at = f"{path}.spec.containers[{CONTAINER}]"
     _without_port(container, at, findings)
     _without_variables(container, at, findings)
+    _without_volume(spec, container)
     return template
 
 
@@ -86,10 +88,26 @@ def _without_variables(container: Any, path: str, findings: list[Finding]) -> No
     variables = container.get("env") or []
     for number in reversed(range(len(variables))):
         name = str(variables[number].get("name"))
-        if is_reserved(name):
-            del variables[number]
-            text = "left out: the operator sets it"
-            findings.append(Finding(Level.LOST, f"{path}.env[{name}]", text))
+        if not is_reserved(name):
+            continue
+        # A TFJob has TFTRAINING_ variables only if it was converted from a TFTrainingJob.
+        same = SAME_IN_ALL_PODS.get(name) == variables[number].get("value")
+        level = Level.NOTE if same or name.startswith(PREFIX) else Level.LOST
+        del variables[number]
+        findings.append(Finding(level, f"{path}.env[{name}]", "left out: the operator sets it"))
+    if "env" in container and not variables:
+        del container["env"]
+
+
+def _without_volume(spec: Any, container: Any) -> None:  # noqa: ANN401 - maps of ruamel
+    """Remove the checkpoint volume of a former TFTrainingJob: it is spec.checkpoint again."""
+    for owner, field in ((spec, "volumes"), (container, "volumeMounts")):
+        items = owner.get(field) or []
+        for number in reversed(range(len(items))):
+            if items[number].get("name") == CHECKPOINT_VOLUME:
+                del items[number]
+        if field in owner and not items:
+            del owner[field]
 
 
 def _without_server_fields(metadata: Any) -> None:  # noqa: ANN401 - a map of ruamel

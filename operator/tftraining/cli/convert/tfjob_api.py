@@ -1,4 +1,4 @@
-"""The names in TFJob's API, and what they are called here."""
+"""The names in TFJob's API, and what they are called here; used in both directions."""
 
 from collections.abc import Mapping
 
@@ -33,7 +33,15 @@ PORT = "tfjob-port"
 PERMANENT = "64, 77, 126 and 127"
 """Exit codes that are permanent here under restartPolicy ExitCode; there, 1 to 127 are."""
 
+LABEL_JOB = "training.kubeflow.org/job-name"
+"""Label of a TFJob's pods."""
+
 GANG_SCHEDULERS: Mapping[Gang, str | None] = {
     gang: SCHEDULERS[gang].single(None).scheduler_name for gang in (Gang.VOLCANO, Gang.POD_GROUP)
 }
 """The schedulers by which the training operator forms gangs, as templates name them."""
+
+
+def gang_scheduler(gang: Gang | None) -> str | None:
+    """Return the scheduler that forms a gang for TFJobs, None for a gang that none forms."""
+    return GANG_SCHEDULERS.get(gang) if gang is not None else None
