@@ -142,6 +142,12 @@ def test_roles_with_templates_of_their_own_keep_them() -> None:
             id="what the API refuses",
         ),
         pytest.param(
+            a_tfjob({"suspend": "no"}, Worker=a_replica()),
+            "spec.runPolicy.suspend",
+            "write false without quotes",
+            id="a word that is true or false in older YAML only",
+        ),
+        pytest.param(
             {**a_tfjob(Worker=a_replica()), "metadata": {"name": "9lives"}},
             "metadata.name",
             "starting with a letter",
@@ -493,6 +499,16 @@ def test_merged_keys_and_aliases_are_written_out() -> None:
     assert roles(spec) == {"chief": 1, "worker": 2, "ps": 1}
     (container,) = spec["ps"]["template"]["spec"]["containers"]
     assert container["image"] == "example.com/train:1"
+
+
+def test_a_date_is_text_as_in_kubectl() -> None:
+    job = yaml.safe_dump(a_tfjob(Worker=a_replica(1))).replace(
+        "name: mnist", "name: m\n  labels: {day: 2026-01-01}"
+    )
+    converted = convert_text(job.replace("image: example.com/train:1", "image: 2026-01-02"))
+    made = yaml.safe_load(converted.text)
+    assert made["metadata"]["labels"] == {"day": "2026-01-01"}
+    assert made["spec"]["template"]["spec"]["containers"][0]["image"] == "2026-01-02"
 
 
 def test_a_list_is_converted_item_by_item() -> None:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ruamel.yaml import YAML
+from ruamel.yaml.constructor import RoundTripConstructor
 from ruamel.yaml.error import MarkedYAMLError, YAMLError
 
 from tftraining.cli.convert.directions import Direction
@@ -82,8 +83,16 @@ def _converted_list(document: Any, direction: Direction, found: list[Conversion]
     return document if items else None
 
 
+class _Constructor(RoundTripConstructor):
+    """Keeps a date as text, as in JSON, which kubectl converts the file to."""
+
+
+_Constructor.add_constructor("tag:yaml.org,2002:timestamp", RoundTripConstructor.construct_scalar)
+
+
 def _yaml() -> YAML:
     yaml = YAML(typ="rt")
+    yaml.Constructor = _Constructor
     yaml.preserve_quotes = True
     yaml.width = _WIDTH
     yaml.explicit_start = None

@@ -78,7 +78,7 @@ def run_policy(
         )
         findings.append(Finding(Level.DIFFERS, "spec.runPolicy.suspend", text))
     elif given.get("suspend"):
-        policy["suspend"] = True
+        policy["suspend"] = given["suspend"]
     _backoff(given, replicas, policy, findings)
     _clean(given, policy, findings)
     _manager(given, findings)
