@@ -117,6 +117,19 @@ def test_roles_with_templates_of_their_own_keep_them() -> None:
         ),
         pytest.param(a_tfjob(Boss=a_replica()), "spec.tfReplicaSpecs.Boss", "unknown type", id="?"),
         pytest.param(a_tfjob(), "spec.tfReplicaSpecs", "is required", id="no replicas"),
+        pytest.param({**a_tfjob(), "spec": []}, "spec", "must be an object", id="spec"),
+        pytest.param(
+            {**a_tfjob(Worker=a_replica()), "metadata": []},
+            "metadata",
+            "must be an object",
+            id="metadata",
+        ),
+        pytest.param(
+            {**a_tfjob(Worker=a_replica()), "metadata": {"name": "a", "labels": {"b": 1}}},
+            "metadata.labels.b",
+            'write "1" in quotes',
+            id="a label that is a number",
+        ),
         pytest.param(
             a_tfjob(Worker={"replicas": 1}),
             "spec.tfReplicaSpecs.Worker.template",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 import yaml
@@ -19,6 +19,7 @@ from tftraining_operator.core import podtemplate
 from tftraining_operator.core.desired import pod
 from tftraining_operator.core.observed import slots
 
+from tests.unit.api.strategies import broken_specs
 from tests.unit.builders import a_job
 from tests.unit.cli.conversions import (
     FILES,
@@ -176,6 +177,13 @@ def test_a_job_of_the_cluster_says_which_trainer_image_it_runs() -> None:
             id="two queues",
         ),
         pytest.param({**a_job().raw, "metadata": {}}, "metadata.name", "is required", id="name"),
+        pytest.param({**a_job().raw, "spec": []}, "spec", "must be an object", id="spec"),
+        pytest.param(
+            a_job().with_label("year", cast("str", 2026)).raw,
+            "metadata.labels.year",
+            'write "2026" in quotes',
+            id="a label that is a number",
+        ),
     ],
 )
 def test_what_cannot_be_converted_is_refused_with_the_field_and_the_fix(
@@ -342,7 +350,8 @@ JOB = """\
 apiVersion: tftraining.dev/v1alpha1
 kind: TFTrainingJob
 metadata:
-  name: digits  # as the dashboard shows it
+  name: "digits"  # as the dashboard shows it
+  labels: {'team': vision}
 spec:
   template:
     spec:
@@ -549,6 +558,15 @@ def test_a_job_that_went_and_came_back_has_the_same_pods_and_policies(raw: Raw) 
         assert (given is None) == (found is None)
         if given is not None and found is not None:
             assert found.restart_policy == given.restart_policy
+
+
+@given(broken_specs())
+def test_a_broken_job_is_refused_and_no_other_becomes_one_that_cannot_come_back(spec: Any) -> None:
+    conversion = convert({**a_job().raw, "spec": spec}, image=IMAGE)
+    if conversion.job is None:
+        assert conversion.findings[-1].level is Level.REFUSED
+    else:
+        assert from_tfjob.convert(checked(conversion)).job is not None
 
 
 SHAPES = {

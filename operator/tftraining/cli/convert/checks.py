@@ -6,7 +6,9 @@ from typing import Any
 from pydantic import ValidationError
 from tftraining_operator.api import rules
 from tftraining_operator.api.problems import from_error
-from tftraining_operator.api.types import Spec, parse_spec
+from tftraining_operator.api.status import Status
+from tftraining_operator.api.types import ObjectMeta, parse_spec
+from tftraining_operator.core.job import Job
 
 from tftraining.cli.convert.findings import RefusedError
 
@@ -16,23 +18,34 @@ _SUFFIX = "xxxxx"
 """What the API server adds to generateName has this length."""
 
 
-def name_of(metadata: _Map) -> str:
-    """Return a job's name, or one like those that are generated. Raises RefusedError."""
-    generated = f"{metadata['generateName']}{_SUFFIX}" if metadata.get("generateName") else ""
-    name = str(metadata.get("name") or generated)
-    if not name:
+def part(raw: _Map, key: str) -> Any:  # noqa: ANN401 - a map, of ruamel or plain
+    """Return metadata or spec of an object, empty if it has none. Raises RefusedError."""
+    found = raw.get(key)
+    if found is not None and not isinstance(found, Mapping):
+        raise RefusedError(key, "must be an object")
+    return found or {}
+
+
+def checked(metadata: _Map, spec: _Map) -> Job:
+    """Return a TFTrainingJob as the operator sees a new one. Raises RefusedError if it is invalid.
+
+    Its name is an example if the API server generates it.
+    """
+    generated = f"{metadata['generateName']}{_SUFFIX}" if metadata.get("generateName") else None
+    name = metadata.get("name") or generated
+    if name is None:
         raise RefusedError("metadata.name", "is required")
-    return name
-
-
-def checked(metadata: _Map, spec: _Map) -> Spec:
-    """Return the spec of a TFTrainingJob, parsed. Raises RefusedError for an invalid one."""
-    name = name_of(metadata)
+    given = {"namespace": "default", **metadata, "name": name, "uid": ""}
+    try:
+        meta = ObjectMeta.model_validate(given)
+    except ValidationError as error:
+        problem = from_error(error, model=ObjectMeta, root="metadata")[0]
+        raise RefusedError(problem.path, problem.message) from error
     try:
         parsed = parse_spec(dict(spec))
     except ValidationError as error:
         problem = from_error(error)[0]
         raise RefusedError(problem.path, problem.message) from error
-    for broken in rules.problems(name, parsed):
+    for broken in rules.problems(meta.name, parsed):
         raise RefusedError(broken.path, broken.message)
-    return parsed
+    return Job(meta=meta, spec=parsed, status=Status())

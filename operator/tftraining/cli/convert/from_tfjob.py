@@ -55,7 +55,7 @@ def _convert(raw: _Map, checkpoint: str | None, findings: list[Finding]) -> Comm
             " the training operator and read it back (kubectl get tfjob -o yaml), or write it as"
             " v1",
         )
-    spec = raw.get("spec") or {}
+    spec = checks.part(raw, "spec")
     unknown = [*sorted(set(raw) - _ROOT), *(f"spec.{key}" for key in sorted(set(spec) - _SPEC))]
     findings += [Finding(Level.LOST, path, "unknown field; left out") for path in unknown]
     replicas = read_replicas(spec, findings)
@@ -63,7 +63,7 @@ def _convert(raw: _Map, checkpoint: str | None, findings: list[Finding]) -> Comm
     findings += shape.findings
     made = nodes.like(raw)
     made["apiVersion"], made["kind"] = keys.API_VERSION, keys.KIND
-    made["metadata"] = metadata.kept(raw.get("metadata") or {}, findings)
+    made["metadata"] = metadata.kept(checks.part(raw, "metadata"), findings)
     findings += kueue.from_tfjob(raw)
     made["spec"] = _spec(spec, replicas, shape, checkpoint, findings)
     run_policy = policies.run_policy(spec, replicas, findings, queued=kueue.has_queue(raw))

@@ -26,7 +26,8 @@ _LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 
 def shown_name(raw: Mapping[str, Any]) -> str:
     """Return what messages call an object."""
-    given = raw.get("metadata") or {}
+    given = raw.get("metadata")
+    given = given if isinstance(given, Mapping) else {}
     return str(given.get("name") or given.get("generateName") or "without a name")
 
 

@@ -12,8 +12,7 @@ from ruamel.yaml.comments import CommentedMap
 from tftraining_operator.api import keys
 from tftraining_operator.api.keys import Role
 from tftraining_operator.api.network import NetworkPolicy
-from tftraining_operator.api.status import Status
-from tftraining_operator.api.types import ObjectMeta, Strategy
+from tftraining_operator.api.types import Strategy
 from tftraining_operator.core.job import Job
 
 from tftraining.cli.convert import (
@@ -55,8 +54,8 @@ def _convert(raw: _Map, image: str | None, findings: list[Finding]) -> Commented
     findings += [Finding(Level.LOST, key, "unknown field; left out") for key in unknown]
     made = nodes.like(raw)
     made["apiVersion"], made["kind"] = tfjob_api.VERSION, tfjob_api.KIND
-    made["metadata"] = metadata.kept(raw.get("metadata") or {}, findings)
-    job = _job(made["metadata"], raw.get("spec") or {})
+    made["metadata"] = metadata.kept(checks.part(raw, "metadata"), findings)
+    job = checks.checked(made["metadata"], checks.part(raw, "spec"))
     kueue.set_queue(made["metadata"], job)
     findings += [*_of_the_controller(job), *_of_roles(job), *kueue.to_tfjob(made)]
     body = CommentedMap()
@@ -68,18 +67,6 @@ def _convert(raw: _Map, image: str | None, findings: list[Finding]) -> Commented
     body["tfReplicaSpecs"] = _replicas(job, raw, known, findings)
     made["spec"] = body
     return made
-
-
-def _job(given: _Map, spec: _Map) -> Job:
-    """Return the job as the operator would see it. Raises RefusedError for an invalid one."""
-    parsed = checks.checked(given, spec)
-    meta = ObjectMeta(
-        name=checks.name_of(given),
-        namespace=str(given.get("namespace") or "default"),
-        uid="",
-        labels=dict(given.get("labels") or {}),
-    )
-    return Job(meta=meta, spec=parsed, status=Status())
 
 
 def _replicas(job: Job, raw: _Map, image: str | None, findings: list[Finding]) -> CommentedMap:
