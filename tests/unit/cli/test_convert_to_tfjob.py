@@ -15,6 +15,7 @@ from tftraining.cli.convert.findings import Level, is_whole
 from tftraining.cli.convert.to_tfjob import convert
 from tftraining_operator.api import keys
 from tftraining_operator.api.keys import Role
+from tftraining_operator.api.scheduling import Scheduling
 from tftraining_operator.core import podtemplate
 from tftraining_operator.core.desired import pod
 from tftraining_operator.core.observed import slots
@@ -38,6 +39,8 @@ if TYPE_CHECKING:
 
     from tftraining.cli.convert.findings import Conversion
     from tftraining_operator.core.job import Job
+
+    from tests.unit.builders import JobBuilder
 
 IMAGE = "example.com/trainer:1"
 QUEUE = "kueue.x-k8s.io/queue-name"
@@ -457,25 +460,22 @@ _policies = st.fixed_dictionaries(
         "suspend": st.booleans(),
     },
 )
-_schedulings = st.sampled_from(
-    [
-        {},
-        {"gang": "Volcano", "queue": "vision"},
-        {"gang": "Volcano", "priorityClassName": "high"},
-        {"gang": "PodGroup"},
-        {"priorityClassName": "high"},
-    ]
-)
-_checkpoints = st.sampled_from(
-    [
-        {"persistentVolumeClaim": {"claimName": "mnist"}},
-        {"persistentVolumeClaim": {"claimName": "mnist"}, "path": "/models"},
-        {"persistentVolumeClaim": {"claimName": "mnist"}, "resumeFrom": "/checkpoints/before"},
-        {"emptyDir": {}},
-        {"uri": "gs://bucket/run"},
-        {"uri": "gs://bucket/run", "resumeFrom": "gs://bucket/before"},
-    ]
-)
+SCHEDULINGS: list[Raw] = [
+    {},
+    {"gang": "Volcano", "queue": "vision"},
+    {"gang": "Volcano", "priorityClassName": "high"},
+    {"gang": "PodGroup"},
+    {"priorityClassName": "high"},
+]
+CHECKPOINTS: list[Raw] = [
+    {"persistentVolumeClaim": {"claimName": "mnist"}},
+    {"persistentVolumeClaim": {"claimName": "mnist"}, "path": "/models"},
+    {"persistentVolumeClaim": {"claimName": "mnist"}, "resumeFrom": "/checkpoints/before"},
+    {"emptyDir": {}},
+    {"emptyDir": {}, "path": "/models"},
+    {"uri": "gs://bucket/run"},
+    {"uri": "gs://bucket/run", "resumeFrom": "gs://bucket/before"},
+]
 _containers = st.fixed_dictionaries(
     {},
     optional={
@@ -512,7 +512,7 @@ def _jobs(draw: Any) -> Raw:
     else:
         job.mirrored(workers=draw(st.integers(1, 3)) if strategy != "Mirrored" else 0)
     if draw(st.booleans()):
-        checkpoint = draw(_checkpoints)
+        checkpoint = draw(st.sampled_from(CHECKPOINTS))
         job.with_spec(checkpoint=checkpoint)
         if "emptyDir" not in checkpoint and draw(st.booleans()):
             job.with_role("evaluator", replicas=1)
@@ -526,7 +526,7 @@ def _jobs(draw: Any) -> Raw:
             own = {"metadata": {"labels": {"a": "b"}}, "spec": {"containers": [container]}}
             own["spec"] |= draw(_templates)
             job.with_role(role.value, template=own)
-    scheduling = draw(_schedulings)
+    scheduling = draw(st.sampled_from(SCHEDULINGS))
     if scheduling:
         job.with_spec(scheduling=scheduling)
     else:
@@ -537,9 +537,36 @@ def _jobs(draw: Any) -> Raw:
     return job.with_policy(**policy).raw
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(_jobs())
 def test_a_job_that_went_and_came_back_has_the_same_pods_and_policies(raw: Raw) -> None:
+    it_goes_and_comes_back(raw)
+
+
+@pytest.mark.parametrize("checkpoint", CHECKPOINTS, ids=str)
+@pytest.mark.parametrize(
+    "job",
+    [
+        pytest.param(a_job(), id="ParameterServer"),
+        pytest.param(a_job().mirrored(), id="Mirrored"),
+        pytest.param(a_job().mirrored(workers=1), id="MultiWorkerMirrored"),
+    ],
+)
+def test_checkpoints_go_and_come_back(job: JobBuilder, checkpoint: Raw) -> None:
+    raw = copy.deepcopy(job.raw)
+    raw["spec"]["checkpoint"] = checkpoint
+    it_goes_and_comes_back(raw)
+    if "emptyDir" not in checkpoint:
+        raw["spec"]["evaluator"] = {}
+        it_goes_and_comes_back(raw)
+
+
+@pytest.mark.parametrize("scheduling", SCHEDULINGS, ids=str)
+def test_schedulings_go_and_come_back(scheduling: Raw) -> None:
+    it_goes_and_comes_back(a_job().with_workers(2).with_spec(scheduling=scheduling).raw)
+
+
+def it_goes_and_comes_back(raw: Raw) -> None:
     before = copy.deepcopy(raw)
     conversion = convert(raw, image=IMAGE)
     assert raw == before, "what is converted is not changed"
@@ -552,7 +579,7 @@ def test_a_job_that_went_and_came_back_has_the_same_pods_and_policies(raw: Raw) 
     assert new.spec.run_policy == old.spec.run_policy
     assert new.spec.strategy == old.spec.strategy
     assert new.spec.checkpoint == old.spec.checkpoint
-    assert new.spec.scheduling == old.spec.scheduling
+    assert (new.spec.scheduling or Scheduling()) == (old.spec.scheduling or Scheduling())
     for role in Role:
         given, found = old.spec.role(role), new.spec.role(role)
         assert (given is None) == (found is None)
