@@ -287,6 +287,21 @@ def test_policies_that_mean_the_same_are_not_reported() -> None:
     }
 
 
+def test_what_a_script_of_ones_own_has_to_know_is_reported() -> None:
+    at = "spec.template.spec.containers[tensorflow]"
+    assert at not in told(convert(a_job().raw, image=IMAGE), Level.DIFFERS)
+    probe = {"tcpSocket": {"port": 2222}}
+    job = a_job().with_container(command=["python3", "loop.py"], readinessProbe=probe)
+    conversion = convert(job.raw, image=IMAGE)
+    differs = told(conversion, Level.DIFFERS)
+    assert "pass chief_gone_seconds" in differs[at]
+    assert "other pods find a pod only when its probe succeeds" in differs[f"{at}.readinessProbe"]
+    chief = checked(conversion)["spec"]["tfReplicaSpecs"]["Chief"]
+    assert container_of(chief)["readinessProbe"] == probe
+    mirrored = a_job().mirrored().with_container(command=["python3", "loop.py"])
+    assert at not in told(convert(mirrored.raw, image=IMAGE), Level.DIFFERS)
+
+
 def test_a_suspended_job_and_its_deadline_are_carried_over() -> None:
     raw = a_job().with_policy(suspend=True, activeDeadlineSeconds=60, backoffLimit=0).raw
     conversion = convert(raw, image=IMAGE)

@@ -150,6 +150,7 @@ def _of_roles(job: Job) -> Iterator[Finding]:
             Level.DIFFERS,
             "spec.checkpoint",
             "written into the templates of the pods that use it, as a volume and as variables."
-            " There, a chief that finds no checkpoint after a restart begins at step 0, and jobs"
-            " that share the directory are not kept apart: give each job its own",
+            " There, a chief that finds no checkpoint after a restart begins at step 0, and"
+            " jobs that share the directory, or one that is created again, are not kept apart: give"
+            " each its own",
         )

@@ -12,20 +12,12 @@ from tftraining.cli.convert import nodes
 from tftraining.cli.convert.findings import Finding, Level
 from tftraining.cli.convert.tfjob_api import PERMANENT, REPLICA_TYPES
 
-_SAME = (
-    "cleanPodPolicy",
-    "backoffLimit",
-    "activeDeadlineSeconds",
-    "ttlSecondsAfterFinished",
-    "suspend",
-)
-"""Fields with the same name and, for the most part, the same meaning."""
 _DEFAULTS = RunPolicy()
 _PATH = "spec.runPolicy"
 
 
 def run_policy(job: Job, given: Mapping[str, Any] | None, findings: list[Finding]) -> CommentedMap:
-    """Return the runPolicy, with what is the default here and not there written out."""
+    """Return the fields that a TFJob has as well, with the defaults that differ written out."""
     policy = job.spec.run_policy
     written: dict[str, Any] = {
         "cleanPodPolicy": policy.clean_pod_policy.value,

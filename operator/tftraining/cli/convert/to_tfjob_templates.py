@@ -11,6 +11,7 @@ from typing import Any
 
 from tftraining_operator.api import keys
 from tftraining_operator.api.keys import Role
+from tftraining_operator.api.types import Strategy
 from tftraining_operator.core import environment, podtemplate
 from tftraining_operator.core.gang import scheduling
 from tftraining_operator.core.job import Job
@@ -18,7 +19,7 @@ from tftraining_operator.core.podtemplate import InvalidTemplateError
 
 from tftraining.cli.convert import nodes
 from tftraining.cli.convert.findings import Finding, Level, RefusedError
-from tftraining.cli.convert.tfjob_api import LABEL_JOB, REPLICA_TYPES, gang_scheduler
+from tftraining.cli.convert.tfjob_api import LABEL_JOB, gang_scheduler
 
 _Map = Mapping[str, Any]
 _Object = dict[str, Any]
@@ -58,16 +59,30 @@ def template(job: Job, role: Role, raw: _Map, image: str | None) -> Any:  # noqa
 
 def findings(job: Job, image: str | None) -> Iterator[Finding]:
     """Yield what was written into the templates."""
-    roles = [role for role in REPLICA_TYPES if job.spec.replicas(role)]
+    templates = [podtemplate.template(job, role) for role in Role if job.spec.replicas(role)]
+    containers = [_container(template["spec"]) for template in templates]
     yield Finding(
         Level.NOTE,
         "spec.template",
         "each replica has the whole template, and what the operator adds to it: variables, ports"
         " and volumes, and no ServiceAccount's token unless the template asks for it",
     )
-    if any("image" not in _container(podtemplate.template(job, role)["spec"]) for role in roles):
+    path = f"spec.template.spec.containers[{keys.CONTAINER}]"
+    if any("image" not in container for container in containers):
         text = f"the trainer image is {image}, with the securityContext that the operator adds"
-        yield Finding(Level.NOTE, f"spec.template.spec.containers[{keys.CONTAINER}].image", text)
+        yield Finding(Level.NOTE, f"{path}.image", text)
+    if any("readinessProbe" in container for container in containers):
+        text = "kept; there, other pods find a pod only when its probe succeeds: remove it if it"
+        text += " needs them"
+        yield Finding(Level.DIFFERS, f"{path}.readinessProbe", text)
+    serves = job.spec.strategy is Strategy.PARAMETER_SERVER
+    if serves and any("command" in each or "image" in each for each in containers):
+        yield Finding(
+            Level.DIFFERS,
+            path,
+            "there, a worker or parameter server that calls tftrainer.server.serve() ends 30 s"
+            " after its chief, also if that is restarted later: pass chief_gone_seconds",
+        )
 
 
 def _container(spec: _Object) -> _Object:
@@ -84,7 +99,7 @@ def _adapt(container: _Object, given: _Object, *, generated: bool) -> None:
     container["ports"] = [
         port
         for port in container["ports"]
-        if port["containerPort"] != keys.CLUSTER_PORT or port in given.get("ports", [])
+        if port.get("containerPort") != keys.CLUSTER_PORT or port in given.get("ports", [])
     ]
     if not container["ports"]:
         del container["ports"]
