@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import copy
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 import yaml
+from hypothesis import given
 from tftraining.cli.convert.findings import Level, is_whole
 from tftraining.cli.convert.from_tfjob import convert
 from tftraining.errors import InputError
 
+from tests.unit.api.strategies import broken
 from tests.unit.cli.conversions import (
     FILES,
     Raw,
@@ -143,6 +145,12 @@ def test_roles_with_templates_of_their_own_keep_them() -> None:
             id="no container tensorflow",
         ),
         pytest.param(
+            a_tfjob(Worker={"template": {"spec": {"containers": ["tensorflow"]}}}),
+            "spec.tfReplicaSpecs.Worker.template.spec.containers",
+            "must be a list of objects",
+            id="containers",
+        ),
+        pytest.param(
             a_tfjob(Worker=a_replica(policy="Sometimes")),
             "spec.tfReplicaSpecs.Worker.restartPolicy",
             "unknown value Sometimes",
@@ -190,6 +198,21 @@ def test_what_cannot_be_converted_is_refused_with_the_field_and_the_fix(
     assert conversion.job is None
     assert not is_whole(conversion.findings)
     assert words in told(conversion, Level.REFUSED)[path]
+
+
+FULL = a_tfjob(
+    {"cleanPodPolicy": "All", "schedulingPolicy": {"minAvailable": 3, "queue": "vision"}},
+    Chief=mounting("/models"),
+    Worker=a_replica(2, "ExitCode"),
+    Evaluator=mounting("/models"),
+)
+
+
+@given(broken([FULL, yaml.safe_load((FILES / "everything.yaml").read_text())]))
+def test_a_broken_tfjob_is_converted_or_refused(job: Any) -> None:
+    conversion = convert(job)
+    refused = told(conversion, Level.REFUSED)
+    assert (conversion.job is None) == bool(refused)
 
 
 @pytest.mark.parametrize(

@@ -107,8 +107,8 @@ def _claims(replica: Replica) -> Iterator[str]:
     mounted |= {mount.get("name") for mount in mounts if replica.role is Role.EVALUATOR}
     for volume in spec.get("volumes") or []:
         claim = volume.get("persistentVolumeClaim")
-        if claim and volume.get("name") in mounted:
-            yield claim["claimName"]
+        if isinstance(claim, Mapping) and volume.get("name") in mounted:
+            yield str(claim.get("claimName"))
 
 
 def _uris(replica: Replica) -> Iterator[str]:

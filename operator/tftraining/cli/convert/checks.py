@@ -18,12 +18,22 @@ _SUFFIX = "xxxxx"
 """What the API server adds to generateName has this length."""
 
 
-def part(raw: _Map, key: str) -> Any:  # noqa: ANN401 - a map, of ruamel or plain
-    """Return metadata or spec of an object, empty if it has none. Raises RefusedError."""
+def part(raw: _Map, key: str, at: str = "") -> Any:  # noqa: ANN401 - a map, of ruamel or plain
+    """Return the object in a field, empty if it has none. Raises RefusedError.
+
+    `at` is the path of `raw`, with a dot at its end.
+    """
     found = raw.get(key)
     if found is not None and not isinstance(found, Mapping):
-        raise RefusedError(key, "must be an object")
+        raise RefusedError(f"{at}{key}", "must be an object")
     return found or {}
+
+
+def require_objects(raw: _Map, key: str, at: str) -> None:
+    """Raise RefusedError unless a field is a list of objects, or absent."""
+    found = raw.get(key) or []
+    if not isinstance(found, list) or not all(isinstance(each, Mapping) for each in found):
+        raise RefusedError(f"{at}{key}", "must be a list of objects")
 
 
 def checked(metadata: _Map, spec: _Map) -> Job:

@@ -19,9 +19,9 @@ _MAX_TIME = "kueue.x-k8s.io/max-exec-time-seconds"
 
 
 def labels(raw: _Map) -> _Map:
-    """Return the labels of a job."""
-    found: _Map = (raw.get("metadata") or {}).get("labels") or {}
-    return found
+    """Return the labels of a job; none if they are no object."""
+    found = (raw.get("metadata") or {}).get("labels")
+    return found if isinstance(found, Mapping) else {}
 
 
 def has_queue(raw: _Map) -> bool:
@@ -55,8 +55,11 @@ def set_queue(metadata: Any, job: Job) -> None:  # noqa: ANN401 - a map of ruame
         name = queue_name(job)
     except InvalidJobError as error:
         raise RefusedError("spec.scheduling.queue", str(error)) from error
-    if name is not None:
-        metadata.setdefault("labels", CommentedMap())[LABEL_QUEUE] = name
+    if name is None:
+        return
+    if metadata.get("labels") is None:
+        metadata["labels"] = CommentedMap()
+    metadata["labels"][LABEL_QUEUE] = name
 
 
 def to_tfjob(raw: _Map) -> Iterator[Finding]:

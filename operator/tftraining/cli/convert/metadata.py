@@ -5,7 +5,7 @@ from typing import Any
 
 from ruamel.yaml.comments import CommentedMap
 
-from tftraining.cli.convert import nodes
+from tftraining.cli.convert import checks, nodes
 from tftraining.cli.convert.findings import Finding, Level
 
 _KEPT = ("name", "generateName", "namespace", "labels", "annotations")
@@ -32,13 +32,13 @@ def shown_name(raw: Mapping[str, Any]) -> str:
 
 
 def kept(given: Mapping[str, Any], findings: list[Finding]) -> CommentedMap:
-    """Return the metadata that a user writes."""
+    """Return the metadata that a user writes. Raises RefusedError."""
     made = nodes.like(given)
     for key in _KEPT:
         if key in given:
             made[key] = nodes.copied(given[key])
-    annotations = made.get("annotations")
-    if annotations and _LAST_APPLIED in annotations:
+    annotations = checks.part(made, "annotations", "metadata.")
+    if _LAST_APPLIED in annotations:
         del annotations[_LAST_APPLIED]
         if not annotations:
             del made["annotations"]

@@ -6,13 +6,15 @@ from typing import Any
 from ruamel.yaml.comments import CommentedMap
 from tftraining_operator.api.scheduling import Gang
 
+from tftraining.cli.convert import checks
 from tftraining.cli.convert.findings import Finding, Level
 from tftraining.cli.convert.replicas import Replica
 from tftraining.cli.convert.tfjob_api import GANG_SCHEDULERS
 
 _Map = Mapping[str, Any]
 
-_PATH = "spec.runPolicy.schedulingPolicy"
+_AT = "spec.runPolicy"
+_PATH = f"{_AT}.schedulingPolicy"
 _KNOWN = ("minAvailable", "queue", "minResources", "priorityClass", "scheduleTimeoutSeconds")
 _BY_NAME = {name: gang for gang, name in GANG_SCHEDULERS.items()}
 
@@ -20,8 +22,11 @@ _BY_NAME = {name: gang for gang, name in GANG_SCHEDULERS.items()}
 def scheduling(
     spec: _Map, replicas: list[Replica], made: _Map, findings: list[Finding]
 ) -> CommentedMap:
-    """Return spec.scheduling, empty if nothing asks for it; `made` is the spec so far."""
-    given = (spec.get("runPolicy") or {}).get("schedulingPolicy") or {}
+    """Return spec.scheduling, empty if nothing asks for it; `made` is the spec so far.
+
+    Raises RefusedError.
+    """
+    given = checks.part(checks.part(spec, "runPolicy", "spec."), "schedulingPolicy", f"{_AT}.")
     given = {key: value for key, value in given.items() if value not in (None, "", {})}
     found = CommentedMap()
     gang = _gang(given, replicas, findings)
@@ -48,7 +53,7 @@ def scheduling(
 def _gang(given: _Map, replicas: list[Replica], findings: list[Finding]) -> Gang | None:
     """Return the gang scheduler that the TFJob names; None for that of the cluster, or for none."""
     if "queue" in given:
-        text = "Volcano's queue; spec.scheduling.gang is Volcano, which alone has queues here"
+        text = "Volcano's queue, so spec.scheduling.gang is Volcano; Kueue's queue is a label"
         findings.append(Finding(Level.NOTE, f"{_PATH}.queue", text))
         return Gang.VOLCANO
     if "minAvailable" not in given:

@@ -7,6 +7,7 @@ from tftraining_operator.api.keys import CLUSTER_PORT, CONTAINER
 from tftraining_operator.core.environment import PREFIX, SAME_IN_ALL_PODS, is_reserved
 from tftraining_operator.core.podtemplate import CHECKPOINT_VOLUME
 
+from tftraining.cli.convert.checks import require_objects
 from tftraining.cli.convert.findings import Finding, Level, RefusedError
 from tftraining.cli.convert.nodes import copied
 from tftraining.cli.convert.replicas import Replica
@@ -41,6 +42,9 @@ def cleaned(replica: Replica, findings: list[Finding]) -> Any:  # noqa: ANN401 -
         spec["automountServiceAccountToken"] = True
     container = container_of(spec, path)
     at = f"{path}.spec.containers[{CONTAINER}]"
+    require_objects(spec, "volumes", f"{path}.spec.")
+    for field in ("ports", "env", "volumeMounts"):
+        require_objects(container, field, f"{at}.")
     _without_port(container, at, findings)
     _without_variables(container, at, findings)
     _without_volume(spec, container)
@@ -55,6 +59,7 @@ def shared(found: list[_Map]) -> Any:  # noqa: ANN401 - a map of ruamel
 
 def container_of(spec: _Map, path: str) -> Any:  # noqa: ANN401 - a map of ruamel
     """Return the container that trains. Raises RefusedError."""
+    require_objects(spec, "containers", f"{path}.spec.")
     containers = spec.get("containers") or []
     found = next((each for each in containers if each.get("name") == CONTAINER), None)
     if found is None:
