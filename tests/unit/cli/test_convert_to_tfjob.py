@@ -302,6 +302,21 @@ def test_what_a_script_of_ones_own_has_to_know_is_reported() -> None:
     assert at not in told(convert(mirrored.raw, image=IMAGE), Level.DIFFERS)
 
 
+@pytest.mark.parametrize(
+    ("job", "words"),
+    [
+        pytest.param(a_job(), "The trainer image ignores that entry", id="ParameterServer"),
+        pytest.param(a_job().mirrored(workers=1), "not been tested", id="MultiWorkerMirrored"),
+        pytest.param(a_job().mirrored(), "TF_CONFIG of all pods lists it", id="Mirrored"),
+    ],
+)
+def test_an_evaluator_in_the_cluster_is_reported(job: JobBuilder, words: str) -> None:
+    raw = copy.deepcopy(job.raw)
+    raw["spec"] |= {"evaluator": {}, "checkpoint": {"uri": "gs://bucket/run"}}
+    differs = told(convert(raw, image=IMAGE), Level.DIFFERS)
+    assert words in differs["spec.evaluator"]
+
+
 def test_a_suspended_job_and_its_deadline_are_carried_over() -> None:
     raw = a_job().with_policy(suspend=True, activeDeadlineSeconds=60, backoffLimit=0).raw
     conversion = convert(raw, image=IMAGE)

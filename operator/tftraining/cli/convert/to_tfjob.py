@@ -139,12 +139,15 @@ def _of_roles(job: Job) -> Iterator[Finding]:
             "left out: there, training waits for every worker",
         )
     if evaluator:
-        yield Finding(
-            Level.DIFFERS,
-            "spec.evaluator",
-            "there, TF_CONFIG of all pods lists it. The trainer image ignores that entry; another"
-            " script has to, or its chief waits for the evaluator for ever",
-        )
+        text = "there, TF_CONFIG of all pods lists it"
+        if job.spec.strategy is Strategy.PARAMETER_SERVER:
+            text += (
+                ". The trainer image ignores that entry; another script has to, or its chief waits"
+                " for the evaluator for ever"
+            )
+        elif job.spec.strategy is Strategy.MULTI_WORKER_MIRRORED:
+            text += ", which has not been tested with MultiWorkerMirroredStrategy"
+        yield Finding(Level.DIFFERS, "spec.evaluator", text)
     if job.spec.checkpoint is not None:
         yield Finding(
             Level.DIFFERS,
