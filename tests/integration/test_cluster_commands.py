@@ -241,7 +241,30 @@ def test_the_api_server_takes_what_was_converted(
     assert "tftrainingjob.tftraining.dev/" in space.kubectl("create", *options, stdin=text)
 
 
-def test_tfjobs_of_the_cluster_are_converted(space: Namespace, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (("--to=tfjob", "--checkpoint=mnist"), "--checkpoint is for TFJobs"),
+        (("--image=example.com/trainer:1",), "add --to tfjob"),
+    ],
+)
+def test_options_of_the_other_direction_are_wrong_use(
+    space: Namespace, options: tuple[str, ...], words: str
+) -> None:
+    _, said = tftj(space, "convert", *options, "-", given="", code=2)
+    assert words in said
+
+
+def test_a_job_without_an_image_goes_back_with_the_one_that_is_named(space: Namespace) -> None:
+    text = (ROOT / "examples/mnist.yaml").read_text()
+    _, said = tftj(space, "convert", "--to=tfjob", "-", given=text, code=1)
+    assert "name it with --image" in said
+    out, _ = tftj(space, "convert", "--to=tfjob", "--image=example.com/t:1", "-", given=text)
+    assert "kind: TFJob" in out
+    assert "image: example.com/t:1" in out
+
+
+def test_tfjobs_of_the_cluster_are_converted_and_back(space: Namespace, tmp_path: Path) -> None:
     anything = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
     version = {
         "name": "v1",
@@ -272,6 +295,12 @@ def test_tfjobs_of_the_cluster_are_converted(space: Namespace, tmp_path: Path) -
     made = yaml.safe_load(out)
     assert made["metadata"] == {"name": "anchors", "namespace": space.name}
     assert "TFJob anchors: anchors: converted" in said
+    space.kubectl("create", "-f", "-", stdin=out)
+    there = ("--to=tfjob", "--from-cluster", f"--namespace={space.name}", "anchors")
+    back, said = tftj(space, "convert", *there)
+    assert "TFTrainingJob anchors: anchors: converted" in said
+    assert set(yaml.safe_load(back)["spec"]["tfReplicaSpecs"]) == {"Chief", "Worker", "PS"}
+    space.kubectl("replace", "-f", "-", stdin=back)
     _, said = tftj(
         space, "convert", "--from-cluster", f"--namespace={space.name}", "absent", code=3
     )

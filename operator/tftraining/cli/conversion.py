@@ -1,4 +1,4 @@
-"""`tftj convert`: reads TFJobs from files or the cluster, writes TFTrainingJobs and a report."""
+"""`tftj convert`: reads jobs from files or the cluster, writes converted ones and a report."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -8,9 +8,9 @@ from rich.text import Text
 
 from tftraining import manifest
 from tftraining.cli import console
+from tftraining.cli.convert.directions import Direction
 from tftraining.cli.convert.documents import Converted, convert_text, dumped
 from tftraining.cli.convert.findings import Level, is_whole
-from tftraining.cli.convert.tfjob import SOURCE_KIND, SOURCE_VERSION
 from tftraining.cluster.cluster import Cluster
 from tftraining.errors import ExitCode, InputError, NotFoundError
 
@@ -44,28 +44,27 @@ def from_files(paths: Sequence[str]) -> Iterator[Source]:
             yield Source(str(each), manifest.read(str(each)), each.relative_to(path))
 
 
-def from_cluster(cluster: Cluster, names: Sequence[str]) -> Iterator[Source]:
-    """Yield the TFJobs of the namespace, or those that are named. Raises NotFoundError."""
-    path = f"/apis/{SOURCE_VERSION}/namespaces/{cluster.namespace}/tfjobs"
+def from_cluster(cluster: Cluster, names: Sequence[str], direction: Direction) -> Iterator[Source]:
+    """Yield the jobs of the namespace, or those that are named. Raises NotFoundError."""
+    kind, version = direction.kind, direction.version
+    path = f"/apis/{version}/namespaces/{cluster.namespace}/{direction.plural}"
     found = cluster.read(path)
     if found is None:
-        raise NotFoundError(f"the cluster has no {SOURCE_KIND} of {SOURCE_VERSION}")
+        raise NotFoundError(f"the cluster has no {kind} of {version}")
     jobs = {job["metadata"]["name"]: job for job in found["items"]}
     missing = [name for name in names if name not in jobs]
     if missing:
         known = ", ".join(sorted(jobs)) or "none"
         raise NotFoundError(
-            f"no {SOURCE_KIND} {', '.join(missing)} in namespace {cluster.namespace}"
-            f" (found: {known})"
+            f"no {kind} {', '.join(missing)} in namespace {cluster.namespace} (found: {known})"
         )
     for name in names or sorted(jobs):
-        job = {"apiVersion": SOURCE_VERSION, "kind": SOURCE_KIND, **jobs[name]}
-        job.pop("status", None)
-        yield Source(f"{SOURCE_KIND} {name}", dumped([job]), Path(f"{name}.yaml"))
+        job = {"apiVersion": version, "kind": kind, **jobs[name]}
+        yield Source(f"{kind} {name}", dumped([job]), Path(f"{name}.yaml"))
 
 
 def convert(
-    sources: Sequence[Source], folder: Path | None, *, checkpoint: str | None, quiet: bool
+    sources: Sequence[Source], folder: Path | None, direction: Direction, *, quiet: bool
 ) -> ExitCode:
     """Convert, write and report. Raises InputError.
 
@@ -73,7 +72,7 @@ def convert(
     """
     whole, jobs, texts = True, 0, []
     for source in sources:
-        converted = convert_text(source.text, source.label, checkpoint=checkpoint)
+        converted = convert_text(source.text, source.label, direction)
         jobs += len(converted.conversions)
         whole = _report(source.label, converted, quiet=quiet) and whole
         text = converted.text if converted.conversions else source.text
@@ -89,7 +88,7 @@ def convert(
         body = "---\n".join(text if text.endswith("\n") else f"{text}\n" for text in texts)
         console.write(body)
     if not jobs:
-        console.note(f"no {SOURCE_KIND} found; nothing was changed")
+        console.note(f"no {direction.kind} found; nothing was changed")
     return ExitCode.SUCCEEDED if whole else ExitCode.FAILED
 
 

@@ -1,13 +1,20 @@
 """The variables that the operator sets, as tests/contract/environment.json tables them."""
 
+from collections.abc import Mapping
+
 from tftraining_operator.api import keys
 from tftraining_operator.api.keys import Role
 from tftraining_operator.core.job import Job
 from tftraining_operator.core.roles import traits
 from tftraining_operator.core.tfconfig import cluster_workers, tf_config_json
 
-ATTEMPT = "TFTRAINING_ATTEMPT"
-CLUSTER_WORKERS = "TFTRAINING_CLUSTER_WORKERS"
+PREFIX = "TFTRAINING_"
+ATTEMPT = f"{PREFIX}ATTEMPT"
+CHECKPOINT_DIR = f"{PREFIX}CHECKPOINT_DIR"
+CLUSTER_WORKERS = f"{PREFIX}CLUSTER_WORKERS"
+JOB = f"{PREFIX}JOB"
+JOB_UID = f"{PREFIX}JOB_UID"
+RESUME_FROM = f"{PREFIX}RESUME_FROM"
 
 # Without keepalive a lost node hangs training for ever; with it, it is seen in 6 to 10 s, and with
 # the ping's timeout a process that hangs in 15 s instead of 70.
@@ -19,6 +26,12 @@ GRPC_OPTIONS = (
     "grpc.dns_min_time_between_resolutions_ms=1000"
 )
 
+SAME_IN_ALL_PODS: Mapping[str, str] = {
+    "GRPC_FAIL_FAST": "use_caller",
+    "TF_GRPC_DEFAULT_OPTIONS": GRPC_OPTIONS,
+}
+"""Variables with one value in every pod of every job, by name."""
+
 
 def environment(job: Job, role: Role, index: int, attempt: int) -> dict[str, str]:
     """Return the variables of one pod's container `tensorflow`, by name.
@@ -27,19 +40,18 @@ def environment(job: Job, role: Role, index: int, attempt: int) -> dict[str, str
     """
     variables = {
         "TF_CONFIG": tf_config_json(job, role, index),
-        "GRPC_FAIL_FAST": "use_caller",
-        "TF_GRPC_DEFAULT_OPTIONS": GRPC_OPTIONS,
-        "TFTRAINING_JOB": job.name,
-        "TFTRAINING_JOB_UID": job.uid,
+        **SAME_IN_ALL_PODS,
+        JOB: job.name,
+        JOB_UID: job.uid,
         "TFTRAINING_STRATEGY": job.spec.strategy.value,
         ATTEMPT: str(attempt),
         "TFTRAINING_WORKERS": str(job.desired(Role.WORKER)),
     }
     found = traits(job.spec.strategy, role)
     if (directory := checkpoint_directory(job)) and found.mounts_checkpoint:
-        variables["TFTRAINING_CHECKPOINT_DIR"] = directory
+        variables[CHECKPOINT_DIR] = directory
     if found.drives_attempt and (origin := resume_from(job)) is not None:
-        variables["TFTRAINING_RESUME_FROM"] = origin
+        variables[RESUME_FROM] = origin
     if found.decides_success and (step := promised_step(job)) is not None:
         variables["TFTRAINING_CHECKPOINT_STEP"] = str(step)
     if found.drives_attempt:
@@ -51,7 +63,7 @@ def environment(job: Job, role: Role, index: int, attempt: int) -> dict[str, str
 
 def is_reserved(name: str) -> bool:
     """Tell whether a user's template may not set this variable."""
-    return name in _RESERVED or name.startswith("TFTRAINING_")
+    return name in _RESERVED or name.startswith(PREFIX)
 
 
 def promised_step(job: Job) -> int | None:
@@ -76,4 +88,4 @@ def resume_from(job: Job) -> str | None:
     return checkpoint.resume_from if checkpoint is not None else None
 
 
-_RESERVED = frozenset({"TF_CONFIG", "GRPC_FAIL_FAST", "TF_GRPC_DEFAULT_OPTIONS"})
+_RESERVED = frozenset({"TF_CONFIG", *SAME_IN_ALL_PODS})

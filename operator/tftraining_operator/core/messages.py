@@ -95,3 +95,11 @@ def startup_culprit(job: Job, observed: Observed, facts: Facts) -> str:
         return "not ready: " + join_names([name for name, _ in waiting])
     chief = observed.get(Role.CHIEF)
     return f"{chief.name} did not become ready" if chief else "there is no chief"
+
+
+def describe_undeletable(facts: Facts) -> str:
+    """Return which pods could not be deleted, and the cause of the first."""
+    name, cause = next(iter(facts.undeletable.items()))
+    more = len(facts.undeletable) - 1
+    tail = f" (and {more} more)" if more else ""
+    return f"could not delete pod {name}{tail}: {cause.message}"

@@ -28,8 +28,9 @@ from tftraining_operator.core.progress import (
     parse_report,
     progress_of,
 )
-from tftraining_operator.core.status_conditions import conditions, headline
+from tftraining_operator.core.status_conditions import conditions
 from tftraining_operator.core.status_failures import failures, newest_disruption
+from tftraining_operator.core.status_headline import headline
 from tftraining_operator.core.times import parse, rfc3339, seconds_since
 
 _STATE_LIMIT = 32

@@ -151,13 +151,25 @@ def _full() -> dict[str, Any]:
 def broken_specs(draw: Draw) -> JSON:
     """A good spec with one to three pieces of damage: wrong type or range, typo, null, missing."""
     root = {"spec": _own(draw(st.just(_full()) | st.just(MIRRORED) | specs()))}
+    _damage_some(draw, root)
+    return root.get("spec")
+
+
+@st.composite
+def broken(draw: Draw, objects: list[JSON]) -> JSON:
+    """One of some objects with one to three pieces of damage."""
+    root = _own(draw(st.sampled_from(objects)))
+    _damage_some(draw, root)
+    return root
+
+
+def _damage_some(draw: Draw, root: Any) -> None:
     for _ in range(draw(st.integers(1, 3))):
         places = list(_places(root))
         if not places:
             break
         holder, key = draw(st.sampled_from(places))
         _damage(draw, holder, key)
-    return root.get("spec")
 
 
 def _places(node: Any) -> Any:

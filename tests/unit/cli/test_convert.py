@@ -3,66 +3,31 @@
 from __future__ import annotations
 
 import copy
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 import yaml
-from tftraining import manifest
-from tftraining.cli.convert.documents import convert_text
+from hypothesis import given
 from tftraining.cli.convert.findings import Level, is_whole
-from tftraining.cli.convert.tfjob import Conversion, convert
+from tftraining.cli.convert.from_tfjob import convert
 from tftraining.errors import InputError
-from tftraining_operator.api.keys import Role
-from tftraining_operator.core import podtemplate
-from tftraining_operator.core.observed import slots
 
-Raw = dict[str, Any]
+from tests.unit.api.strategies import broken
+from tests.unit.cli.conversions import (
+    FILES,
+    Raw,
+    a_replica,
+    a_tfjob,
+    convert_text,
+    mounting,
+    plain,
+    roles,
+    spec_of,
+    told,
+)
 
-FILES = Path(__file__).parent / "tfjobs"
-
-
-def a_replica(count: int = 1, policy: str | None = None, **spec: Any) -> Raw:
-    container = {"name": "tensorflow", "image": "example.com/train:1"}
-    replica: Raw = {"replicas": count, "template": {"spec": {"containers": [container], **spec}}}
-    return replica | ({"restartPolicy": policy} if policy else {})
-
-
-def a_tfjob(run_policy: Raw | None = None, /, **replicas: Raw) -> Raw:
-    spec: Raw = {"tfReplicaSpecs": replicas}
-    return {
-        "apiVersion": "kubeflow.org/v1",
-        "kind": "TFJob",
-        "metadata": {"name": "mnist"},
-        "spec": spec | ({"runPolicy": run_policy} if run_policy else {}),
-    }
-
-
-def told(conversion: Conversion, level: Level) -> dict[str, str]:
-    return {each.path: each.text for each in conversion.findings if each.level is level}
-
-
-def spec_of(conversion: Conversion) -> Raw:
-    """The converted spec, after the whole job has passed what the API server asks for."""
-    assert conversion.job is not None, conversion.findings
-    job = manifest.parse(yaml.safe_dump(plain(conversion.job)), "x", uid="uid").job
-    for role, index, _ in slots(job):
-        podtemplate.pod_spec(job, role, index, 0, "example.com/trainer:1")
-    spec: Raw = plain(conversion.job)["spec"]
-    return spec
-
-
-def plain(given: Any) -> Any:
-    if isinstance(given, dict):
-        return {str(key): plain(value) for key, value in given.items()}
-    if isinstance(given, list):
-        return [plain(item) for item in given]
-    return str(given) if isinstance(given, str) else given
-
-
-def roles(spec: Raw) -> dict[str, int]:
-    wanted = {role.value: spec.get(role.value) for role in Role}
-    return {role: given.get("replicas", 1) for role, given in wanted.items() if given is not None}
+if TYPE_CHECKING:
+    from pathlib import Path
 
 
 @pytest.mark.parametrize(
@@ -154,6 +119,19 @@ def test_roles_with_templates_of_their_own_keep_them() -> None:
         ),
         pytest.param(a_tfjob(Boss=a_replica()), "spec.tfReplicaSpecs.Boss", "unknown type", id="?"),
         pytest.param(a_tfjob(), "spec.tfReplicaSpecs", "is required", id="no replicas"),
+        pytest.param({**a_tfjob(), "spec": []}, "spec", "must be an object", id="spec"),
+        pytest.param(
+            {**a_tfjob(Worker=a_replica()), "metadata": []},
+            "metadata",
+            "must be an object",
+            id="metadata",
+        ),
+        pytest.param(
+            {**a_tfjob(Worker=a_replica()), "metadata": {"name": "a", "labels": {"b": 1}}},
+            "metadata.labels.b",
+            'write "1" in quotes',
+            id="a label that is a number",
+        ),
         pytest.param(
             a_tfjob(Worker={"replicas": 1}),
             "spec.tfReplicaSpecs.Worker.template",
@@ -167,6 +145,12 @@ def test_roles_with_templates_of_their_own_keep_them() -> None:
             id="no container tensorflow",
         ),
         pytest.param(
+            a_tfjob(Worker={"template": {"spec": {"containers": ["tensorflow"]}}}),
+            "spec.tfReplicaSpecs.Worker.template.spec.containers",
+            "must be a list of objects",
+            id="containers",
+        ),
+        pytest.param(
             a_tfjob(Worker=a_replica(policy="Sometimes")),
             "spec.tfReplicaSpecs.Worker.restartPolicy",
             "unknown value Sometimes",
@@ -177,6 +161,12 @@ def test_roles_with_templates_of_their_own_keep_them() -> None:
             "spec.runPolicy.backoffLimit",
             "must be an integer",
             id="what the API refuses",
+        ),
+        pytest.param(
+            a_tfjob({"suspend": "no"}, Worker=a_replica()),
+            "spec.runPolicy.suspend",
+            "write false without quotes",
+            id="a word that is true or false in older YAML only",
         ),
         pytest.param(
             {**a_tfjob(Worker=a_replica()), "metadata": {"name": "9lives"}},
@@ -208,6 +198,21 @@ def test_what_cannot_be_converted_is_refused_with_the_field_and_the_fix(
     assert conversion.job is None
     assert not is_whole(conversion.findings)
     assert words in told(conversion, Level.REFUSED)[path]
+
+
+FULL = a_tfjob(
+    {"cleanPodPolicy": "All", "schedulingPolicy": {"minAvailable": 3, "queue": "vision"}},
+    Chief=mounting("/models"),
+    Worker=a_replica(2, "ExitCode"),
+    Evaluator=mounting("/models"),
+)
+
+
+@given(broken([FULL, yaml.safe_load((FILES / "everything.yaml").read_text())]))
+def test_a_broken_tfjob_is_converted_or_refused(job: Any) -> None:
+    conversion = convert(job)
+    refused = told(conversion, Level.REFUSED)
+    assert (conversion.job is None) == bool(refused)
 
 
 @pytest.mark.parametrize(
@@ -263,7 +268,7 @@ def test_run_policies(given: Raw, expected: Raw | None, differs: str | None) -> 
 
 def test_an_unset_backoff_limit_was_none_where_pods_restart() -> None:
     restarts = told(convert(a_tfjob(Worker=a_replica(policy="OnFailure"))), Level.DIFFERS)
-    assert "unset was without limit; here it is 3" in restarts["spec.runPolicy.backoffLimit"]
+    assert "unset meant no limit; here it means 3" in restarts["spec.runPolicy.backoffLimit"]
     never = told(convert(a_tfjob(Worker=a_replica(policy="Never"))), Level.DIFFERS)
     assert "spec.runPolicy.backoffLimit" not in never
 
@@ -347,6 +352,18 @@ def test_a_priority_of_a_template_is_the_only_one() -> None:
     assert f"{SCHEDULING}.priorityClass" in told(conversion, Level.DIFFERS)
 
 
+def test_one_priority_of_all_templates_is_that_of_the_job() -> None:
+    job = a_tfjob(Chief=a_replica(), Worker=a_replica())
+    job["spec"]["runPolicy"] = {"schedulingPolicy": {"priorityClass": "high"}}
+    for replica in job["spec"]["tfReplicaSpecs"].values():
+        replica["template"]["spec"]["priorityClassName"] = "high"
+    conversion = convert(job)
+    spec = spec_of(conversion)
+    assert spec["scheduling"] == {"priorityClassName": "high"}
+    assert "priorityClassName" not in spec["template"]["spec"]
+    assert f"{SCHEDULING}.priorityClass" not in told(conversion, Level.DIFFERS)
+
+
 def test_all_workers_of_one_worker_is_no_loss() -> None:
     job = a_tfjob(Worker=a_replica())
     job["spec"] |= {"successPolicy": "AllWorkers", "enableDynamicWorker": True}
@@ -375,14 +392,6 @@ def test_another_port_and_the_operators_fields_leave_the_template() -> None:
     assert "5000 is 2222 here" in differs[f"{at}.containers[tensorflow].ports[tfjob-port]"]
     assert f"{at}.hostNetwork" in differs
     assert set(lost) == {f"{at}.subdomain", f"{at}.containers[tensorflow].env[TF_CONFIG]"}
-
-
-def mounting(path: str, **fields: Any) -> Raw:
-    volume = {"name": "models", "persistentVolumeClaim": {"claimName": "models"}}
-    replica = a_replica(volumes=[volume])
-    mount = {"name": "models", "mountPath": path, **fields}
-    replica["template"]["spec"]["containers"][0]["volumeMounts"] = [mount]
-    return replica
 
 
 def test_an_evaluators_claim_is_that_which_the_chief_mounts() -> None:
@@ -420,10 +429,36 @@ def test_a_user_can_say_where_checkpoints_are(given: str, expected: Raw) -> None
     assert spec_of(convert(job, checkpoint=given))["checkpoint"] == expected
 
 
-def test_a_kueue_queue_is_told_to_be_ignored() -> None:
+QUEUE, MAX_TIME = "kueue.x-k8s.io/queue-name", "kueue.x-k8s.io/max-exec-time-seconds"
+
+
+def test_a_queue_of_kueue_is_kept_with_its_priority() -> None:
+    job = a_tfjob(Chief=a_replica(), Worker=a_replica())
+    labels = {QUEUE: "team", "kueue.x-k8s.io/priority-class": "urgent"}
+    job["metadata"]["labels"] = labels
+    conversion = convert(job)
+    spec_of(conversion)
+    assert is_whole(conversion.findings)
+    assert conversion.job is not None
+    assert plain(conversion.job["metadata"]["labels"]) == labels
+    differs = told(conversion, Level.DIFFERS)
+    assert "the operator makes the Workload itself" in differs[f"metadata.labels[{QUEUE}]"]
+
+
+def test_kueue_suspends_a_tfjob_and_no_tftrainingjob() -> None:
+    job = a_tfjob({"suspend": True, "backoffLimit": 2}, Worker=a_replica())
+    assert spec_of(convert(job))["runPolicy"] == {"suspend": True, "backoffLimit": 2}
+    job["metadata"]["labels"] = {QUEUE: "team"}
+    conversion = convert(job)
+    assert spec_of(conversion)["runPolicy"] == {"backoffLimit": 2}
+    assert "until it admits it" in told(conversion, Level.DIFFERS)["spec.runPolicy.suspend"]
+
+
+def test_kueues_time_limit_is_lost() -> None:
     job = a_tfjob(Worker=a_replica())
-    job["metadata"]["labels"] = {"kueue.x-k8s.io/queue-name": "team"}
-    assert "starts without it" in " ".join(told(convert(job), Level.LOST).values())
+    job["metadata"]["labels"] = {MAX_TIME: "60"}
+    lost = told(convert(job), Level.LOST)
+    assert "set spec.runPolicy.activeDeadlineSeconds" in lost[f"metadata.labels[{MAX_TIME}]"]
 
 
 def test_what_the_api_server_added_is_left_behind() -> None:
@@ -443,7 +478,7 @@ def test_what_the_api_server_added_is_left_behind() -> None:
 
 def test_a_file_keeps_its_comments_and_other_objects() -> None:
     text = (FILES / "parameter_server.yaml").read_text()
-    converted = convert_text(text, "x")
+    converted = convert_text(text)
     for comment in (
         "# Trains digits on a small cluster.",
         "name: digits  # as the dashboard shows it",
@@ -460,7 +495,7 @@ def test_a_file_keeps_its_comments_and_other_objects() -> None:
 
 
 def test_all_that_a_template_can_have_is_carried_over() -> None:
-    converted = convert_text((FILES / "everything.yaml").read_text(), "x")
+    converted = convert_text((FILES / "everything.yaml").read_text())
     (conversion,) = converted.conversions
     assert is_whole(conversion.findings)
     assert conversion.job is not None
@@ -487,13 +522,13 @@ def test_all_that_a_template_can_have_is_carried_over() -> None:
 
 @pytest.mark.parametrize("file", sorted(FILES.iterdir()), ids=lambda path: path.name)
 def test_what_is_converted_converts_to_itself(file: Path) -> None:
-    once = convert_text(file.read_text(), "x").text
-    assert convert_text(once, "x").conversions == ()
+    once = convert_text(file.read_text()).text
+    assert convert_text(once).conversions == ()
     assert "TFTrainingJob" in once
 
 
 def test_merged_keys_and_aliases_are_written_out() -> None:
-    converted = convert_text((FILES / "anchors.yaml").read_text(), "x")
+    converted = convert_text((FILES / "anchors.yaml").read_text())
     assert not set("&*") & set(converted.text)
     assert "<<" not in converted.text
     spec = spec_of(converted.conversions[0])
@@ -502,11 +537,21 @@ def test_merged_keys_and_aliases_are_written_out() -> None:
     assert container["image"] == "example.com/train:1"
 
 
+def test_a_date_is_text_as_in_kubectl() -> None:
+    job = yaml.safe_dump(a_tfjob(Worker=a_replica(1))).replace(
+        "name: mnist", "name: m\n  labels: {day: 2026-01-01}"
+    )
+    converted = convert_text(job.replace("image: example.com/train:1", "image: 2026-01-02"))
+    made = yaml.safe_load(converted.text)
+    assert made["metadata"]["labels"] == {"day": "2026-01-01"}
+    assert made["spec"]["template"]["spec"]["containers"][0]["image"] == "2026-01-02"
+
+
 def test_a_list_is_converted_item_by_item() -> None:
     bad = a_tfjob(PS=a_replica(), Worker=a_replica())
     items = [a_tfjob(Worker=a_replica()), bad, {"kind": "Secret", "apiVersion": "v1"}]
     text = yaml.safe_dump({"apiVersion": "v1", "kind": "List", "items": items})
-    converted = convert_text(text, "x")
+    converted = convert_text(text)
     kinds = [item["kind"] for item in yaml.safe_load(converted.text)["items"]]
     assert kinds == ["TFTrainingJob", "Secret"]
     assert [each.job is None for each in converted.conversions] == [False, True]
@@ -514,4 +559,4 @@ def test_a_list_is_converted_item_by_item() -> None:
 
 def test_broken_yaml_is_refused_with_its_line() -> None:
     with pytest.raises(InputError, match=r"x:3: invalid YAML"):
-        convert_text("a: b\nc: [\n", "x")
+        convert_text("a: b\nc: [\n")

@@ -1,1 +1,1 @@
-"""Converts Kubeflow's TFJobs to TFTrainingJobs. Pure; commands/convert.py reads and writes."""
+"""Converts Kubeflow's TFJobs to TFTrainingJobs, and back. Pure; cli/conversion.py does the I/O."""

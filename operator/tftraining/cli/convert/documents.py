@@ -1,6 +1,7 @@
 """The documents of a YAML file, converted one by one, with their comments.
 
-What is no TFJob stays as it is, so that a converted file converts to itself.
+What is not of the kind that is converted stays as it is, so that a converted file converts to
+itself.
 """
 
 import io
@@ -8,9 +9,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from ruamel.yaml import YAML
+from ruamel.yaml.constructor import RoundTripConstructor
 from ruamel.yaml.error import MarkedYAMLError, YAMLError
 
-from tftraining.cli.convert.tfjob import SOURCE_KIND, Conversion, convert
+from tftraining.cli.convert.directions import Direction
+from tftraining.cli.convert.findings import Conversion
 from tftraining.errors import InputError
 
 _WIDTH = 4096
@@ -21,12 +24,12 @@ class Converted:
     """A converted file."""
 
     text: str
-    """The file's documents, without TFJobs that cannot be converted."""
+    """The file's documents, without jobs that cannot be converted."""
     conversions: tuple[Conversion, ...]
-    """What became of each TFJob."""
+    """What became of each job."""
 
 
-def convert_text(text: str, source: str, *, checkpoint: str | None = None) -> Converted:
+def convert_text(text: str, source: str, direction: Direction) -> Converted:
     """Convert a file's text; `source` names it in messages. Raises InputError."""
     yaml = _yaml()
     try:
@@ -40,7 +43,7 @@ def convert_text(text: str, source: str, *, checkpoint: str | None = None) -> Co
     kept = [
         made
         for document in documents
-        if (made := _converted(document, checkpoint, conversions)) is not None
+        if (made := _converted(document, direction, conversions)) is not None
     ]
     if not conversions:
         return Converted(text, ())
@@ -54,34 +57,42 @@ def dumped(documents: list[Any]) -> str:
     return out.getvalue()
 
 
-def _converted(document: Any, checkpoint: str | None, found: list[Conversion]) -> Any:  # noqa: ANN401
+def _converted(document: Any, direction: Direction, found: list[Conversion]) -> Any:  # noqa: ANN401
     if not isinstance(document, dict):
         return document
-    if document.get("kind") == SOURCE_KIND:
-        conversion = convert(document, checkpoint=checkpoint)
+    if document.get("kind") == direction.kind:
+        conversion = direction.convert(document)
         found.append(conversion)
         return conversion.job
     if str(document.get("kind")).endswith("List") and isinstance(document.get("items"), list):
-        return _converted_list(document, checkpoint, found)
+        return _converted_list(document, direction, found)
     return document
 
 
-def _converted_list(document: Any, checkpoint: str | None, found: list[Conversion]) -> Any:  # noqa: ANN401
+def _converted_list(document: Any, direction: Direction, found: list[Conversion]) -> Any:  # noqa: ANN401
     """Convert the items of a List, such as kubectl prints; nothing is left of an empty one."""
     items = document["items"]
-    made = [_converted(item, checkpoint, found) for item in items]
+    made = [_converted(item, direction, found) for item in items]
     for number in reversed(range(len(made))):  # in place, as the list carries the comments
         if made[number] is None:
             del items[number]
         else:
             items[number] = made[number]
-    if document.get("kind") == f"{SOURCE_KIND}List":
+    if document.get("kind") == f"{direction.kind}List":
         document["apiVersion"], document["kind"] = "v1", "List"
     return document if items else None
 
 
+class _Constructor(RoundTripConstructor):
+    """Keeps a date as text, as in JSON, which kubectl converts the file to."""
+
+
+_Constructor.add_constructor("tag:yaml.org,2002:timestamp", RoundTripConstructor.construct_scalar)
+
+
 def _yaml() -> YAML:
     yaml = YAML(typ="rt")
+    yaml.Constructor = _Constructor
     yaml.preserve_quotes = True
     yaml.width = _WIDTH
     yaml.explicit_start = None

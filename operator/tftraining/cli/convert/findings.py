@@ -1,8 +1,10 @@
-"""What a conversion tells about one job."""
+"""What became of one job: the converted one, and a finding for each difference in meaning."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
+
+from ruamel.yaml.comments import CommentedMap
 
 
 class Level(StrEnum):
@@ -20,15 +22,25 @@ class Level(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One difference between a TFJob and what it became."""
+    """One difference between a job and what it became."""
 
     level: Level
     path: str
-    """Field of the TFJob."""
+    """Field of the job that was converted."""
     text: str
 
     def __str__(self) -> str:
         return f"{self.level}: {self.path}: {self.text}"
+
+
+@dataclass(frozen=True, slots=True)
+class Conversion:
+    """What became of one job."""
+
+    name: str
+    job: CommentedMap | None
+    """The job of the other kind, None if this one cannot be converted."""
+    findings: tuple[Finding, ...]
 
 
 class RefusedError(Exception):

@@ -1,4 +1,4 @@
-"""restartPolicy of the replicas and runPolicy of a TFJob, as they are here.
+"""restartPolicy of the replicas and runPolicy of a TFJob, for a TFTrainingJob.
 
 schedulingPolicy, which is a part of it there, is in scheduling.py.
 """
@@ -12,12 +12,12 @@ from tftraining_operator.api.types import CleanPodPolicy, RestartPolicy, RunPoli
 
 from tftraining.cli.convert.findings import Finding, Level, RefusedError
 from tftraining.cli.convert.replicas import Replica
+from tftraining.cli.convert.tfjob_api import MANAGED_BY, PERMANENT
 
 _Map = Mapping[str, Any]
 
 _MAX_BACKOFF = 1000
 _DEFAULT_BACKOFF = RunPolicy.model_fields["backoff_limit"].default
-_THEIR_MANAGER = "kubeflow.org/training-operator"
 _TIMES = ("ttlSecondsAfterFinished", "activeDeadlineSeconds")
 FIELDS = ("cleanPodPolicy", *_TIMES, "backoffLimit")
 """Fields of runPolicy that the first builds of v1 had in spec itself."""
@@ -31,7 +31,7 @@ def restart_policy(replica: Replica, role: Role, findings: list[Finding]) -> Res
     own = role is replica.role  # a chief that is made of the workers says nothing twice
     if given == RestartPolicy.NEVER:
         if own and role in (Role.WORKER, Role.PS):
-            text = "a failed pod fails the job, as before; ExitCode replaces it and trains on"
+            text = "a failed pod fails the job, as before; with ExitCode it is replaced"
             findings.append(Finding(Level.NOTE, path, text))
         return RestartPolicy.NEVER
     if given == "Always":
@@ -42,7 +42,7 @@ def restart_policy(replica: Replica, role: Role, findings: list[Finding]) -> Res
     if given == RestartPolicy.EXIT_CODE:
         if own:
             text = (
-                "only 64, 77, 126 and 127 are permanent here, and every other code is retried up to"
+                f"only {PERMANENT} are permanent here, and every other code is retried up to"
                 " backoffLimit; there, 1 to 127 were permanent and 128 to 255 retried. For an error"
                 " that no restart can repair, let the script exit with 64"
             )
@@ -53,8 +53,10 @@ def restart_policy(replica: Replica, role: Role, findings: list[Finding]) -> Res
     raise RefusedError(path, f"unknown value {given}; use Never, OnFailure, Always or ExitCode")
 
 
-def run_policy(spec: _Map, replicas: list[Replica], findings: list[Finding]) -> CommentedMap:
-    """Return the runPolicy. Raises RefusedError."""
+def run_policy(
+    spec: _Map, replicas: list[Replica], findings: list[Finding], *, queued: bool
+) -> CommentedMap:
+    """Return the runPolicy; `queued` for a job in a queue of Kueue. Raises RefusedError."""
     given = {key: spec[key] for key in FIELDS if key in spec} | dict(spec.get("runPolicy") or {})
     policy = CommentedMap()
     if isinstance(source := spec.get("runPolicy"), CommentedMap):
@@ -69,8 +71,14 @@ def run_policy(spec: _Map, replicas: list[Replica], findings: list[Finding]) -> 
     for key in _TIMES:
         if given.get(key) is not None:
             policy[key] = given[key]
-    if given.get("suspend"):
-        policy["suspend"] = True
+    if given.get("suspend") and queued:
+        text = (
+            "left out: there, Kueue suspends the job until it admits it; here, a job in a queue has"
+            " no pods until then, and Kueue does not resume one that is suspended"
+        )
+        findings.append(Finding(Level.DIFFERS, "spec.runPolicy.suspend", text))
+    elif given.get("suspend"):
+        policy["suspend"] = given["suspend"]
     _backoff(given, replicas, policy, findings)
     _clean(given, policy, findings)
     _manager(given, findings)
@@ -89,12 +97,12 @@ def _backoff(
     restarts = any((each.raw.get("restartPolicy") or never) != never for each in replicas)
     if limit is not None:
         policy["backoffLimit"] = min(limit, _MAX_BACKOFF) if isinstance(limit, int) else limit
-        text = "it counts restarts of the chief; there, restarts of all pods were added up"
+        text = "it counts restarts of the chief; there, those of all pods"
         if isinstance(limit, int) and limit > _MAX_BACKOFF:
-            text += f"; {_MAX_BACKOFF} is the most here"
+            text += f"; the maximum here is {_MAX_BACKOFF}"
         findings.append(Finding(Level.DIFFERS, path, text))
     elif restarts:
-        text = f"unset was without limit; here it is {_DEFAULT_BACKOFF} restarts of the chief"
+        text = f"unset meant no limit; here it means {_DEFAULT_BACKOFF} restarts of the chief"
         findings.append(Finding(Level.DIFFERS, path, text))
 
 
@@ -104,9 +112,7 @@ def _clean(given: _Map, policy: CommentedMap, findings: list[Finding]) -> None:
     if value in list(CleanPodPolicy):
         policy["cleanPodPolicy"] = value
         if value == CleanPodPolicy.NONE:
-            text = (
-                "parameter servers and workers that serve go on for ever and keep their resources"
-            )
+            text = "workers and parameter servers keep running, and keep their resources"
             findings.append(Finding(Level.NOTE, path, text))
     elif value in ("", "Undefined"):
         text = (
@@ -120,6 +126,6 @@ def _clean(given: _Map, policy: CommentedMap, findings: list[Finding]) -> None:
 
 def _manager(given: _Map, findings: list[Finding]) -> None:
     manager = given.get("managedBy")
-    if manager and manager != _THEIR_MANAGER:
+    if manager and manager != MANAGED_BY:
         text = f"left out: {manager} manages TFJobs and not TFTrainingJobs, so nothing would run it"
         findings.append(Finding(Level.LOST, "spec.runPolicy.managedBy", text))

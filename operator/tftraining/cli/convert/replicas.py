@@ -8,18 +8,11 @@ from tftraining_operator.api.keys import Role
 from tftraining_operator.api.types import Strategy
 
 from tftraining.cli.convert.findings import Finding, Level, RefusedError
+from tftraining.cli.convert.tfjob_api import REPLICA_TYPES, ROLES
 
 _Map = Mapping[str, Any]
 
-_ROLES = {
-    "chief": Role.CHIEF,
-    "master": Role.CHIEF,
-    "worker": Role.WORKER,
-    "ps": Role.PS,
-    "evaluator": Role.EVALUATOR,
-    "eval": Role.EVALUATOR,
-}
-_ORDER = (Role.CHIEF, Role.WORKER, Role.PS, Role.EVALUATOR)
+_ORDER = tuple(REPLICA_TYPES)
 _FIELDS = frozenset({"replicas", "template", "restartPolicy"})
 
 
@@ -59,7 +52,7 @@ def read_replicas(spec: _Map, findings: list[Finding]) -> list[Replica]:
         raise RefusedError(where, "is required: it says which pods the job has")
     found: list[Replica] = []
     for key, raw in given.items():
-        role = _ROLES.get(str(key).lower())
+        role = ROLES.get(str(key).lower())
         path = f"{where}.{key}"
         if role is None:
             raise RefusedError(
@@ -71,7 +64,7 @@ def read_replicas(spec: _Map, findings: list[Finding]) -> list[Replica]:
         if not isinstance(count, int) or isinstance(count, bool) or count < 0:
             raise RefusedError(f"{path}.replicas", f"must be a number of pods, not {count}")
         findings += [
-            Finding(Level.LOST, f"{path}.{name}", "unknown field; it is left out")
+            Finding(Level.LOST, f"{path}.{name}", "unknown field; left out")
             for name in sorted(set(raw) - _FIELDS)
         ]
         if any(each.role is role for each in found):

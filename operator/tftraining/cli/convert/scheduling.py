@@ -6,25 +6,27 @@ from typing import Any
 from ruamel.yaml.comments import CommentedMap
 from tftraining_operator.api.scheduling import Gang
 
+from tftraining.cli.convert import checks
 from tftraining.cli.convert.findings import Finding, Level
 from tftraining.cli.convert.replicas import Replica
+from tftraining.cli.convert.tfjob_api import GANG_SCHEDULERS
 
 _Map = Mapping[str, Any]
 
-_PATH = "spec.runPolicy.schedulingPolicy"
+_AT = "spec.runPolicy"
+_PATH = f"{_AT}.schedulingPolicy"
 _KNOWN = ("minAvailable", "queue", "minResources", "priorityClass", "scheduleTimeoutSeconds")
-_BY_NAME = {
-    "volcano": Gang.VOLCANO,
-    "scheduler-plugins-scheduler": Gang.POD_GROUP,
-}
-"""Schedulers that templates name, by the names that their own charts give them."""
+_BY_NAME = {name: gang for gang, name in GANG_SCHEDULERS.items()}
 
 
 def scheduling(
     spec: _Map, replicas: list[Replica], made: _Map, findings: list[Finding]
 ) -> CommentedMap:
-    """Return spec.scheduling, empty if nothing asks for it; `made` is the spec so far."""
-    given = (spec.get("runPolicy") or {}).get("schedulingPolicy") or {}
+    """Return spec.scheduling, empty if nothing asks for it; `made` is the spec so far.
+
+    Raises RefusedError.
+    """
+    given = checks.part(checks.part(spec, "runPolicy", "spec."), "schedulingPolicy", f"{_AT}.")
     given = {key: value for key, value in given.items() if value not in (None, "", {})}
     found = CommentedMap()
     gang = _gang(given, replicas, findings)
@@ -33,14 +35,17 @@ def scheduling(
     if queue := given.get("queue"):
         found["queue"] = queue
     if name := given.get("priorityClass"):
-        # A template's own one is stronger there, and has to be the only one here.
-        if _template_names_a_priority(made):
-            text = "left out: a template names a priority class, which all its pods have"
-            findings.append(Finding(Level.DIFFERS, f"{_PATH}.priorityClass", text))
-        else:
+        templates = [each for each in _pod_specs(made) if each.get("priorityClassName")]
+        if all(each["priorityClassName"] == name for each in templates):
+            for each in templates:
+                del each["priorityClassName"]
             found["priorityClassName"] = name
-            text = "it is spec.scheduling.priorityClassName now, of all pods"
+            text = "now spec.scheduling.priorityClassName, of all pods"
             findings.append(Finding(Level.NOTE, f"{_PATH}.priorityClass", text))
+        else:
+            # A template's own one is stronger there, and has to be the only one here.
+            text = "left out: a template names another priority class"
+            findings.append(Finding(Level.DIFFERS, f"{_PATH}.priorityClass", text))
     findings += _of_the_rest(given, replicas)
     return found
 
@@ -48,13 +53,13 @@ def scheduling(
 def _gang(given: _Map, replicas: list[Replica], findings: list[Finding]) -> Gang | None:
     """Return the gang scheduler that the TFJob names; None for that of the cluster, or for none."""
     if "queue" in given:
-        text = "Volcano's queue; spec.scheduling.gang is Volcano, which alone has queues here"
+        text = "Volcano's queue, so spec.scheduling.gang is Volcano; Kueue's queue is a label"
         findings.append(Finding(Level.NOTE, f"{_PATH}.queue", text))
         return Gang.VOLCANO
     if "minAvailable" not in given:
         return None
     names = {_scheduler(replica) for replica in replicas}
-    gang = _BY_NAME.get(names.pop() or "") if len(names) == 1 else None
+    gang = _BY_NAME.get(names.pop()) if len(names) == 1 else None
     if gang is None:
         text = (
             "a gang by Kubernetes' own scheduler if the cluster has it (gang: Auto); for another"
@@ -88,7 +93,9 @@ def _scheduler(replica: Replica) -> str | None:
     return name
 
 
-def _template_names_a_priority(made: _Map) -> bool:
-    holders = [made, *(each for each in made.values() if isinstance(each, Mapping))]
-    templates = (holder.get("template") or {} for holder in holders)
-    return any((each.get("spec") or {}).get("priorityClassName") for each in templates)
+def _pod_specs(made: _Map) -> Iterator[Any]:
+    """Yield the pod specs of a TFTrainingJob's spec."""
+    for holder in (made, *(each for each in made.values() if isinstance(each, Mapping))):
+        template = holder.get("template")
+        if template:
+            yield template["spec"]

@@ -1,0 +1,38 @@
+"""The one word and sentence that people are shown of a job: STATE and MESSAGE of kubectl get."""
+
+from tftraining_operator.api.keys import ConditionType
+from tftraining_operator.api.reasons import Reason
+from tftraining_operator.api.status import Condition, Status
+from tftraining_operator.core.conditions import find, is_true
+
+_ROUTINE = frozenset({Reason.STARTING, Reason.POD_REPLACED, Reason.ALL_READY})
+"""Reasons of PodsReady that name no problem."""
+
+
+def headline(status: Status) -> tuple[str, str]:
+    """Return the one word and the sentence for people, derived from the conditions."""
+    for kind in (ConditionType.FAILED, ConditionType.SUCCEEDED, ConditionType.SUSPENDED):
+        found = find(status.conditions, kind)
+        if found is not None and is_true(status, kind):
+            return kind.value, found.message
+    running = find(status.conditions, ConditionType.RUNNING)
+    if status.chief_completion_time is not None:
+        return "Evaluating", running.message if running else ""
+    pods = find(status.conditions, ConditionType.PODS_READY)
+    if running is not None and is_true(status, ConditionType.RUNNING):
+        hurt = pods is not None and not is_true(status, ConditionType.PODS_READY)
+        return "Running", pods.message if pods and hurt else running.message
+    return _not_running(status, pods, running)
+
+
+def _not_running(
+    status: Status, pods: Condition | None, running: Condition | None
+) -> tuple[str, str]:
+    restarting = find(status.conditions, ConditionType.RESTARTING)
+    if restarting is not None and is_true(status, ConditionType.RESTARTING):
+        return "Restarting", restarting.message
+    if running is not None and running.reason == Reason.NO_WORKERS:
+        return running.reason, running.message
+    if pods is not None and pods.reason not in _ROUTINE:
+        return pods.reason, pods.message
+    return "Starting", pods.message if pods else ""
