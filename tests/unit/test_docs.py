@@ -121,3 +121,25 @@ def test_make_targets_that_a_page_names_exist(page: Path) -> None:
     targets = set(re.findall(r"^([a-z0-9-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
     named = re.findall(r"(?:^ {4}|`)make ([a-z0-9-]+)", page.read_text(), re.MULTILINE)
     assert set(named) <= targets
+
+
+def test_the_readme_names_the_versions_that_are_tested() -> None:
+    readme = (ROOT / "README.md").read_text()
+    programs = (ROOT / "tools/cluster/programs/kubernetes/go.mod").read_text()
+    image = (ROOT / "tools/cluster/node_image.py").read_text()
+    trainer = (ROOT / "requirements/trainer.lock").read_text()
+    project = (ROOT / "pyproject.toml").read_text()
+    chart = (ROOT / "charts/tftraining-operator/Chart.yaml").read_text()
+    kubernetes, node, tensorflow, python, oldest = (
+        re.findall(pattern, text)[0]
+        for pattern, text in (
+            (r"k8s\.io/kubernetes v([\d.]+)", programs),
+            (r"kindest/node:v([\d.]+)", image),
+            (r"(?m)^tensorflow-cpu==([\d.]+)", trainer),
+            (r'requires-python = ">=([\d.]+)"', project),
+            (r'kubeVersion: ">=(\d+\.\d+)', chart),
+        )
+    )
+    assert f"| Kubernetes | {oldest} | {kubernetes}; kind's public node image {node} |" in readme
+    assert f"| Python of `tftj`, client and operator | {python} | " in readme
+    assert re.search(rf"\| TensorFlow \| .* \| {tensorflow} \|", readme)
