@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from tftraining import TFTrainingClient
 from tftraining_operator.api.crd import schema
 from tftraining_operator.api.reasons import Reason
 
@@ -107,6 +108,13 @@ def test_source_files_that_a_page_names_exist(page: Path) -> None:
     bases = (ROOT, ROOT / "operator", *packages, ROOT / "trainer_image", page.parent)
     named = re.findall(r"`([\w.-]+/[\w./-]+\.(?:py|json))`", page.read_text())
     assert [path for path in named if not any((base / path).exists() for base in bases)] == []
+
+
+def test_every_method_of_the_client_stands_on_its_page() -> None:
+    page = (ROOT / "docs/guide/client.md").read_text()
+    own = {"namespace", "cluster", "send", "follow"}  # what the command line is made of
+    methods = {name for name in vars(TFTrainingClient) if not name.startswith("_")} - own
+    assert [name for name in methods if not re.search(rf"`{name}\b", page)] == []
 
 
 def test_every_policy_stands_in_the_table() -> None:
