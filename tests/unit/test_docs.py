@@ -13,13 +13,13 @@ from tftraining import TFTrainingClient
 from tftraining_operator.api.crd import schema
 from tftraining_operator.api.reasons import Reason
 
+from tools.site import links
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
 ROOT = Path(__file__).parents[2]
 _FENCE = re.compile(r"^( *)```.*?^ *```$", re.DOTALL | re.MULTILINE)
-_CODE = re.compile(r"`[^`\n]+`")
-_LINK = re.compile(r"!?\[[^\]]*\]\(([^)\s]+)\)")
 _FIRST_CELL = re.compile(r"^\| `(\w+)` \|", re.MULTILINE)
 
 
@@ -44,8 +44,7 @@ def anchors(page: Path) -> set[str]:
 
 
 def broken_links(page: Path) -> Iterator[str]:
-    text = _CODE.sub("", _FENCE.sub("", page.read_text()))
-    for target in _LINK.findall(text):
+    for target in links(page.read_text()):
         if target.startswith(("http://", "https://")):
             continue
         path, _, anchor = target.partition("#")
