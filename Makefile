@@ -73,16 +73,21 @@ test-e2e: .venv/ready ## Run the scenarios: real pods on a real cluster
 
 # ---- generated files and checks -----------------------------------------------------------------
 .PHONY: manifests
-manifests: .venv/ready ## Generate the CRD, the reference of tftj, dashboards, the chart's README, install.yaml
+manifests: .venv/ready ## Generate the CRD, the references of tftj and of fields, dashboards, the chart's README, install.yaml
 	@$(PY) -m tftraining_operator.api.crd --write .
 	@$(PY) -m tftraining.cli.reference
 	@$(PY) -m tools.dashboards
 	@$(PY) -m tools.chart_readme
 	@$(PY) -m tools.install_manifest
 	@$(PY) -m tools.operator_rights
+	@$(PY) -m tools.fields_reference
+
+.PHONY: docs
+docs: .venv/ready ## Build the documentation as a site in site/, and check its links
+	@$(PY) -m tools.site
 
 .PHONY: lint
-lint: .venv/ready .venv-trainer/ready ## Check style, types, layers, generated files, chart and workflow
+lint: .venv/ready .venv-trainer/ready ## Check style, types, layers, generated files, chart, workflow and documentation
 	@$(PY) -m tools.lint
 
 .PHONY: format
@@ -130,4 +135,4 @@ chaos: .venv/ready ## Run the slow scenarios, then inject random faults for MINU
 
 .PHONY: clean
 clean: ## Delete what was installed in this folder (not the cache)
-	rm -rf .venv .venv-trainer .tools .demo .test-logs
+	rm -rf .venv .venv-trainer .tools .demo .test-logs site

@@ -1,4 +1,4 @@
-"""Checks style, types, layers, generated files, chart and workflow (`make lint`)."""
+"""Checks style, types, layers, generated files, chart, workflow and documentation (`make lint`)."""
 
 import subprocess
 import sys
@@ -39,6 +39,8 @@ def checks() -> Mapping[str, list[str]]:
         "operator's rights": [sys.executable, "-m", "tools.operator_rights", "--check"],
         "install manifest": [sys.executable, "-m", "tools.install_manifest", "--check"],
         "dashboards": [sys.executable, "-m", "tools.dashboards", "--check"],
+        "reference of fields": [sys.executable, "-m", "tools.fields_reference", "--check"],
+        "documentation": [sys.executable, "-m", "tools.site", "--check"],
         "helm lint": [helm, "lint", "--strict", CHART],
         "yamllint": [f"{BIN}/yamllint", "--strict", "examples", ".github"],
         "actionlint": [actionlint],

@@ -11,6 +11,7 @@ import yaml
 from tftraining_operator.api import crd as definition
 from tftraining_operator.api import keys
 
+from tests import integrations
 from tests.apiserver import KubectlError
 from tests.unit.api.cases import a_container, a_spec
 
@@ -311,6 +312,16 @@ def test_an_example_passes_strict_validation(
 ) -> None:
     apiserver.kubectl(
         *("-n", namespace, "create", "--dry-run=server", "--validate=strict", "-f", str(path))
+    )
+
+
+@pytest.mark.parametrize("name", integrations.NAMES)
+def test_the_job_of_an_integration_passes_strict_validation(
+    apiserver: ApiServer, namespace: str, name: str
+) -> None:
+    apiserver.kubectl(
+        *("-n", namespace, "create", "--dry-run=server", "--validate=strict", "-f", "-"),
+        stdin=json.dumps(integrations.inner(name)),
     )
 
 

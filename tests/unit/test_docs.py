@@ -9,16 +9,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from tftraining import TFTrainingClient
 from tftraining_operator.api.crd import schema
 from tftraining_operator.api.reasons import Reason
+
+from tools.site import links
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
 ROOT = Path(__file__).parents[2]
 _FENCE = re.compile(r"^( *)```.*?^ *```$", re.DOTALL | re.MULTILINE)
-_CODE = re.compile(r"`[^`\n]+`")
-_LINK = re.compile(r"!?\[[^\]]*\]\(([^)\s]+)\)")
 _FIRST_CELL = re.compile(r"^\| `(\w+)` \|", re.MULTILINE)
 
 
@@ -43,8 +44,7 @@ def anchors(page: Path) -> set[str]:
 
 
 def broken_links(page: Path) -> Iterator[str]:
-    text = _CODE.sub("", _FENCE.sub("", page.read_text()))
-    for target in _LINK.findall(text):
+    for target in links(page.read_text()):
         if target.startswith(("http://", "https://")):
             continue
         path, _, anchor = target.partition("#")
@@ -109,6 +109,13 @@ def test_source_files_that_a_page_names_exist(page: Path) -> None:
     assert [path for path in named if not any((base / path).exists() for base in bases)] == []
 
 
+def test_every_method_of_the_client_stands_on_its_page() -> None:
+    page = (ROOT / "docs/guide/client.md").read_text()
+    own = {"namespace", "cluster", "send", "follow"}  # what the command line is made of
+    methods = {name for name in vars(TFTrainingClient) if not name.startswith("_")} - own
+    assert [name for name in methods if not re.search(rf"`{name}\b", page)] == []
+
+
 def test_every_policy_stands_in_the_table() -> None:
     page = (ROOT / "docs/architecture.md").read_text()
     found = re.findall(r"^\| `(\w+\.py)` \|", page, re.MULTILINE)
@@ -121,3 +128,25 @@ def test_make_targets_that_a_page_names_exist(page: Path) -> None:
     targets = set(re.findall(r"^([a-z0-9-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
     named = re.findall(r"(?:^ {4}|`)make ([a-z0-9-]+)", page.read_text(), re.MULTILINE)
     assert set(named) <= targets
+
+
+def test_the_readme_names_the_versions_that_are_tested() -> None:
+    readme = (ROOT / "README.md").read_text()
+    programs = (ROOT / "tools/cluster/programs/kubernetes/go.mod").read_text()
+    image = (ROOT / "tools/cluster/node_image.py").read_text()
+    trainer = (ROOT / "requirements/trainer.lock").read_text()
+    project = (ROOT / "pyproject.toml").read_text()
+    chart = (ROOT / "charts/tftraining-operator/Chart.yaml").read_text()
+    kubernetes, node, tensorflow, python, oldest = (
+        re.findall(pattern, text)[0]
+        for pattern, text in (
+            (r"k8s\.io/kubernetes v([\d.]+)", programs),
+            (r"kindest/node:v([\d.]+)", image),
+            (r"(?m)^tensorflow-cpu==([\d.]+)", trainer),
+            (r'requires-python = ">=([\d.]+)"', project),
+            (r'kubeVersion: ">=(\d+\.\d+)', chart),
+        )
+    )
+    assert f"| Kubernetes | {oldest} | {kubernetes}; kind's public node image {node} |" in readme
+    assert f"| Python of `tftj`, client and operator | {python} | " in readme
+    assert re.search(rf"\| TensorFlow \| .* \| {tensorflow} \|", readme)

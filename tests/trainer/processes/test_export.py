@@ -15,6 +15,7 @@ from harness import ROOT, Computer, LoopbackCluster, Process, Servers, free_port
 
 PAGE = (ROOT / "docs/guide/export.md").read_text()
 TASK_PAGE = (ROOT / "docs/guide/user-code.md").read_text()
+START_PAGE = (ROOT / "docs/guide/getting-started.md").read_text()
 
 # Names and shapes as a table has them: two features, of which the model uses the text as well.
 TASK = """
@@ -202,6 +203,14 @@ def test_the_page_from_job_to_served_model(here: Computer) -> None:
     numbers = [float(each) for each in re.findall(r"[-\d.]+(?:e-?\d+)?", run(here, load))]
     assert len(numbers) == 4
     assert numbers[:2] == pytest.approx(numbers[2:], abs=1e-6)
+
+    # Getting started ends with the same model, where `tftj get-model` has copied it to.
+    task, predict = blocks(START_PAGE, "python")
+    assert blocks(TASK_PAGE, "python")[0].startswith(task)
+    (here.folder / "model").symlink_to("sums/export")
+    (predicted,) = re.findall(r"\[\[(.+)\]\]", run(here, predict))
+    assert float(predicted) == pytest.approx(numbers[0], abs=1e-6)
+    assert float(predicted) == pytest.approx(1.0, abs=0.5)
 
     port = str(free_port())
     _, _, module, *arguments = serve.replace("8501", port).split()
