@@ -46,7 +46,7 @@ def newest(folder: Path) -> str:
 def test_an_epoch_of_unshuffled_data_is_every_example_once(
     here: Computer, servers: Servers, mode: str
 ) -> None:
-    says = f"made-{mode}"
+    says = f"made-{here.folder.name}"
     arguments = ("--epochs=2", f"--mode={mode}", "--local-steps=5", f"--option=prints={says}")
     done, seen = completed(start_chief(here, servers, *arguments))
 
