@@ -40,6 +40,7 @@ def bodies(job: Job) -> dict[Kind, Raw]:
         Kind.POD: a_worker(job),
         Kind.SERVICE: desired.service(job),
         Kind.NETWORK_POLICY: desired.network_policy(job, [A_READER]),
+        Kind.DISRUPTION_BUDGET: desired.disruption_budget(job),
     }
 
 
