@@ -40,4 +40,5 @@ def test_the_job_runs_throughout_and_loses_nothing(drill: Drill) -> None:
     drill.expect_always_running(began)
     assert drill.incarnation(drill.pod("chief")) == chief
     drill.expect_success(restarts=0)
-    assert "mnist-budget" not in drill.space.kubectl("get", "pdb", "-o", "name")
+    budgets = ("get", "pdb", "-o", "name")
+    eventually(lambda: "mnist-budget" not in drill.space.kubectl(*budgets), "no budget is left", 30)

@@ -70,6 +70,14 @@ async def test_what_is_made_is_answered_with_its_identity(
     assert found == made
 
 
+@pytest.mark.parametrize("kind", [Kind.NETWORK_POLICY, Kind.DISRUPTION_BUDGET])
+async def test_what_is_corrected_when_it_differs_is_stored_as_it_was_sent(
+    api: Api, job: Job, kind: Kind
+) -> None:
+    body = bodies(job)[kind]
+    assert (await api.create(kind, body))["spec"] == body["spec"]
+
+
 async def test_a_new_pod_is_pending_and_on_no_node(api: Api, job: Job) -> None:
     made = await api.create(Kind.POD, a_worker(job))
     assert made["status"]["phase"] == "Pending"

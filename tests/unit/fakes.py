@@ -561,9 +561,9 @@ class Operator:
         return min(self._due.values(), default=None)
 
     def see(self, lag: Lag | None = None) -> None:
-        """Read watch events: all in their order, or so many of each kind as slow watches do."""
+        """Read watch events: all in their order, or so many of the kinds whose watch is slow."""
         counts = dict.fromkeys(Kind) if lag is None else lag
-        told = [each for kind in Kind for each in self._unread(kind)[: counts[kind]]]
+        told = [each for kind in Kind for each in self._unread(kind)[: counts.get(kind)]]
         for index, what, kind, raw in sorted(told, key=itemgetter(0)):
             self._read[kind] = index + 1
             gone = what == "DELETED"
