@@ -22,6 +22,7 @@ _PURPOSES = {
     "pods": "create, follow, replace and delete the pods of jobs",
     "services": "the headless Service of each job",
     "networkpolicies": "the NetworkPolicy of each job",
+    "poddisruptionbudgets": "the PodDisruptionBudget of each job that has one",
     "events": "tell what happened",
     "podgroups": "gangs; one such row for each scheduler that is enabled in `scheduling`",
     "leases": "elect the leader; `get` and `update` its own lease only",

@@ -1,17 +1,27 @@
 """Workers and the evaluator come and go; the training goes on with the others."""
 
+import pytest
+
 from e2e.jobs import paced
 from e2e.scenarios.drill import Drill, now
+from tools.cluster import ClusterError
+from tools.waiting import eventually
 
 _HUNG_SECONDS = 150
 """A hung peer is noticed within 20 s, its pod replaced, and TensorFlow imported again."""
 
 
 def test_the_job_runs_throughout_and_loses_nothing(drill: Drill) -> None:
-    drill.start(paced(worker={"replicas": 3}, evaluator={}))
+    protected = {"budget": "Essential"}
+    drill.start(paced(worker={"replicas": 3}, evaluator={}, disruption=protected))
     drill.space.wait_for("Running")
     began = now()
     chief = drill.incarnation(drill.pod("chief"))
+
+    healthy = ("get", "pdb", "mnist-budget", "-o", "jsonpath={.status.currentHealthy}")
+    eventually(lambda: drill.space.kubectl(*healthy) == "2", "chief and ps are counted", 30)
+    with pytest.raises(ClusterError, match="violate the pod's disruption budget"):
+        drill.pod("chief").evict()
 
     drill.inject(drill.pod("worker", 0), drill.pod("worker", 0).kill)
     drill.inject(drill.pod("worker", 1), drill.pod("worker", 1).exhaust_memory)
@@ -30,3 +40,5 @@ def test_the_job_runs_throughout_and_loses_nothing(drill: Drill) -> None:
     drill.expect_always_running(began)
     assert drill.incarnation(drill.pod("chief")) == chief
     drill.expect_success(restarts=0)
+    budgets = ("get", "pdb", "-o", "name")
+    eventually(lambda: "mnist-budget" not in drill.space.kubectl(*budgets), "no budget is left", 30)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from tests.apiserver import ApiServer
+from tests.apiserver import ApiServer, Response
 from tools.waiting import eventually
 
 _Object = dict[str, Any]
@@ -14,7 +14,8 @@ _Object = dict[str, Any]
 GROUP_PATH = "/apis/tftraining.dev/v1alpha1"
 
 _WRITE = re.compile(
-    r'^apiserver_request_total\{.*resource="(?P<resource>pods|services|networkpolicies|events|tftrainingjobs)".*'
+    r'^apiserver_request_total\{.*resource="(?P<resource>pods|services|networkpolicies|'
+    r'poddisruptionbudgets|events|tftrainingjobs)".*'
     r'verb="(?P<verb>POST|PUT|PATCH|DELETE)".*\} (?P<count>\d+)$',
     re.MULTILINE,
 )
@@ -162,6 +163,13 @@ class Namespace:
             conditions=[_ready(ready=False)],
             containerStatuses=[_container({"terminated": state})],
         )
+
+    def evict(self, name: str) -> Response:
+        """Ask for the eviction of a pod, as a drain does."""
+        path = f"/api/v1/namespaces/{self.name}/pods/{name}/eviction"
+        metadata = {"name": name, "namespace": self.name}
+        body = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": metadata}
+        return self.server.request("POST", path, body)
 
     def delete_pod(self, name: str) -> None:
         """Delete a pod, as somebody may."""

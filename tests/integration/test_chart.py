@@ -105,6 +105,7 @@ RIGHTS = {
     ("networking.k8s.io", "networkpolicies"): {
         *("get", "list", "watch", "create", "update", "delete")
     },
+    ("policy", "poddisruptionbudgets"): {*("get", "list", "watch", "create", "update", "delete")},
     ("events.k8s.io", "events"): {"create"},
     ("scheduling.k8s.io", "podgroups"): {"get", "list", "create", "delete"},
 }
@@ -305,6 +306,7 @@ def test_every_setting_of_the_operator_has_a_value(render: Callable[..., list[Ob
         "progressSeconds": (2, lambda s: s.progress_seconds),
         "resyncSeconds": (60, lambda s: s.resync_seconds),
         "scheduling.listSeconds": (30, lambda s: s.groups_seconds),
+        "jobs.disruptionBudget.default": ("Essential", lambda s: s.disruption_budget),
     }
     told = environment(render(*(f"{name}={value}" for name, (value, _) in changed.items())))
     read = Settings.from_environment(told)
@@ -434,6 +436,7 @@ def test_probes_ask_the_port_that_is_open(render: Callable[..., list[Object]]) -
         "image.tga=x",
         "log.level=loud",
         "jobs.networkPolicy.default=Closed",
+        "jobs.disruptionBudget.default=All",
         "jobs.networkPolicy.readers[0].pods=all",
         "scheduling.slurm=true",
         "watchNamespaces={Red}",

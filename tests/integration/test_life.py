@@ -8,6 +8,7 @@ from tools.waiting import eventually
 
 ALL = ("mnist-chief-0", "mnist-ps-0", "mnist-worker-0", "mnist-worker-1")
 CHECKPOINT = {"persistentVolumeClaim": {"claimName": "mnist"}}
+SUSPEND = json.dumps({"spec": {"runPolicy": {"suspend": True}}})
 DONE = {
     "version": 1,
     "role": "chief",
@@ -39,6 +40,32 @@ def test_a_job_gets_its_pods_its_service_and_its_conditions_at_once(space: Names
     assert space.job()["metadata"].get("annotations", {}).keys() <= {
         "kubectl.kubernetes.io/last-applied-configuration"
     }
+
+
+def test_a_protected_job_refuses_the_eviction_of_what_it_cannot_lose(space: Namespace) -> None:
+    space.apply(manifest(disruption={"budget": "Essential"}))
+    before = space.wait_for_pods(*ALL)
+    space.run_all()
+    budgets = ("get", "poddisruptionbudgets", "-o", "name")
+    eventually(lambda: "mnist-budget" in space.kubectl(*budgets), "the budget is created")
+
+    # No controller writes its status here: what is refused is what it selects.
+    for pod in ("mnist-chief-0", "mnist-ps-0"):
+        answer = space.evict(pod)
+        assert (answer.status, "disruption budget" in answer.message) == (429, True)
+    assert space.evict("mnist-worker-1").ok
+    old = before["mnist-worker-1"]["metadata"]["uid"]
+    eventually(
+        lambda: (
+            space.pods().get("mnist-worker-1", {"metadata": {"uid": old}})["metadata"]["uid"] != old
+        ),
+        "the evicted worker is replaced",
+    )
+    space.run("mnist-chief-0", ready=False)
+    assert space.evict("mnist-chief-0").ok, "a pod that is not ready is not protected"
+
+    space.kubectl("patch", "tftj", "mnist", "--type=merge", "-p", SUSPEND)
+    eventually(lambda: "mnist-budget" not in space.kubectl(*budgets), "the budget goes as well")
 
 
 def test_a_job_that_trains_to_its_end_succeeds_and_is_cleaned_up(space: Namespace) -> None:

@@ -32,6 +32,7 @@ NAMESPACE = "tftraining-system"
 ACCOUNT = "tftraining-operator"
 USER = f"system:serviceaccount:{NAMESPACE}:{ACCOUNT}"
 POLICY = "mnist-isolation"
+BUDGET = "mnist-budget"
 ALL = ("mnist-chief-0", "mnist-ps-0", "mnist-worker-0", "mnist-worker-1")
 
 CHECKED_BY_ADMISSION = {("tftraining.dev", "tftrainingjobs/finalizers", "update")}
@@ -160,6 +161,11 @@ def _policy(space: Namespace) -> _Object:
     return space.server.request("GET", path).body
 
 
+def _budget(space: Namespace) -> _Object:
+    path = f"/apis/policy/v1/namespaces/{space.name}/poddisruptionbudgets/{BUDGET}"
+    return space.server.request("GET", path).body
+
+
 def _uids(space: Namespace) -> dict[str, str]:
     return {name: pod["metadata"]["uid"] for name, pod in space.pods().items()}
 
@@ -170,7 +176,13 @@ def test_the_lives_of_jobs_need_every_right_of_the_chart_and_no_other(
     space = _space(audited.server, "lives")
     operator.start()
     gang = {"gang": "None"}
-    space.apply(manifest(runPolicy={"ttlSecondsAfterFinished": 0}, scheduling=gang))
+    space.apply(
+        manifest(
+            runPolicy={"ttlSecondsAfterFinished": 0},
+            scheduling=gang,
+            disruption={"budget": "Essential"},
+        )
+    )
     space.wait_for_pods(*ALL)
     space.run_all()
     space.wait_for("Running")
@@ -178,6 +190,7 @@ def test_the_lives_of_jobs_need_every_right_of_the_chart_and_no_other(
 
     it_repairs_the_network_policy(space)
     it_opens_and_isolates(space)
+    it_repairs_the_budget_and_takes_it_back(space)
     it_replaces_a_service_that_selects_others(audited, space)
     assert _uids(space) == pods, "no pod was touched"
     it_reads_what_lost_its_labels(audited, space)
@@ -199,10 +212,11 @@ def it_reads_what_lost_its_labels(audited: Audited, space: Namespace) -> None:
     space.apply(manifest("gang", scheduling={"gang": "InTree"}))
     eventually(lambda: "gang-chief-0" in space.pods(), "the pods of the gang")
     group = space.kubectl("get", "podgroups.scheduling.k8s.io", "-o", "name").strip()
-    for each in ("service/mnist", f"networkpolicy/{POLICY}", "pod/mnist-worker-0", group):
+    children = ("service/mnist", f"networkpolicy/{POLICY}", f"poddisruptionbudget/{BUDGET}")
+    for each in (*children, "pod/mnist-worker-0", group):
         space.kubectl("label", each, "tftraining.dev/job-", "tftraining.dev/job-uid-")
     kinds = {("", "services"), ("", "pods"), ("networking.k8s.io", "networkpolicies")}
-    kinds |= {("scheduling.k8s.io", "podgroups")}
+    kinds |= {("scheduling.k8s.io", "podgroups"), ("policy", "poddisruptionbudgets")}
     wanted = {(*kind, "get") for kind in kinds}
     eventually(lambda: wanted <= audited.used(), "objects without labels are read", 45)
     suspend = json.dumps({"spec": {"runPolicy": {"suspend": True}}})
@@ -222,6 +236,21 @@ def it_repairs_the_network_policy(space: Namespace) -> None:
     eventually(lambda: _policy(space).get("spec") == first["spec"], "it is made again")
 
 
+def it_repairs_the_budget_and_takes_it_back(space: Namespace) -> None:
+    """Edit it and delete it, and change spec.disruption while the job runs."""
+    first = _budget(space)
+    nobody = json.dumps({"spec": {"minAvailable": 0}})
+    space.kubectl("patch", "poddisruptionbudget", BUDGET, "--type=merge", "-p", nobody)
+    eventually(lambda: _budget(space)["spec"] == first["spec"], "the edit is undone")
+    assert _budget(space)["metadata"]["uid"] == first["metadata"]["uid"]
+    space.kubectl("delete", "poddisruptionbudget", BUDGET)
+    eventually(lambda: _budget(space).get("spec") == first["spec"], "it is made again")
+    for budget, there in (("None", False), ("Essential", True)):
+        change = json.dumps({"spec": {"disruption": {"budget": budget}}})
+        space.kubectl("patch", "tftj", "mnist", "--type=merge", "-p", change)
+        eventually(lambda: ("spec" in _budget(space)) is there, f"{budget}", 10)  # noqa: B023
+
+
 def it_replaces_a_service_that_selects_others(audited: Audited, space: Namespace) -> None:
     """Change the selector: the service is deleted and made again."""
     others = json.dumps({"spec": {"selector": {"app": "other"}}})
@@ -238,25 +267,28 @@ def it_opens_and_isolates(space: Namespace) -> None:
         eventually(lambda: ("spec" in _policy(space)) is there, f"{policy}", 10)  # noqa: B023
 
 
-def test_without_the_right_to_network_policies_jobs_train_and_say_so(
+def test_without_the_right_to_policies_and_budgets_jobs_train_and_say_so(
     audited: Audited, operator: Operator
 ) -> None:
     (role,) = (each for each in audited.roles if each["kind"] == "ClusterRole")
-    rules = [rule for rule in role["rules"] if rule["resources"] != ["networkpolicies"]]
-    assert len(rules) == len(role["rules"]) - 1
+    newer = (["networkpolicies"], ["poddisruptionbudgets"])
+    rules = [rule for rule in role["rules"] if rule["resources"] not in newer]
+    assert len(rules) == len(role["rules"]) - len(newer)
     audited.server.apply({**role, "rules": rules})
     try:
         space = _space(audited.server, "unisolated")
         operator.start()
-        space.apply(manifest())
+        space.apply(manifest(disruption={"budget": "Essential"}))
         space.apply(manifest("asks", network={"policy": "Isolated"}))
         space.wait_for_pods(*ALL)
         space.run_all()
         space.wait_for("Running")
-        found = space.condition("Isolated")
-        assert (found["status"], found["reason"]) == ("False", "Refused")
-        assert "upgrade its chart" in found["message"]
-        assert operator.logged().count("jobs get no NetworkPolicy") == 1
+        for kind in ("Isolated", "Protected"):
+            found = space.condition(kind)
+            assert (found["status"], found["reason"]) == ("False", "Refused")
+            assert "upgrade its chart" in found["message"]
+        for kind in ("NetworkPolicy", "PodDisruptionBudget"):
+            assert operator.logged().count(f"jobs get no {kind}") == 1
         assert "Traceback" not in operator.logged()
         assert space.status("asks")["state"] == "Refused"
         pods = _uids(space)
@@ -265,6 +297,7 @@ def test_without_the_right_to_network_policies_jobs_train_and_say_so(
     # It notices by itself, without a restart.
     began = time.monotonic()
     space.wait_for("Isolated")
+    space.wait_for("Protected")
     assert time.monotonic() - began < 20
     eventually(lambda: "asks-chief-0" in space.pods(), "the job that asks for it has pods")
     assert pods.items() <= _uids(space).items()

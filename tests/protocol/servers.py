@@ -26,10 +26,14 @@ if TYPE_CHECKING:
     from tests.apiserver import ApiServer
     from tests.unit.builders import Raw
 
-KINDS = (Kind.JOB, Kind.POD, Kind.SERVICE, Kind.NETWORK_POLICY)
+KINDS = (Kind.JOB, Kind.POD, Kind.SERVICE, Kind.NETWORK_POLICY, Kind.DISRUPTION_BUDGET)
 """What every API server has; groups of schedulers are in tests/integration/test_gang.py."""
 
-_BASES = {Kind.JOB: f"/apis/{keys.API_VERSION}", Kind.NETWORK_POLICY: "/apis/networking.k8s.io/v1"}
+_BASES = {
+    Kind.JOB: f"/apis/{keys.API_VERSION}",
+    Kind.NETWORK_POLICY: "/apis/networking.k8s.io/v1",
+    Kind.DISRUPTION_BUDGET: "/apis/policy/v1",
+}
 
 WATCH_SECONDS = 20
 COLLECTION_SECONDS = 60.0

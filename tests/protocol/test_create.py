@@ -40,6 +40,7 @@ def bodies(job: Job) -> dict[Kind, Raw]:
         Kind.POD: a_worker(job),
         Kind.SERVICE: desired.service(job),
         Kind.NETWORK_POLICY: desired.network_policy(job, [A_READER]),
+        Kind.DISRUPTION_BUDGET: desired.disruption_budget(job),
     }
 
 
@@ -67,6 +68,14 @@ async def test_what_is_made_is_answered_with_its_identity(
     for each in (found, made):
         each["metadata"].pop("managedFields", None)
     assert found == made
+
+
+@pytest.mark.parametrize("kind", [Kind.NETWORK_POLICY, Kind.DISRUPTION_BUDGET])
+async def test_what_is_corrected_when_it_differs_is_stored_as_it_was_sent(
+    api: Api, job: Job, kind: Kind
+) -> None:
+    body = bodies(job)[kind]
+    assert (await api.create(kind, body))["spec"] == body["spec"]
 
 
 async def test_a_new_pod_is_pending_and_on_no_node(api: Api, job: Job) -> None:

@@ -184,6 +184,9 @@ def end(world: World) -> dict[str, Any]:
         "policies": [
             name for kind, _, name in world.cluster.objects if kind is Kind.NETWORK_POLICY
         ],
+        "budgets": [
+            name for kind, _, name in world.cluster.objects if kind is Kind.DISRUPTION_BUDGET
+        ],
         "groups": [name for kind, _, name in world.cluster.objects if kind in GROUPS.values()],
         "workloads": [
             (name, kueue.summary(raw))
@@ -247,6 +250,14 @@ def _suspend_and_resume(world: World) -> None:
     world.edit("runPolicy", suspend=True)
     world.go_on(seconds=100)
     world.edit("runPolicy", suspend=False)
+
+
+def _protected_and_not(world: World) -> None:
+    world.edit("disruption", budget="None")
+    world.edit("disruption", budget="Essential")
+    world.edit("runPolicy", suspend=True)
+    world.edit("runPolicy", suspend=False)
+    world.ends(CHIEF, 0)
 
 
 def _up_and_down(world: World) -> None:
@@ -337,6 +348,13 @@ SCENARIOS = (
         state="Failed",
     ),
     Scenario("the job is suspended and resumed", a_job, _suspend_and_resume, pods=USUAL),
+    Scenario(
+        "essential pods are protected as long as there are any",
+        lambda: a_job().with_spec(disruption={"budget": "Essential"}),
+        _protected_and_not,
+        state="Succeeded",
+        pods=_named("chief-0"),
+    ),
     Scenario("workers are added and taken away", a_job, _up_and_down, pods=USUAL),
     Scenario("servers are lost", a_job, _lost_servers, pods=USUAL),
     Scenario(

@@ -26,6 +26,7 @@ from tftraining_operator.api import keys
 from tftraining_operator.api.status import Status
 from tftraining_operator.controller.metrics import Metrics
 from tftraining_operator.controller.recorder import Recorder
+from tftraining_operator.core.budgeting import Budgeting
 from tftraining_operator.core.networking import Networking
 from tftraining_operator.core.schedulers.offer import Offer
 from tftraining_operator.core.times import rfc3339
@@ -509,10 +510,12 @@ class Operator:
         lags: Iterable[Lag] = (),
         offer: Offer | None = None,
         networking: Networking | None = None,
+        budgeting: Budgeting | None = None,
         observe: StatusObserver = METRICS.saw_status,
     ) -> None:
         self.cluster = cluster
         self.networking = networking or Networking()
+        self.budgeting = budgeting or Budgeting()
         self.offer = offer or Offer()
         self.store = Store()
         self.progress = FakeProgress()
@@ -530,6 +533,7 @@ class Operator:
             clock=cluster.clock,
             offer=lambda: self.offer,
             networking=lambda: self.networking,
+            budgeting=lambda: self.budgeting,
             observe=observe,
         )
         cluster.dead = False
@@ -557,9 +561,9 @@ class Operator:
         return min(self._due.values(), default=None)
 
     def see(self, lag: Lag | None = None) -> None:
-        """Read watch events: all in their order, or so many of each kind as slow watches do."""
+        """Read watch events: all in their order, or so many of the kinds whose watch is slow."""
         counts = dict.fromkeys(Kind) if lag is None else lag
-        told = [each for kind in Kind for each in self._unread(kind)[: counts[kind]]]
+        told = [each for kind in Kind for each in self._unread(kind)[: counts.get(kind)]]
         for index, what, kind, raw in sorted(told, key=itemgetter(0)):
             self._read[kind] = index + 1
             gone = what == "DELETED"

@@ -6,6 +6,7 @@ import json
 import re
 
 import pytest
+from tftraining_operator.api.disruption import DisruptionBudget
 from tftraining_operator.api.network import NetworkPolicy
 from tftraining_operator.controller.settings import Settings, SettingsError
 
@@ -26,6 +27,7 @@ def test_settings_are_read_from_the_environment() -> None:
             "TFTRAINING_PROGRESS_SECONDS": "0.5",
             "TFTRAINING_RESYNC_SECONDS": "60",
             "TFTRAINING_WORKERS": "4",
+            "TFTRAINING_DISRUPTION_BUDGET": "Essential",
             "TFTRAINING_METRICS_PORT": "9090",
             "TFTRAINING_LEASE_NAMESPACE": "here",
             "TFTRAINING_LEASE_NAME": "one-of-us",
@@ -43,6 +45,7 @@ def test_settings_are_read_from_the_environment() -> None:
         "json",
     )
     assert (found.progress_seconds, found.resync_seconds, found.workers) == (0.5, 60, 4)
+    assert found.disruption_budget is DisruptionBudget.ESSENTIAL
 
 
 def test_who_may_read_progress_is_read_from_the_environment() -> None:
@@ -69,6 +72,7 @@ def test_who_may_read_progress_is_read_from_the_environment() -> None:
     ("name", "value"),
     [
         pytest.param("NETWORK_POLICY", "Closed", id="a policy that is none"),
+        pytest.param("DISRUPTION_BUDGET", "All", id="a budget that is none"),
         pytest.param("POD_LABELS", "operator", id="a label without a value"),
         pytest.param("PROGRESS_READERS", "everybody", id="no JSON"),
         pytest.param("PROGRESS_READERS", '[{"pods": {}}]', id="a peer that is none"),

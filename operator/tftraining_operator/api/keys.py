@@ -43,6 +43,10 @@ ANNOTATION_GANG = f"{GROUP}/gang"
 ANNOTATION_WORKLOAD = f"{GROUP}/workload"
 """uid of the Workload that Kueue had admitted when the pod was created; absent without a queue."""
 
+# Annotations that autoscalers of nodes read; a template may set others.
+ANNOTATION_SAFE_TO_EVICT = "cluster-autoscaler.kubernetes.io/safe-to-evict"
+ANNOTATION_DELETION_COST = "controller.kubernetes.io/pod-deletion-cost"
+
 # Labels of a job that Kueue's users know from its other kinds of jobs.
 LABEL_QUEUE = "kueue.x-k8s.io/queue-name"
 LABEL_WORKLOAD_PRIORITY = "kueue.x-k8s.io/priority-class"
@@ -78,3 +82,4 @@ class ConditionType(StrEnum):
     FAILED = "Failed"
     FINISHED = "Finished"
     ISOLATED = "Isolated"
+    PROTECTED = "Protected"

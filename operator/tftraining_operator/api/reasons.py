@@ -50,6 +50,10 @@ class Reason(StrEnum):
     ISOLATED = "Isolated"
     OPEN = "Open"
 
+    # Protected
+    PROTECTED = "Protected"
+    UNPROTECTED = "Unprotected"
+
     # Suspended
     SUSPENDED = "Suspended"
     NOT_SUSPENDED = "NotSuspended"

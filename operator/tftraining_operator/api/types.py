@@ -15,6 +15,7 @@ from pydantic import AfterValidator, ConfigDict, Field
 
 from tftraining_operator.api import keys
 from tftraining_operator.api.base import INTEGRAL, Model, Shell, StringMap, map_by, unique
+from tftraining_operator.api.disruption import Disruption
 from tftraining_operator.api.network import Network
 from tftraining_operator.api.scheduling import Scheduling
 
@@ -223,6 +224,8 @@ class Spec(Model):
     """How the pods get their nodes: all at once, by which queue, close together or apart."""
     network: Network | None = None
     """Who can connect to the pods."""
+    disruption: Disruption | None = None
+    """Which pods may be evicted, as by a node drain."""
     run_policy: RunPolicy = RunPolicy()
     """Suspension, restarts, deadlines and cleanup of the job."""
 

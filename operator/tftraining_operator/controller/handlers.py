@@ -18,6 +18,12 @@ _GARBAGE_THRESHOLDS = (10_000, 20, 50)
 
 _CHILDREN = {keys.LABEL_JOB: kopf.PRESENT}
 
+_SAFEGUARDS = {
+    Kind.NETWORK_POLICY: ("networking.k8s.io", "v1", "networkpolicies"),
+    Kind.DISRUPTION_BUDGET: ("policy", "v1", "poddisruptionbudgets"),
+}
+"""What is watched only if the operator may."""
+
 
 def registry(runtime: Runtime) -> kopf.OperatorRegistry:
     """Return the triggers of one operator process."""
@@ -29,11 +35,10 @@ def registry(runtime: Runtime) -> kopf.OperatorRegistry:
         _configure(settings)
         await runtime.start()
         # Only now is it known whether they may be watched; kopf begins to watch after this.
-        if runtime.may_use_network_policies:
-            watch_network_policies = kopf.on.event(
-                "networking.k8s.io", "v1", "networkpolicies", labels=_CHILDREN, registry=found
-            )
-            watch_network_policies(network_policy_changed)
+        for kind in runtime.usable_safeguards():
+            resource = _SAFEGUARDS[kind]
+            watch = kopf.on.event(*resource, labels=_CHILDREN, param=kind, registry=found)
+            watch(safeguard_changed)
         # What exists by now stays: looking through it for garbage would stop the loop.
         gc.collect()
         gc.freeze()
@@ -62,8 +67,12 @@ def registry(runtime: Runtime) -> kopf.OperatorRegistry:
     async def service_changed(event: kopf.RawEvent, **_: object) -> None:
         runtime.see(Kind.SERVICE, event["object"], event["type"])
 
-    async def network_policy_changed(event: kopf.RawEvent, **_: object) -> None:
-        runtime.see(Kind.NETWORK_POLICY, event["object"], event["type"])
+    async def safeguard_changed(
+        event: kopf.RawEvent,
+        param: Any = None,  # noqa: ANN401 - kopf's; the Kind
+        **_: object,
+    ) -> None:
+        runtime.see(param, event["object"], event["type"])
 
     return found
 
@@ -90,7 +99,7 @@ def _configure(settings: kopf.OperatorSettings) -> None:
     settings.queueing.idle_timeout = 0.1
     settings.watching.chunk_size = PAGE
     settings.networking.trust_env = bool(getproxies())
-    for plural in ("pods", "services", "networkpolicies"):
+    for plural in ("pods", "services", *(plural for _, _, plural in _SAFEGUARDS.values())):
         settings.watching.label_selectors[plural] = keys.LABEL_JOB
     settings.watching.server_timeout = 300
     settings.watching.client_timeout = 320  # a stream that went silent

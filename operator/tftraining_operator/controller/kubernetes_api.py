@@ -37,6 +37,12 @@ _CONNECTIONS = 64
 _MAX_RETRY_AFTER = 60.0
 _MAX_MESSAGE = 2000
 _MERGE_PATCH = "application/merge-patch+json"
+_BASES = {
+    Kind.JOB: f"/apis/{keys.API_VERSION}",
+    Kind.NETWORK_POLICY: "/apis/networking.k8s.io/v1",
+    Kind.DISRUPTION_BUDGET: "/apis/policy/v1",
+}
+"""Where kinds are served that are neither in the core group nor named by their resource."""
 _GROUP_KINDS = frozenset(GROUPS.values())
 _BY_RESOURCE = _GROUP_KINDS | {Kind.WORKLOAD}
 """Kinds whose value is their resource, as kubectl takes it."""
@@ -382,15 +388,10 @@ def _words(method: str, path: str) -> tuple[str, str]:
 
 
 def _collection(kind: Kind, namespace: str | None) -> str:
-    if kind is Kind.JOB:
-        base = f"/apis/{keys.API_VERSION}"
-    elif kind is Kind.NETWORK_POLICY:
-        base = "/apis/networking.k8s.io/v1"
-    elif kind in _BY_RESOURCE:
+    base = _BASES.get(kind, "/api/v1")
+    if kind in _BY_RESOURCE:
         _, version, group = kind.value.split(".", 2)
         base = f"/apis/{group}/{version}"
-    else:
-        base = "/api/v1"
     resource = plural(kind)
     return f"{base}/namespaces/{namespace}/{resource}" if namespace else f"{base}/{resource}"
 

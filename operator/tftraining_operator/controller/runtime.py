@@ -19,11 +19,12 @@ from tftraining_operator.controller import logs
 from tftraining_operator.controller.groups import Groups
 from tftraining_operator.controller.kubernetes_api import KubernetesApi
 from tftraining_operator.controller.metrics import Metrics
-from tftraining_operator.controller.network_policies import NetworkPolicies
 from tftraining_operator.controller.poller import ProgressPoller
 from tftraining_operator.controller.recorder import Recorder
+from tftraining_operator.controller.safeguards import Safeguards
 from tftraining_operator.controller.settings import Settings
 from tftraining_operator.controller.workloads import Workloads
+from tftraining_operator.core.budgeting import Budgeting
 from tftraining_operator.core.schedulers.offer import Offer
 from tftraining_operator.core.text import one_line
 from tftraining_operator.reconcile.errors import ApiError
@@ -63,7 +64,7 @@ class Runtime:
         self._cluster: KubernetesApi | None = None
         self._groups: Groups | None = None
         self._reconciler: Reconciler | None = None
-        self._network_policies: NetworkPolicies | None = None
+        self._safeguards: list[Safeguards] = []
         self._workloads: list[Workloads] = []
         self._queue: WorkQueue[JobKey] | None = None
         self._unlisted = asyncio.Event()
@@ -86,9 +87,10 @@ class Runtime:
             Workloads(cluster, self._store, each, self._look, self._look_at_all)
             for each in namespaces
         ]
-        policies = self._network_policies = NetworkPolicies(
-            cluster, self._store, namespaces, self._settings.networking, self._look
-        )
+        policies, budgets = self._safeguards = [
+            Safeguards(kind, cluster, self._store, namespaces, self._look)
+            for kind in (Kind.NETWORK_POLICY, Kind.DISRUPTION_BUDGET)
+        ]
         reconciler = self._reconciler = Reconciler(
             cluster,
             self._store,
@@ -97,7 +99,8 @@ class Runtime:
             trainer_image=self._settings.trainer_image,
             clock=_now,
             offer=lambda: self._offered(groups.offer),
-            networking=lambda: policies.networking,
+            networking=lambda: replace(self._settings.networking, problem=policies.problem),
+            budgeting=lambda: Budgeting(self._settings.disruption_budget, budgets.problem),
             observe=self._metrics.saw_status,
         )
 
@@ -122,11 +125,9 @@ class Runtime:
             self.start_task("watch of Workloads", follow)
         self.start_task("reads of pods without our label", self._read_unlisted(cluster))
 
-    @property
-    def may_use_network_policies(self) -> bool:
-        """Whether the operator has permission to use NetworkPolicies."""
-        policies = self._network_policies
-        return policies is not None and not policies.networking.problem
+    def usable_safeguards(self) -> list[Kind]:
+        """Return which of the kinds that an older chart gives no permission for can be used."""
+        return [each.kind for each in self._safeguards if not each.problem]
 
     def start_task(self, name: str, work: Coroutine[Any, Any, object]) -> None:
         """Run `work` until `stop`; the process is unwell once it exits by itself."""
@@ -225,11 +226,12 @@ class Runtime:
             await groups.list()
 
     async def _resync(self) -> None:
-        if self._cluster is None or self._groups is None or self._network_policies is None:
+        if self._cluster is None or self._groups is None:
             return
         # Before the passes: a gang whose scheduler is not known would be refused.
         await self._groups.list()
-        await self._network_policies.list()
+        for guards in self._safeguards:
+            await guards.list()
         for each in self._workloads:
             await each.list()
         for namespace in self._settings.namespaces or (None,):

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Self
 
+from tftraining_operator.api.disruption import DisruptionBudget
 from tftraining_operator.api.network import NetworkPolicy
 from tftraining_operator.core.networking import Networking
 
@@ -61,6 +62,9 @@ class Settings:
     (TFTRAINING_NETWORK_POLICY), and who may read the progress of isolated pods: the operator's own
     pods (TFTRAINING_POD_NAMESPACE and TFTRAINING_POD_LABELS, such as app=x,release=y), and further
     NetworkPolicyPeers (TFTRAINING_PROGRESS_READERS, a JSON list). Without any, every pod may."""
+    disruption_budget: DisruptionBudget = DisruptionBudget.NONE
+    """Which pods of jobs that set no spec.disruption.budget are protected from eviction: None or
+    Essential. TFTRAINING_DISRUPTION_BUDGET."""
     workers: int = 32
     """Number of jobs that are reconciled at once, at most half of them of one namespace.
     TFTRAINING_WORKERS."""
@@ -90,6 +94,14 @@ class Settings:
             ),
             resync_seconds=_at_least(0.1, environment, "RESYNC_SECONDS", default.resync_seconds),
             networking=_networking(environment),
+            disruption_budget=DisruptionBudget(
+                _choice(
+                    environment,
+                    "DISRUPTION_BUDGET",
+                    default.disruption_budget,
+                    tuple(DisruptionBudget),
+                )
+            ),
             groups_seconds=_at_least(0.1, environment, "GROUPS_SECONDS", default.groups_seconds),
             workers=int(_at_least(1, environment, "WORKERS", default.workers)),
         )

@@ -32,6 +32,7 @@ from tftraining_operator.core.policies import (
 from tftraining_operator.core.policies.creation import Slot
 from tftraining_operator.core.policies.isolation import isolation
 from tftraining_operator.core.policies.membership import Membership, membership
+from tftraining_operator.core.policies.protection import protection
 from tftraining_operator.core.policies.reachability import reachability
 from tftraining_operator.core.policies.removal import Removal, first_of_each_pod
 from tftraining_operator.core.policies.servers import lost_servers
@@ -44,12 +45,14 @@ def decide(job: Job, observed: Observed, facts: Facts, now: datetime) -> Decisio
     """Decide. Raises SchedulerUnavailableError."""
     isolated = isolation(job, observed, facts, now)
     found = _decide(job, observed, facts, now)
-    moments = (moment for moment in (found.look_again, isolated.due) if moment is not None)
+    protected = protection(job, observed, facts, now, trains=found.phase is Phase.ACTIVE)
+    moments = (found.look_again, isolated.policy.due, protected.due)
     return replace(
         found,
         isolation=isolated,
+        protection=protected,
         creations=() if isolated.blocks_pods else found.creations,
-        look_again=min(moments, default=None),
+        look_again=min((moment for moment in moments if moment is not None), default=None),
     )
 
 

@@ -17,6 +17,7 @@ from tftraining_operator.core.policies.creation import Slot
 from tftraining_operator.core.policies.isolation import Isolation
 from tftraining_operator.core.policies.membership import Membership, present
 from tftraining_operator.core.policies.removal import Removal
+from tftraining_operator.core.policies.upkeep import Upkeep
 from tftraining_operator.core.schedulers.scheduler import Carried
 from tftraining_operator.core.workload_changes import WorkloadChange
 
@@ -60,6 +61,8 @@ class Decision:
     """Whether the service has to exist."""
     delete_service: bool = False
     isolation: Isolation = Isolation()  # noqa: RUF009 - frozen
+    protection: Upkeep = Upkeep()  # noqa: RUF009 - frozen
+    """What becomes of the job's PodDisruptionBudget."""
     gang: GangStatus | None = None
     """The gang that the pods to create belong to; None if they are scheduled one by one."""
     wants_group: bool = False

@@ -1,4 +1,4 @@
-"""The objects that a job should have: pods, one headless service, one NetworkPolicy."""
+"""The objects that a job should have: pods, and one of each kind beside them."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -7,9 +7,11 @@ from tftraining_operator.api import keys
 from tftraining_operator.api.keys import Role
 from tftraining_operator.api.scheduling import Gang
 from tftraining_operator.api.status import GangStatus
+from tftraining_operator.api.types import Strategy
 from tftraining_operator.core.gang import carried, needed, scheduling
 from tftraining_operator.core.job import Job
 from tftraining_operator.core.naming import (
+    disruption_budget_name,
     job_labels,
     network_policy_name,
     pod_labels,
@@ -87,6 +89,47 @@ def network_policy(job: Job, readers: Sequence[_Object]) -> _Object:
     }
 
 
+def disruption_budget(job: Job) -> _Object:
+    """Return the PodDisruptionBudget that keeps the pods without which an attempt ends.
+
+    In a number of pods: what is relative, maxUnavailable as well, Kubernetes takes of the job's
+    scale, which is that of its workers.
+    """
+    roles = [role for role in Role if traits(job.spec.strategy, role).loss_ends_attempt]
+    return {
+        "apiVersion": "policy/v1",
+        "kind": "PodDisruptionBudget",
+        "metadata": {
+            "name": disruption_budget_name(job.name),
+            "namespace": job.namespace,
+            "labels": job_labels(job.name, job.uid),
+            "ownerReferences": [owner_reference(job)],
+        },
+        "spec": {
+            "minAvailable": sum(job.desired(role) for role in roles),
+            "selector": {
+                "matchLabels": {keys.LABEL_JOB_UID: job.uid},
+                "matchExpressions": [
+                    {"key": keys.LABEL_ROLE, "operator": "In", "values": [r.value for r in roles]}
+                ],
+            },
+            # A pod that does not work must not keep its node.
+            "unhealthyPodEvictionPolicy": "AlwaysAllow",
+        },
+    }
+
+
+def _eviction_annotations(strategy: Strategy, role: Role) -> dict[str, str]:
+    """Return what autoscalers are told of a pod, if its template does not say otherwise."""
+    does = traits(strategy, role)
+    if does.loss_ends_attempt:
+        return {
+            keys.ANNOTATION_SAFE_TO_EVICT: "false",
+            keys.ANNOTATION_DELETION_COST: str(2**31 - 1),
+        }
+    return {keys.ANNOTATION_SAFE_TO_EVICT: "true"} if does.tolerates_absence else {}
+
+
 def pod_group(job: Job, gang: GangStatus) -> _Object:
     """Return the object that tells a scheduler of a gang. Raises InvalidTemplateError."""
     scheduler, given = SCHEDULERS[gang.scheduler], scheduling(job)
@@ -136,7 +179,8 @@ def pod(
             "namespace": job.namespace,
             "labels": (metadata.get("labels") or {})
             | pod_labels(job.name, job.uid, role, index, attempt),
-            "annotations": (metadata.get("annotations") or {})
+            "annotations": _eviction_annotations(job.spec.strategy, role)
+            | (metadata.get("annotations") or {})
             | {keys.ANNOTATION_WORKERS: cluster_workers(job, role, index)},
             "ownerReferences": [owner_reference(job)],
         },

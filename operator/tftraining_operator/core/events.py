@@ -75,7 +75,8 @@ def events_of(before: Status, after: Status, actions: Actions, now: datetime) ->
         ),
         *_accepted(before, after),
         *_actions(before, actions),
-        *_isolated(before, after),
+        *_unguarded(before, after, ConditionType.ISOLATED, chosen=Reason.OPEN),
+        *_unguarded(before, after, ConditionType.PROTECTED, chosen=Reason.UNPROTECTED),
         *_evicted(before, after),
         *_queued(before, after, now),
         *_admitted(before, after, now),
@@ -113,9 +114,12 @@ def _actions(before: Status, actions: Actions) -> list[Event]:
     return events
 
 
-def _isolated(before: Status, after: Status) -> list[Event]:
-    was, found = (find(status.conditions, ConditionType.ISOLATED) for status in (before, after))
-    if found is None or found.status == "True" or found.reason == Reason.OPEN:
+def _unguarded(
+    before: Status, after: Status, kind: ConditionType, *, chosen: Reason
+) -> list[Event]:
+    """Tell that what guards the pods could not be made; not that somebody chose to have none."""
+    was, found = (find(status.conditions, kind) for status in (before, after))
+    if found is None or found.status == "True" or found.reason == chosen:
         return []
     if was is not None and (was.status, was.reason) == (found.status, found.reason):
         return []

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
 from tftraining_operator.api.keys import Role
+from tftraining_operator.core.budgeting import Budgeting
 from tftraining_operator.core.cause import Cause
 from tftraining_operator.core.networking import Networking
 from tftraining_operator.core.observed import Pod
@@ -45,17 +46,20 @@ class Facts:
     refused: Mapping[str, Cause] = field(default_factory=dict)
     """Pods, or other objects, that the API server refused to create, by name."""
     held: frozenset[str] = frozenset()
-    """Pods not to be created before retry_at: refused ones and those that were to follow them."""
+    """Pods not to be created before retry_at: refused ones and those that were to follow them.
+    Also the PodDisruptionBudget, if the API server failed to write it."""
     undeletable: Mapping[str, Cause] = field(default_factory=dict)
     """Pods that the API server refused to delete, by name; not tried again before retry_at."""
     retry_at: datetime | None = None
     """When to try again what was refused."""
     offer: Offer = Offer()  # noqa: RUF009 - frozen
     """Which schedulers can place a gang, and whether there is Kueue."""
-    corrected_network_policy: datetime | None = None
-    """When this process last corrected the NetworkPolicy."""
+    corrected: Mapping[str, datetime] = field(default_factory=dict)
+    """When this process last corrected an object that somebody had changed, by its name."""
     networking: Networking = Networking()  # noqa: RUF009 - frozen
     """Whether jobs have a NetworkPolicy, and who may read their progress."""
+    budgeting: Budgeting = Budgeting()  # noqa: RUF009 - frozen
+    """Which pods of jobs are protected from eviction."""
     queue: QueueFacts = NO_QUEUE
 
     def fresh_report(self, chief: Pod | None, now: datetime) -> Report | None:

@@ -27,6 +27,11 @@ def network_policy_name(job: str) -> str:
     return f"{job}-isolation"
 
 
+def disruption_budget_name(job: str) -> str:
+    """Return the name of a job's PodDisruptionBudget."""
+    return f"{job}-budget"
+
+
 def job_labels(job: str, uid: str) -> dict[str, str]:
     """Return the labels that every object of a job carries."""
     return {

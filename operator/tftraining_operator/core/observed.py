@@ -135,6 +135,10 @@ class Observed:
     """The job's NetworkPolicy as the API server has it."""
     network_policy_occupied: bool = False
     """Whether an earlier job of this name still holds the name of the NetworkPolicy."""
+    disruption_budget: _Object | None = None
+    """The job's PodDisruptionBudget as the API server has it."""
+    disruption_budget_occupied: bool = False
+    """Whether an earlier job of this name still holds the name of the PodDisruptionBudget."""
     workload: Workload | None = None
     """What Kueue knows of the job."""
 
@@ -155,6 +159,7 @@ def observe(
     groups: Mapping[Gang, Iterable[_Object]] = MappingProxyType({}),
     *,
     network_policies: Iterable[_Object] = (),
+    disruption_budgets: Iterable[_Object] = (),
     workloads: Iterable[_Object] = (),
 ) -> Observed:
     """Bucket the objects that carry a job's name by whether they are this job's.
@@ -164,6 +169,7 @@ def observe(
     refuses that name, and says so.
     """
     services, network_policies = list(services), list(network_policies)
+    disruption_budgets = list(disruption_budgets)
     own: dict[tuple[Role, int], Pod] = {}
     occupied: set[str] = set()
     for raw in pods:
@@ -182,21 +188,27 @@ def observe(
             owned_by(raw, job.uid) and not _names_pods(raw, job) for raw in services
         ),
         occupied=frozenset(occupied),
-        service_occupied=any(
-            belongs_to_a_job(raw) and not owned_by(raw, job.uid) for raw in services
-        ),
+        service_occupied=_is_occupied(services, job),
         groups=tuple(
             _parse_group(scheduler, raw)
             for scheduler, raws in groups.items()
             for raw in raws
             if owned_by(raw, job.uid)
         ),
-        network_policy=next((raw for raw in network_policies if owned_by(raw, job.uid)), None),
-        network_policy_occupied=any(
-            belongs_to_a_job(raw) and not owned_by(raw, job.uid) for raw in network_policies
-        ),
+        network_policy=_own(network_policies, job),
+        network_policy_occupied=_is_occupied(network_policies, job),
+        disruption_budget=_own(disruption_budgets, job),
+        disruption_budget_occupied=_is_occupied(disruption_budgets, job),
         workload=next((Workload(raw) for raw in workloads if owned_by(raw, job.uid)), None),
     )
+
+
+def _own(raws: Iterable[_Object], job: Job) -> _Object | None:
+    return next((raw for raw in raws if owned_by(raw, job.uid)), None)
+
+
+def _is_occupied(raws: Iterable[_Object], job: Job) -> bool:
+    return any(belongs_to_a_job(raw) and not owned_by(raw, job.uid) for raw in raws)
 
 
 def _parse_group(scheduler: Gang, raw: _Object) -> PodGroup:

@@ -8,14 +8,14 @@ from tftraining_operator.core import desired
 from tftraining_operator.core.decision import Decision
 from tftraining_operator.core.job import Job
 from tftraining_operator.core.observed import Observed, PodGroup
-from tftraining_operator.core.policies.isolation import Isolation
 from tftraining_operator.core.policies.removal import Removal
+from tftraining_operator.core.policies.upkeep import Upkeep
 from tftraining_operator.core.workload_changes import WorkloadChange
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """Calls to make, in this order: deletes, service, NetworkPolicy, group, pods, Workload."""
+    """Calls to make, in this order: deletes, service, NetworkPolicy, group, pods, and the rest."""
 
     removals: tuple[Removal, ...] = ()
     delete_service: bool = False
@@ -30,6 +30,9 @@ class Plan:
     """The group to create, and the scheduler that it is for."""
     pods: list[dict[str, Any]] = field(default_factory=list)
     workload: WorkloadChange | None = None
+    delete_disruption_budget: bool = False
+    disruption_budget: dict[str, Any] | None = None
+    """The PodDisruptionBudget to create or, as above, to write over the one known."""
     delete_job: bool = False
 
 
@@ -41,8 +44,8 @@ def make_plan(job: Job, observed: Observed, decision: Decision, trainer_image: s
         removals=decision.removals,
         delete_service=decision.delete_service,
         service=desired.service(job) if missing else None,
-        delete_network_policy=decision.isolation.delete,
-        network_policy=_network_policy(observed, decision.isolation),
+        delete_network_policy=decision.isolation.policy.delete,
+        network_policy=_body(decision.isolation.policy, observed.network_policy),
         requires_network_policy=decision.isolation.required,
         delete_groups=decision.delete_groups,
         group=(
@@ -65,16 +68,18 @@ def make_plan(job: Job, observed: Observed, decision: Decision, trainer_image: s
             for role, index in decision.creations
         ],
         workload=decision.workload,
+        delete_disruption_budget=decision.protection.delete,
+        disruption_budget=_body(decision.protection, observed.disruption_budget),
         delete_job=decision.delete_job,
     )
 
 
-def _network_policy(observed: Observed, isolation: Isolation) -> dict[str, Any] | None:
-    """Return the NetworkPolicy to write. One that exists is never deleted only to be corrected."""
-    if isolation.wanted is None or not isolation.write:
+def _body(found: Upkeep, known: dict[str, Any] | None) -> dict[str, Any] | None:
+    """Return the object to write. One that exists is never deleted only to be corrected."""
+    if found.wanted is None or not found.write:
         return None
-    body = dict(isolation.wanted)
-    if (known := observed.network_policy) is not None:
+    body = dict(found.wanted)
+    if known is not None:
         same = {key: known["metadata"][key] for key in ("uid", "resourceVersion")}
         body["metadata"] = {**body["metadata"], **same}
     return body

@@ -58,6 +58,11 @@ def service(raw: _Object) -> _Object:
     return {"metadata": _metadata(raw["metadata"]), "spec": spec}
 
 
+def disruption_budget(raw: _Object) -> _Object:
+    """Return what is read of a PodDisruptionBudget: all but its status."""
+    return {"metadata": _metadata(raw["metadata"]), "spec": raw.get("spec") or {}}
+
+
 def other(raw: _Object) -> _Object:
     """Return a job or a group without what others noted in its metadata."""
     unread = ("managedFields", "annotations")

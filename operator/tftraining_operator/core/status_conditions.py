@@ -2,13 +2,13 @@
 
 A condition that was never true and need not be waited for is left out: Restarting, Stalled,
 Suspended, Succeeded and Failed appear when they first say something. The longer ones have modules
-of their own, status_pods_ready.py, status_running.py and status_stalled.py.
+of their own, status_pods_ready.py, status_running.py and status_stalled.py, and so have Isolated
+and Protected: status_safeguards.py.
 """
 
 from datetime import datetime
 
 from tftraining_operator.api.keys import ConditionType
-from tftraining_operator.api.network import NetworkPolicy
 from tftraining_operator.api.reasons import Reason
 from tftraining_operator.api.status import Condition
 from tftraining_operator.core.conditions import ConditionWriter, find, is_true
@@ -17,7 +17,6 @@ from tftraining_operator.core.facts import Facts
 from tftraining_operator.core.job import Job
 from tftraining_operator.core.messages import describe_undeletable
 from tftraining_operator.core.observed import Observed
-from tftraining_operator.core.policies import isolation
 from tftraining_operator.core.queueing import (
     describe_admitted,
     describe_waiting,
@@ -26,6 +25,7 @@ from tftraining_operator.core.queueing import (
 )
 from tftraining_operator.core.status_pods_ready import set_pods_ready
 from tftraining_operator.core.status_running import set_running
+from tftraining_operator.core.status_safeguards import set_isolated, set_protected
 from tftraining_operator.core.status_stalled import set_stalled
 
 
@@ -46,7 +46,9 @@ def conditions(
     set_stalled(writer, job, observed, decision, facts, running=running)
     _set_suspended(writer, job, decision, facts)
     _set_end(writer, decision)
-    _set_isolated(writer, job, observed, facts)
+    set_isolated(writer, job, observed, facts)
+    trains = decision.phase is Phase.ACTIVE
+    set_protected(writer, job, observed, facts, trains=trains)
     return writer.result()
 
 
@@ -68,25 +70,6 @@ def _set_end(writer: ConditionWriter, decision: Decision) -> None:
         reason=Reason(decision.phase.value),
         message=decision.message,
     )
-
-
-def _set_isolated(writer: ConditionWriter, job: Job, observed: Observed, facts: Facts) -> None:
-    kind = ConditionType.ISOLATED
-    cause = isolation.problem(job, observed, facts)
-    if cause is not None:
-        what = "no pod is created" if isolation.is_required(job) else "any pod can connect to them"
-        message = f"the pods have no NetworkPolicy, so {what}: {cause.message}"
-        writer.set(kind, value=False, reason=cause.reason, message=message)
-    elif find(job.status.conditions, kind) is None:
-        return
-    elif isolation.policy(job, facts) is NetworkPolicy.OPEN:
-        message = "any pod can connect to the pods of this job"
-        writer.set(kind, value=False, reason=Reason.OPEN, message=message)
-    elif observed.network_policy is not None:
-        message = "the pods have a NetworkPolicy"
-        writer.set(kind, value=True, reason=Reason.ISOLATED, message=message)
-    else:
-        writer.keep(kind)
 
 
 def _set_suspended(writer: ConditionWriter, job: Job, decision: Decision, facts: Facts) -> None:

@@ -1,4 +1,4 @@
-"""Carries out a plan: deletes, then what pods need, pods, and Workload; only so many calls at once.
+"""Carries out a plan: deletes, then what pods need, pods, Workload, and PodDisruptionBudget.
 
 objects.py makes the calls about one object, workload_writer.py those about a Workload, and
 refusals.py says why one was refused.
@@ -14,6 +14,7 @@ from tftraining_operator.api import keys
 from tftraining_operator.api.reasons import Reason
 from tftraining_operator.core.cause import Cause
 from tftraining_operator.core.job import Job
+from tftraining_operator.core.naming import disruption_budget_name
 from tftraining_operator.core.plan import Plan
 from tftraining_operator.core.podtemplate import InvalidTemplateError
 from tftraining_operator.core.text import printable
@@ -43,15 +44,16 @@ class Outcome:
     refused: dict[str, Cause] = field(default_factory=dict)
     """Pods, or other objects, that quota, admission or validation refused, by name."""
     held: set[str] = field(default_factory=set)
-    """Pods that were refused, or not tried because others were."""
-    corrected_network_policy: bool = False
+    """Pods that were refused, or not tried because others were; a budget that was not written."""
+    corrected: list[str] = field(default_factory=list)
+    """Names of objects that somebody had changed, and that are now as they have to be."""
     undeletable: dict[str, Cause] = field(default_factory=dict)
     """Pods whose deletion was refused, by name."""
 
     @property
     def has_refusals(self) -> bool:
-        """Whether anything was refused."""
-        return bool(self.refused or self.undeletable)
+        """Whether anything was refused, or is to be tried again later."""
+        return bool(self.refused or self.held or self.undeletable)
 
 
 class Applier:
@@ -106,19 +108,18 @@ class Applier:
             except errors.ForbiddenError as error:
                 # It goes with the job at the latest.
                 logger.warning("%s: cannot delete its NetworkPolicy: %s", key, error.message)
-        if plan.service is not None and not await self._create_service(job, plan.service, outcome):
+        if (
             # Without the service no pod would find another.
-            outcome.held |= {body["metadata"]["name"] for body in plan.pods}
-            return outcome
-        if not (
-            await self._write_network_policy(job, plan, outcome)
+            await self._create_service(job, plan, outcome)
+            and await self._write_network_policy(job, plan, outcome)
             and await self._change_groups(job, plan, outcome)
         ):
+            await self._create_pods(job, plan.pods, outcome, batch=1 if carefully else FIRST_BATCH)
+            if plan.workload is not None:
+                outcome.refused |= await self._workloads.change(job, plan.workload)
+        else:
             outcome.held |= {body["metadata"]["name"] for body in plan.pods}
-            return outcome
-        await self._create_pods(job, plan.pods, outcome, batch=1 if carefully else FIRST_BATCH)
-        if plan.workload is not None:
-            outcome.refused |= await self._workloads.change(job, plan.workload)
+        await self._change_disruption_budget(job, plan, outcome)
         return outcome
 
     async def _delete_pods(self, key: JobKey, plan: Plan, outcome: Outcome) -> None:
@@ -139,9 +140,12 @@ class Applier:
             elif isinstance(result, BaseException):
                 raise result
 
-    async def _create_service(self, job: Job, service: _Object, outcome: Outcome) -> bool:
+    async def _create_service(self, job: Job, plan: Plan, outcome: Outcome) -> bool:
+        """Create the service; return whether pods may be created."""
+        if plan.service is None:
+            return True
         try:
-            outcome.created_service = await self._objects.create(job, Kind.SERVICE, service)
+            outcome.created_service = await self._objects.create(job, Kind.SERVICE, plan.service)
         except errors.ForbiddenError as error:
             outcome.refused[job.name] = forbidden(error)
             return False
@@ -151,19 +155,38 @@ class Applier:
         """Create or correct the NetworkPolicy; return whether pods may be created."""
         if (body := plan.network_policy) is None:
             return True
+        await self._write(job, Kind.NETWORK_POLICY, body, outcome)
+        return body["metadata"]["name"] not in outcome.refused or not plan.requires_network_policy
+
+    async def _change_disruption_budget(self, job: Job, plan: Plan, outcome: Outcome) -> None:
+        """Delete, create or correct it. That this fails must not stop a job that trains."""
+        kind = Kind.DISRUPTION_BUDGET
+        try:
+            if plan.delete_disruption_budget:
+                await self._objects.delete_own(kind, job)
+            elif plan.disruption_budget is not None:
+                await self._write(job, kind, plan.disruption_budget, outcome)
+        except errors.NotLeadingError:
+            raise
+        except errors.ApiError as error:
+            # Of webhooks that do not answer as well, and where the store is behind.
+            outcome.held.add(disruption_budget_name(job.name))
+            logger.warning("%s/%s: cannot write its %s: %s", job.namespace, job.name, kind, error)
+
+    async def _write(self, job: Job, kind: Kind, body: _Object, outcome: Outcome) -> None:
+        """Create an object or, if the body has a uid, correct the one that exists."""
         name = body["metadata"]["name"]
         try:
             if "uid" in body["metadata"]:
-                await self._objects.replace(job, Kind.NETWORK_POLICY, body)
-                outcome.corrected_network_policy = True
-            elif not await self._objects.create(job, Kind.NETWORK_POLICY, body):
+                await self._objects.replace(job, kind, body)
+                outcome.corrected.append(name)
+            elif not await self._objects.create(job, kind, body):
                 # It may not be as it has to be, or an earlier job's.
-                raise errors.TransientError(f"NetworkPolicy {name} exists and was not known")
+                raise errors.TransientError(f"{kind} {name} exists and was not known")
         except (errors.ForbiddenError, errors.InvalidObjectError) as error:
             outcome.refused[name] = Cause(Reason.REFUSED, printable(error.message))
         except NameConflictError as error:
             outcome.refused[name] = Cause(Reason.NAME_CONFLICT, str(error))
-        return name not in outcome.refused or not plan.requires_network_policy
 
     async def _change_groups(self, job: Job, plan: Plan, outcome: Outcome) -> bool:
         """Delete and create scheduler's groups; return whether pods may be created."""

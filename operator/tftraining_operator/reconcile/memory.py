@@ -10,6 +10,7 @@ from datetime import datetime, timedelta
 
 from tftraining_operator.api.keys import Role
 from tftraining_operator.api.status import CheckpointStatus, Progress
+from tftraining_operator.core.budgeting import Budgeting
 from tftraining_operator.core.cause import Cause
 from tftraining_operator.core.facts import NO_QUEUE, Facts, QueueFacts
 from tftraining_operator.core.networking import Networking
@@ -38,7 +39,7 @@ class Memory:
     """What the stored status has of the training's steps."""
     checkpoint: CheckpointStatus | None = None
     """The stored last checkpoint."""
-    corrected_network_policy: datetime | None = None
+    corrected: dict[str, datetime] = field(default_factory=dict)
     _delay: timedelta = _FIRST_RETRY
     _chief_uid: str = ""
     _asked_since: datetime | None = None
@@ -55,6 +56,7 @@ class Memory:
         reports: Mapping[Role, Report],
         offer: Offer,
         networking: Networking,
+        budgeting: Budgeting,
         queue: QueueFacts = NO_QUEUE,
     ) -> Facts:
         """Return what decisions need of it."""
@@ -67,7 +69,8 @@ class Memory:
             retry_at=self.retry_at,
             offer=offer,
             networking=networking,
-            corrected_network_policy=self.corrected_network_policy,
+            budgeting=budgeting,
+            corrected=self.corrected,
             queue=queue,
         )
 

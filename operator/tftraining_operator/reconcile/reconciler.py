@@ -9,6 +9,7 @@ from tftraining_operator.api.reasons import Reason
 from tftraining_operator.api.status import Status
 from tftraining_operator.api.types import ObjectMeta
 from tftraining_operator.core import desired
+from tftraining_operator.core.budgeting import Budgeting
 from tftraining_operator.core.conditions import find, is_finished
 from tftraining_operator.core.decide import decide
 from tftraining_operator.core.decision import Decision
@@ -62,6 +63,7 @@ class Reconciler:
         clock: Callable[[], datetime],
         offer: Callable[[], Offer] = Offer,
         networking: Callable[[], Networking] = Networking,
+        budgeting: Callable[[], Budgeting] = Budgeting,
         observe: StatusObserver = lambda _raw, _before, _after: None,
     ) -> None:
         self._api = api
@@ -72,6 +74,7 @@ class Reconciler:
         self._clock = clock
         self._offer = offer
         self._networking = networking
+        self._budgeting = budgeting
         self._observe_status = observe
         self._applier = Applier(api, store)
         self._memories: dict[JobKey, Memory] = {}
@@ -167,15 +170,26 @@ class Reconciler:
         pods = self._store.children(Kind.POD, key)
         groups = {gang: self._store.children(kind, key) for gang, kind in GROUPS.items()}
         services = self._store.children(Kind.SERVICE, key)
-        policies = self._store.children(Kind.NETWORK_POLICY, key)
-        workloads = self._store.children(Kind.WORKLOAD, key)
         observed = observe(
-            job, pods, services, now, groups, network_policies=policies, workloads=workloads
+            job,
+            pods,
+            services,
+            now,
+            groups,
+            network_policies=self._store.children(Kind.NETWORK_POLICY, key),
+            disruption_budgets=self._store.children(Kind.DISRUPTION_BUDGET, key),
+            workloads=self._store.children(Kind.WORKLOAD, key),
         )
         return memory.settle_clocks(observed, now)
 
     def _facts(self, key: JobKey, memory: Memory, queue: QueueFacts) -> Facts:
-        return memory.facts(self._reports.reports(key), self._offer(), self._networking(), queue)
+        return memory.facts(
+            self._reports.reports(key),
+            self._offer(),
+            self._networking(),
+            self._budgeting(),
+            queue,
+        )
 
     def _ask(
         self, key: JobKey, job: Job, observed: Observed, memory: Memory, now: datetime
@@ -275,8 +289,7 @@ def _targets(observed: Observed) -> dict[Role, Target]:
 
 
 def _note(memory: Memory, outcome: Outcome, now: datetime) -> None:
-    if outcome.corrected_network_policy:
-        memory.corrected_network_policy = now
+    memory.corrected |= dict.fromkeys(outcome.corrected, now)
     if outcome.has_refusals:
         memory.note_refusals(outcome.refused, frozenset(outcome.held), outcome.undeletable, now)
     elif outcome.created:

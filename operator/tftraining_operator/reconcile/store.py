@@ -33,13 +33,18 @@ class Kind(StrEnum):
     POD = "Pod"
     SERVICE = "Service"
     NETWORK_POLICY = "NetworkPolicy"
+    DISRUPTION_BUDGET = "PodDisruptionBudget"
     IN_TREE_GROUP = SCHEDULERS[Gang.IN_TREE].api.resource
     COSCHEDULING_GROUP = SCHEDULERS[Gang.POD_GROUP].api.resource
     VOLCANO_GROUP = SCHEDULERS[Gang.VOLCANO].api.resource
     WORKLOAD = kueue.API.resource
 
 
-_SLIM = {Kind.POD: slim.pod, Kind.SERVICE: slim.service}
+_SLIM = {
+    Kind.POD: slim.pod,
+    Kind.SERVICE: slim.service,
+    Kind.DISRUPTION_BUDGET: slim.disruption_budget,
+}
 
 GROUPS = {gang: Kind(scheduler.api.resource) for gang, scheduler in SCHEDULERS.items()}
 """The kind of each scheduler's groups."""

@@ -275,6 +275,12 @@ CHANGES = (
         state="Running",
     ),
     Change(
+        "a job that runs may be evicted",
+        a_spec(disruption={"budget": "Essential"}),
+        a_spec(disruption={"budget": "None"}),
+        state="Running",
+    ),
+    Change(
         "a job does without the scheduler that is not available",
         a_spec(scheduling={"gang": "Volcano", "queue": "research"}),
         a_spec(scheduling={"gang": "None"}),

@@ -6,6 +6,7 @@ import json
 from typing import Any
 
 from hypothesis import strategies as st
+from tftraining_operator.api.disruption import DisruptionBudget
 from tftraining_operator.api.keys import REJECTED_STATES
 from tftraining_operator.api.network import NetworkPolicy
 from tftraining_operator.api.rules import problems
@@ -102,6 +103,8 @@ _schedulings = _some(
 
 _networks = _some(policy=st.sampled_from([*NetworkPolicy]).map(str))
 
+_disruptions = _some(budget=st.sampled_from([*DisruptionBudget]).map(str))
+
 
 def specs() -> st.SearchStrategy[dict[str, Any]]:
     """Specs that the schema accepts and that rules may refuse."""
@@ -115,6 +118,7 @@ def specs() -> st.SearchStrategy[dict[str, Any]]:
         checkpoint=_checkpoints,
         scheduling=_schedulings,
         network=_networks,
+        disruption=_disruptions,
         runPolicy=_run_policies,
     )
 
@@ -214,6 +218,7 @@ _CHANGED: dict[str, st.SearchStrategy[Any]] = {
     "checkpoint": _checkpoints,
     "scheduling": _schedulings,
     "network": _networks,
+    "disruption": _disruptions,
     "runPolicy": _run_policies,
 }
 

@@ -5,10 +5,8 @@ without it; for one that has it by the operator's default, the condition Isolate
 missing, and training goes on.
 """
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import datetime, timedelta
-from typing import Any
+from datetime import datetime
 
 from tftraining_operator.api.network import NetworkPolicy
 from tftraining_operator.api.reasons import Reason
@@ -19,37 +17,28 @@ from tftraining_operator.core.facts import Facts
 from tftraining_operator.core.job import Job
 from tftraining_operator.core.naming import network_policy_name
 from tftraining_operator.core.observed import Observed
+from tftraining_operator.core.policies.upkeep import Upkeep, is_in_place, upkeep
 
 
 @dataclass(frozen=True, slots=True)
 class Isolation:
-    """What becomes of a job's NetworkPolicy."""
+    """What becomes of a job's NetworkPolicy, and of its pods meanwhile."""
 
-    wanted: Mapping[str, Any] | None = None
-    """The NetworkPolicy that has to exist."""
-    write: bool = False
-    """Whether it is created now, or the one that exists corrected."""
-    delete: bool = False
+    policy: Upkeep = Upkeep()  # noqa: RUF009 - frozen
     required: bool = False
     """Whether no pod may be created without it."""
     blocks_pods: bool = False
     """Whether pods have to wait, as it cannot be made."""
-    due: datetime | None = None
-    """When it is corrected, if not now."""
-
-
-_PAUSE = timedelta(seconds=10)
-"""Between two corrections: with somebody else who writes it, there must be no hot loop."""
 
 
 def isolation(job: Job, observed: Observed, facts: Facts, now: datetime) -> Isolation:
     """Decide about the NetworkPolicy of a job."""
     exists = observed.network_policy is not None
     if policy(job, facts) is NetworkPolicy.OPEN:
-        return Isolation(delete=exists)
+        return Isolation(Upkeep(delete=exists))
     if is_finished(job.status):
         left = any(pod.active or pod.runs for pod in observed.pods.values())
-        return Isolation(delete=exists and not left)
+        return Isolation(Upkeep(delete=exists and not left))
     if job.spec.run_policy.suspend and not observed.pods:
         return Isolation()
     if observed.network_policy_occupied:
@@ -59,14 +48,13 @@ def isolation(job: Job, observed: Observed, facts: Facts, now: datetime) -> Isol
 
 def _isolated(job: Job, observed: Observed, facts: Facts, now: datetime) -> Isolation:
     wanted, required = desired.network_policy(job, facts.networking.readers), is_required(job)
-    if _is_in_place(wanted, observed):
-        return Isolation(wanted=wanted, required=required)
-    if _refusal(job, facts) is not None:
-        return Isolation(wanted=wanted, required=required, blocks_pods=required)
-    corrected = facts.corrected_network_policy
-    if observed.network_policy and corrected is not None and now < corrected + _PAUSE:
-        return Isolation(wanted=wanted, required=required, due=corrected + _PAUSE)
-    return Isolation(wanted=wanted, required=required, write=True)
+    corrected = facts.corrected.get(network_policy_name(job.name))
+    refused = problem(job, observed, facts) is not None
+    return Isolation(
+        upkeep(wanted, observed.network_policy, corrected, now, refused=refused),
+        required=required,
+        blocks_pods=required and refused,
+    )
 
 
 def policy(job: Job, facts: Facts) -> NetworkPolicy:
@@ -84,21 +72,9 @@ def problem(job: Job, observed: Observed, facts: Facts) -> Cause | None:
     """Return why the NetworkPolicy is not as it has to be, None if it is, or soon will be."""
     if policy(job, facts) is NetworkPolicy.OPEN:
         return None
-    if _is_in_place(desired.network_policy(job, facts.networking.readers), observed):
+    wanted = desired.network_policy(job, facts.networking.readers)
+    if is_in_place(wanted, observed.network_policy):
         return None
-    return _refusal(job, facts)
-
-
-def _refusal(job: Job, facts: Facts) -> Cause | None:
-    """Return why the NetworkPolicy cannot be written, as far as that is known."""
     if facts.networking.problem:
         return Cause(Reason.REFUSED, facts.networking.problem)
     return facts.refused.get(network_policy_name(job.name))
-
-
-def _is_in_place(wanted: Mapping[str, Any], observed: Observed) -> bool:
-    if (found := observed.network_policy) is None:
-        return False
-    labels = found["metadata"].get("labels") or {}
-    has_labels: bool = wanted["metadata"]["labels"].items() <= labels.items()
-    return has_labels and found.get("spec") == wanted["spec"]

@@ -1,15 +1,13 @@
-"""Lists the jobs' NetworkPolicies, and so finds out whether the operator may use them.
+"""Lists the jobs' NetworkPolicies and PodDisruptionBudgets, and so finds out whether it may.
 
-Without that permission jobs train on, and say so; kopf must not watch what it cannot list. Called
-by runtime.py.
+Without that permission, which an older chart does not give, jobs train on, and say so; kopf must
+not watch what it cannot list. Called by runtime.py.
 """
 
 import logging
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 
-from tftraining_operator.controller.kubernetes_api import KubernetesApi
-from tftraining_operator.core.networking import Networking
+from tftraining_operator.controller.kubernetes_api import KubernetesApi, plural
 from tftraining_operator.core.text import one_line
 from tftraining_operator.reconcile.errors import ForbiddenError
 from tftraining_operator.reconcile.store import JobKey, Kind, Store
@@ -17,22 +15,23 @@ from tftraining_operator.reconcile.store import JobKey, Kind, Store
 logger = logging.getLogger(__name__)
 
 
-class NetworkPolicies:
-    """The NetworkPolicies of all jobs, in the store, and what is known about using them."""
+class Safeguards:
+    """The objects of one kind of all jobs, in the store, and why they cannot be used."""
 
     def __init__(
         self,
+        kind: Kind,
         cluster: KubernetesApi,
         store: Store,
         namespaces: Sequence[str | None],
-        networking: Networking,
         look: Callable[[JobKey], None],
     ) -> None:
+        self.kind = kind
         self._cluster = cluster
         self._store = store
         self._namespaces = namespaces
         self._look = look
-        self.networking = networking
+        self.problem = ""
 
     async def list(self) -> None:
         """List them all. Raises ApiError, but none for a missing permission."""
@@ -40,19 +39,19 @@ class NetworkPolicies:
         for namespace in self._namespaces:
             mark = self._store.mark()
             try:
-                found = await self._cluster.list(Kind.NETWORK_POLICY, namespace)
+                found = await self._cluster.list(self.kind, namespace)
             except ForbiddenError as error:
                 problem = (
-                    "the operator has no permission for NetworkPolicies: upgrade its chart"
+                    f"the operator has no permission for {plural(self.kind)}: upgrade its chart"
                     f" ({one_line(error.message)})"
                 )
                 continue
-            kind, version = Kind.NETWORK_POLICY, found.resource_version
-            for key in self._store.replace(kind, found.items, version, namespace, mark):
+            version = found.resource_version
+            for key in self._store.replace(self.kind, found.items, version, namespace, mark):
                 self._look(key)
-        if problem != self.networking.problem:
+        if problem != self.problem:
             if problem:
-                logger.warning("jobs get no NetworkPolicy: %s", problem)
-            self.networking = replace(self.networking, problem=problem)
+                logger.warning("jobs get no %s: %s", self.kind, problem)
+            self.problem = problem
             for key in self._store.job_keys():
                 self._look(key)
