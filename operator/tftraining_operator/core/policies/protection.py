@@ -22,16 +22,15 @@ def protection(
     job: Job, observed: Observed, facts: Facts, now: datetime, *, trains: bool
 ) -> Upkeep:
     """Decide about the PodDisruptionBudget of a job, which `trains` or is to have no pods."""
-    name = disruption_budget_name(job.name)
-    if facts.waits(now) and name in facts.held:
-        return Upkeep()
     exists = observed.disruption_budget is not None
     if budget(job, facts) is DisruptionBudget.NONE:
         return Upkeep(delete=exists)
     if not trains:
         return Upkeep(delete=exists and not _has_essential_pods(job, observed))
-    if observed.disruption_budget_occupied:
-        # That of an earlier job of this name is being collected; a watch event tells when it is.
+    name = disruption_budget_name(job.name)
+    # One that was not written a moment ago is tried again later; that of an earlier job of this
+    # name is being collected, and a watch event tells when it is.
+    if (facts.waits(now) and name in facts.held) or observed.disruption_budget_occupied:
         return Upkeep()
     refused = problem(job, observed, facts) is not None
     wanted, corrected = desired.disruption_budget(job), facts.corrected.get(name)
