@@ -39,8 +39,9 @@ CHECKED_BY_ADMISSION = {("tftraining.dev", "tftrainingjobs/finalizers", "update"
 """Rights without a request of their own: OwnerReferencesPermissionEnforcement asks for them when
 a pod is created, and this server has that plugin."""
 
-DISABLED = {"scheduling.x-k8s.io", "scheduling.volcano.sh"}
-"""API groups of schedulers that the chart's values do not enable: the operator looks for them."""
+DISABLED = {"scheduling.x-k8s.io", "scheduling.volcano.sh", "kueue.x-k8s.io"}
+"""API groups of schedulers and queues that the chart's values do not enable: the operator looks for
+them."""
 
 Right = tuple[str, str, str]
 """API group, resource with its subresource, verb."""
