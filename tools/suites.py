@@ -34,8 +34,6 @@ _SCENARIO_TIMEOUT = ["--timeout=420", "-o", "timeout_func_only=true"]
 # Suites with real processes depend on the load of the machine, so CI may rerun two of their tests.
 # The summary names each rerun: a test that failed once has found something.
 _RERUNS = ["--reruns=1", "--max-suite-reruns=2", "--rerun-show-tracebacks"]
-# Two processes of pytest share the files: the tests of one file have one set of servers.
-_TWO_LANES = ["--numprocesses=2", "--dist=loadfile"]
 _UPGRADE = "tests/integration/test_upgrade.py"
 
 SUITES: dict[str, list[str]] = {
@@ -48,7 +46,7 @@ SUITES: dict[str, list[str]] = {
     ],
     "trainer": [
         *(str(ROOT / ".venv-trainer/bin/python"), "-m", "pytest"),
-        *("-c", "tests/trainer/pytest.ini", "tests/trainer", _SLOWEST, *_RERUNS, *_TWO_LANES),
+        *("-c", "tests/trainer/pytest.ini", "tests/trainer", _SLOWEST, *_RERUNS),
     ],
     "e2e": [*_PYTEST, "e2e/scenarios", "--ignore=e2e/scenarios/slow", *_SCENARIO_TIMEOUT, *_RERUNS],
 }

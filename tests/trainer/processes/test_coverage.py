@@ -63,7 +63,7 @@ def test_an_epoch_of_unshuffled_data_is_every_example_once(
     ("mode", "options"),
     [
         ("asynchronous", ["--option=shuffle=100"]),
-        ("local", ["--option=shuffle=1000"]),
+        ("local", ["--option=shuffle=1000", "--local-steps=5"]),
         ("asynchronous", ["--option=unknown=1", f"--steps-per-epoch={BATCHES}"]),
     ],
 )
