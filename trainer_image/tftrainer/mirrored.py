@@ -83,6 +83,7 @@ def train(job: Job, run: Run) -> None:
 def _train(job: Job, run: Run) -> None:
     arguments, environment = job.arguments, job.environment
     strategy = _strategy(job)
+    run.kept_alive.append(strategy)
     members = _members(job)
     is_chief = environment.task.role is Role.CHIEF
     number = 0 if is_chief else environment.task.index + 1

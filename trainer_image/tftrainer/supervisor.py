@@ -43,7 +43,8 @@ class Run:
         # Called before the process exits, whatever the reason; takes 2 s at most.
         self.before_exit: Callable[[], None] = lambda: None
         # What must outlive the work. TensorFlow tells every server of a function that is collected,
-        # and holds the interpreter lock meanwhile: one server that hangs would delay the end.
+        # and holds the interpreter lock meanwhile: one server that hangs would delay the end. A
+        # strategy of several members waits for its thread, which asks the others for their health.
         self.kept_alive: list[object] = []
         self._beat = time.monotonic()
 

@@ -83,6 +83,7 @@ def test_a_member_lost_while_the_model_is_built_is_not_the_users_mistake(here: C
 
 
 SLOWER_AND_SHORTER = """
+    import gc
     import tensorflow as tf
     from tftrainer.examples.mnist import dataset, model
 
@@ -106,6 +107,10 @@ SLOWER_AND_SHORTER = """
 
         def on_epoch_end(self, epoch, logs):
             self.model.stop_training = epoch + 1 == self.after
+
+        def on_train_end(self, logs=None):
+            # What is no longer used is collected at once: nothing of it may delay the end.
+            gc.set_threshold(1, 1, 1)
 """
 
 
@@ -113,7 +118,10 @@ def test_callbacks_change_all_members_alike_and_one_ends_all(here: Computer) -> 
     (here.folder / "mine.py").write_text(textwrap.dedent(SLOWER_AND_SHORTER))
     chief, worker = start(here, "--epochs=9", "--keep-best=val_loss", task="--task=mine.py")
 
-    assert (chief.ends(), worker.ends()) == (0, 0), chief.log + worker.log
+    for each in (chief, worker):
+        each.says("training is complete")
+    # A strategy that is collected waits for its thread, which sleeps for 30 s at a time.
+    assert (chief.ends(patience=8), worker.ends(patience=8)) == (0, 0), chief.log + worker.log
     told = [re.findall(r"^after epoch .*$", p.log, re.MULTILINE) for p in (chief, worker)]
     assert len(told[0]) == 2
     assert told[0] == told[1], "to the last bit"
