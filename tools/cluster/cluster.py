@@ -71,7 +71,7 @@ def obtain(
         cache_dir() / "locks" / f"used-{used}",
         lambda: say("another run uses this cluster: waiting until it has ended"),
     ):
-        stays = keep or given is not None or _ready_file(name).exists()
+        stays = keep or given is not None or _is_up(_kind_cluster(name))
         try:
             yield up(name, say=say, workers=workers)
         finally:
@@ -88,9 +88,9 @@ def up(name: str = NAME, *, say: Say = print, workers: int = 0) -> Cluster:
     with _exclusive():
         folder = _folder(name)
         engine = engines.engine(say)
-        cluster = Cluster(name, folder / "kubeconfig", engine=engine, say=say)
+        cluster = _kind_cluster(name, engine, say)
         if name in kind.clusters(engine):
-            if _ready_file(name).exists() and _answers(cluster):
+            if _is_up(cluster):
                 return cluster
             say(f"deleting an incomplete cluster {name}")
             kind.delete(engine, name, folder)
@@ -109,10 +109,9 @@ def find(name: str = NAME, *, say: Say = silent) -> Cluster:
     given = given_kubeconfig()
     if given:
         return Cluster(name="given", kubeconfig=given, given=True, say=say)
-    if _ready_file(name).exists():
-        cluster = Cluster(name, _folder(name) / "kubeconfig", say=say)
-        if _answers(cluster):
-            return replace(cluster, engine=engines.engine(say))
+    cluster = _kind_cluster(name, say=say)
+    if _is_up(cluster):
+        return replace(cluster, engine=engines.engine(say))
     raise ClusterError(f"cluster {name} is not running: python -m tools.cluster up --name {name}")
 
 
@@ -165,6 +164,15 @@ def _wait(cluster: Cluster) -> None:
             "wait", "--for=condition=Available", "deployment", "--all", "-n", namespace, limit
         )
     cluster.kubectl("wait", "--for=create", "serviceaccount/default", "-n", "default", limit)
+
+
+def _kind_cluster(name: str, engine: Engine | None = None, say: Say = silent) -> Cluster:
+    return Cluster(name, _folder(name) / "kubeconfig", engine=engine, say=say)
+
+
+def _is_up(cluster: Cluster) -> bool:
+    # The file alone says nothing: it outlives a machine that was switched off under its cluster.
+    return _ready_file(cluster.name).exists() and _answers(cluster)
 
 
 def _answers(cluster: Cluster) -> bool:

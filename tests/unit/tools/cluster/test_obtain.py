@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tools.cluster import Cluster, obtain
+from tools.cluster import Cluster, cluster, obtain
 
 _SECONDS = 10
 
@@ -50,3 +50,23 @@ def test_a_run_that_failed_leaves_the_cluster_to_the_next() -> None:
         pass
 
     assert not [line for line in lines if "waiting" in line]
+
+
+@pytest.mark.parametrize(("answers", "stays"), [(True, True), (False, False)])
+def test_only_a_cluster_that_was_up_before_stays(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, *, answers: bool, stays: bool
+) -> None:
+    # A machine that is switched off takes the cluster with it, but not the file.
+    ready = tmp_path / "cache/clusters/mine/ready"
+    ready.parent.mkdir(parents=True)
+    ready.write_text("an image")
+    deleted: list[str] = []
+    monkeypatch.delenv("KUBECONFIG")
+    monkeypatch.setattr(cluster, "program", lambda *_: Path("true" if answers else "false"))
+    monkeypatch.setattr(cluster, "up", lambda name, **_: Cluster(name, tmp_path))
+    monkeypatch.setattr(cluster, "down", lambda name, **_: deleted.append(name))
+
+    with obtain("mine"):
+        assert not deleted
+
+    assert deleted == ([] if stays else ["mine"])
