@@ -48,7 +48,10 @@ SUITES: dict[str, list[str]] = {
         *(str(ROOT / ".venv-trainer/bin/python"), "-m", "pytest"),
         *("-c", "tests/trainer/pytest.ini", "tests/trainer", _SLOWEST, *_RERUNS),
     ],
-    "e2e": [*_PYTEST, "e2e/scenarios", "--ignore=e2e/scenarios/slow", *_SCENARIO_TIMEOUT, *_RERUNS],
+    "e2e": [
+        *(*_PYTEST, "e2e/scenarios", "--ignore=e2e/scenarios/slow", "-n2", "--dist=worksteal"),
+        *(*_SCENARIO_TIMEOUT, *_RERUNS),
+    ],
 }
 """Each suite's command, the cheapest first."""
 

@@ -1,7 +1,14 @@
-"""One cluster and one operator for all scenarios; a namespace for each."""
+"""One cluster and one operator for all scenarios; a namespace for each.
+
+Scenarios mostly wait, so two processes (pytest-xdist) run them side by side. The process that
+starts the two provides the cluster. A scenario with the mark `alone` disturbs what all share: it
+runs while no other does.
+"""
 
 import secrets
 from collections.abc import Generator, Iterator
+from contextlib import ExitStack
+from typing import Any
 
 import pytest
 
@@ -11,24 +18,63 @@ from e2e.install import installed, make_namespace
 from e2e.recording import recording
 from e2e.scenarios.drill import Drill
 from e2e.scenarios.space import Space
-from tools.cluster import Cluster, NoClusterError, obtain
+from tools.cluster import Cluster, NoClusterError, find, obtain
+from tools.cluster.cache import cache_dir, locked
+
+_PROVIDED = pytest.StashKey[ExitStack]()
+_NO_CLUSTER = pytest.StashKey[str]()
+"""Why no cluster can run on this machine, or ''."""
 
 
-@pytest.fixture(scope="session")
-def cluster(request: pytest.FixtureRequest) -> Iterator[Cluster]:
-    """The given cluster, the one that is up, or one of our own that goes again at the end."""
-    capture = request.config.pluginmanager.getplugin("capturemanager")
+def pytest_sessionstart(session: pytest.Session) -> None:
+    """Provide the given cluster, the one that is up, or a new one; with the operator."""
+    config = session.config
+    if hasattr(config, "workerinput"):
+        config.stash[_NO_CLUSTER] = config.workerinput["no_cluster"]
+        return
+    config.stash[_NO_CLUSTER] = ""
+    if config.option.collectonly:
+        return
+    capture = config.pluginmanager.getplugin("capturemanager")
 
     def print_line(line: str) -> None:
         with capture.global_and_fixture_disabled():
             say(line)
 
+    stack = config.stash[_PROVIDED] = ExitStack()
     try:
-        found = obtain(say=print_line)
-        with found as ready, installed(ready, print_line):
-            yield ready
+        cluster = stack.enter_context(obtain(say=print_line))
+        stack.enter_context(installed(cluster, print_line))
     except NoClusterError as error:
-        pytest.skip(f"no cluster can run on this machine: {error}")
+        config.stash[_NO_CLUSTER] = str(error)
+
+
+def pytest_configure_node(node: Any) -> None:  # noqa: ANN401 - pytest-xdist has no types
+    """Tell a process that runs scenarios what it has to know."""
+    node.workerinput["no_cluster"] = node.config.stash[_NO_CLUSTER]
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """Take the operator out again, and a cluster that was made for the scenarios."""
+    if _PROVIDED in session.config.stash:
+        session.config.stash[_PROVIDED].close()
+
+
+@pytest.fixture(autouse=True)
+def _turn(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Wait for those that run alone; who runs alone, for all others."""
+    shared = request.node.get_closest_marker("alone") is None
+    with locked(cache_dir() / "locks/scenario", shared=shared):
+        yield
+
+
+@pytest.fixture(scope="session")
+def cluster(request: pytest.FixtureRequest) -> Cluster:
+    """The cluster, with the operator installed."""
+    if why := request.config.stash[_NO_CLUSTER]:
+        pytest.skip(f"no cluster can run on this machine: {why}")
+    return find()
 
 
 @pytest.fixture

@@ -1,5 +1,7 @@
 """A job that is deleted while it trains leaves nothing, whether the operator is there or not."""
 
+import pytest
+
 from e2e.platform_faults import without_operator
 from e2e.scenarios.space import Space, job
 from tools.waiting import eventually
@@ -20,6 +22,7 @@ def test_with_the_operator_running(space: Space) -> None:
     eventually(lambda: nothing_is_left(space), "no pod and no service", GRACE_SECONDS)
 
 
+@pytest.mark.alone
 def test_with_the_operator_stopped(space: Space) -> None:
     space.apply(job("mnist", "--epochs=1000"))
     space.wait_for("Running")

@@ -2,6 +2,8 @@
 
 from collections.abc import Callable
 
+import pytest
+
 from e2e.jobs import paced
 from e2e.platform_faults import no_room
 from e2e.recording import Change
@@ -54,6 +56,7 @@ def test_scaled_suspended_and_resumed(drill: Drill) -> None:
     drill.expect_success(restarts=0)
 
 
+@pytest.mark.alone
 def test_scaled_up_without_room_it_trains_on_with_the_workers_that_it_has(drill: Drill) -> None:
     drill.start(paced())
     before = {name: change.uid for name, change in drill.pods().items()}

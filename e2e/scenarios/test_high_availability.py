@@ -13,6 +13,8 @@ from e2e.scenarios.space import Space, job
 from tools.cluster import Cluster
 from tools.waiting import eventually
 
+pytestmark = pytest.mark.alone
+
 LEASE_SECONDS = 15
 LOST = 75
 """Exit code of an operator that has lost its lease."""

@@ -2,6 +2,8 @@
 
 import time
 
+import pytest
+
 from e2e import faults, platform_faults
 from e2e.jobs import paced
 from e2e.scenarios.drill import Drill
@@ -40,7 +42,7 @@ def test_a_lost_ps(drill: Drill) -> None:
     drill.expect_success(restarts=3)
 
 
-def test_a_lost_chief_a_corrupt_checkpoint_and_no_api_server(drill: Drill) -> None:
+def test_a_lost_chief_and_a_corrupt_checkpoint(drill: Drill) -> None:
     drill.start(paced(evaluator={}))
     cluster, chief = drill.space.cluster, drill.pod("chief")
 
@@ -59,10 +61,17 @@ def test_a_lost_chief_a_corrupt_checkpoint_and_no_api_server(drill: Drill) -> No
     resume = drill.record.resumes(drill.job)[-1]
     assert 0 < resume.start < resume.last_checkpoint
 
+    status = drill.expect_success(restarts=2, unreadable=1)
+    assert status["evaluation"]["final"] is True
+
+
+@pytest.mark.alone
+def test_without_an_api_server_it_trains_on(drill: Drill) -> None:
+    drill.start(paced())
+
     step = drill.record.step(drill.job)
-    with platform_faults.without_apiserver(cluster):
+    with platform_faults.without_apiserver(drill.space.cluster):
         time.sleep(_API_AWAY_SECONDS)
     drill.wait_for_steps(60)
     assert drill.record.step(drill.job) > step + _STEPS_MEANWHILE
-    status = drill.expect_success(restarts=2, unreadable=1)
-    assert status["evaluation"]["final"] is True
+    drill.expect_success(restarts=0)

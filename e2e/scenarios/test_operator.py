@@ -45,6 +45,7 @@ def test_it_has_the_rights_that_it_needs_and_no_others(
     assert said.strip().splitlines()[-1].startswith(answer)
 
 
+@pytest.mark.alone
 def test_restarted_while_a_job_trains_it_touches_nothing(space: Space, cluster: Cluster) -> None:
     space.kubectl("apply", "-f", "-", text_in=CLAIM)
     checkpoint = {"persistentVolumeClaim": {"claimName": "mnist"}}
@@ -86,6 +87,7 @@ def test_a_lost_worker_is_replaced_while_the_training_goes_on(space: Space) -> N
     assert space.status()["restarts"] == 0
 
 
+@pytest.mark.alone
 def test_a_helm_upgrade_is_clean(cluster: Cluster, space: Space) -> None:
     space.apply(job("mnist", "--epochs=1000"))
     space.wait_for("Running")

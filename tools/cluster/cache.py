@@ -60,18 +60,22 @@ def _ignored(path: Path) -> bool:
 
 
 @contextmanager
-def locked(path: Path, waits: Callable[[], None] = lambda: None) -> Iterator[None]:
+def locked(
+    path: Path, waits: Callable[[], None] = lambda: None, *, shared: bool = False
+) -> Iterator[None]:
     """Hold a lock file; the kernel releases it when this process ends, however it ends.
 
-    `waits` is called if another process holds it.
+    Those who share it hold it at the same time, all others alone. `waits` is called if it cannot
+    be had at once.
     """
+    kind = fcntl.LOCK_SH if shared else fcntl.LOCK_EX
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("w") as file:
         try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.flock(file, kind | fcntl.LOCK_NB)
         except BlockingIOError:
             waits()
-            fcntl.flock(file, fcntl.LOCK_EX)
+            fcntl.flock(file, kind)
         yield
 
 
