@@ -147,14 +147,27 @@ def _run(name: str, *, echo: bool) -> Tally:
         console.rule(f"{name} tests")
     else:
         console.print(f"[dim]· {name} tests run beside these; their output follows[/]")
-    began = time.monotonic()
+    began, before = time.monotonic(), _processor_time()
     with tempfile.TemporaryDirectory() as folder:
         report = Path(folder) / "report.xml"
         command = [*SUITES[name], f"--junitxml={report}"]
         code = _run_and_log(command, LOGS / f"{name}.log", echo=echo)
         found = tally(name, report, code)
-    console.print(f"[dim]{name}: {time.monotonic() - began:.0f} s[/]")
+    seconds = time.monotonic() - began
+    work, idle = (after - b for after, b in zip(_processor_time(), before, strict=True))
+    busy = f", processors {work / (work + idle):.0%} busy" if work + idle else ""
+    console.print(f"[dim]{name}: {seconds:.0f} s{busy}[/]")
     return found
+
+
+def _processor_time() -> tuple[int, int]:
+    """Read how long this machine's processors have worked and been idle, in ticks; 0 if unknown."""
+    try:
+        fields = Path("/proc/stat").read_text().split("\n", 1)[0].split()[1:]
+    except OSError:
+        return 0, 0
+    user, nice, system, idle, waiting, *others = map(int, fields[:8])
+    return user + nice + system + sum(others), idle + waiting
 
 
 def _run_and_log(command: list[str], log: Path, *, echo: bool) -> int:
