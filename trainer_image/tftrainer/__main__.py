@@ -83,8 +83,12 @@ def _work(job: Job, run: Run) -> None:
         parameter_server = _import("tftrainer.parameter_server")
         answered.result()
         # Not by name: TensorFlow would resolve it once more, and a name server that is behind may
-        # have that of the ps before. Who loses a ps ends; a worker is found again by its name.
-        parameter_server.train(job, run, cluster.located(Role.PS, probe.where_it_answered))
+        # have that of the pod before. Servers call the chief as well, where it says that it is. Who
+        # loses a ps ends; a worker is found again by its name.
+        located = cluster.located(Role.PS, probe.where_it_answered)
+        near = next(iter(located.of(Role.PS)), cluster.own)
+        located = located.located(Role.CHIEF, lambda own: peers.facing(own, near))
+        parameter_server.train(job, run, located)
     elif cluster is not None and env.strategy is Strategy.MULTI_WORKER_MIRRORED and is_chief:
         # Members serve no status before the chief is there, but their ports are open.
         watch, connected = _wait_for(cluster, job, run, peers.connect)

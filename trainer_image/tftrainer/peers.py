@@ -58,7 +58,24 @@ def resolve(member: Member) -> Member | None:
         found = socket.getaddrinfo(member.host, member.port, type=socket.SOCK_STREAM)
     except OSError:
         return None
-    ip = str(found[0][4][0])
+    return _at(member, str(found[0][4][0]))
+
+
+def facing(own: Member, peer: Member) -> Member:
+    """Return this process's own member at the IP address from which it reaches a peer.
+
+    As given if the peer cannot be resolved.
+    """
+    if (at := resolve(peer)) is None:
+        return own
+    family = socket.AF_INET6 if ":" in at.host else socket.AF_INET
+    # Connecting a datagram socket sends nothing; it only looks for the way.
+    with socket.socket(family, socket.SOCK_DGRAM) as way:
+        way.connect((at.host, at.port))
+        return _at(own, str(way.getsockname()[0]))
+
+
+def _at(member: Member, ip: str) -> Member:
     return replace(member, address=f"{f'[{ip}]' if ':' in ip else ip}:{member.port}")
 
 

@@ -189,6 +189,23 @@ def memory(process: Process) -> float:
     return min(looks)
 
 
+def test_servers_find_the_chief_whatever_its_name_says(here: Computer, servers: Servers) -> None:
+    """As after an outage of the API server, when a name server has the chief before."""
+    addresses = {**servers.cluster.addresses, "chief": [f"old.invalid:{free_port()}"]}
+    env = replace(servers.cluster, addresses=addresses).env(
+        "chief",
+        TFTRAINING_CHECKPOINT_DIR=str(here.folder / "ckpt"),
+        TFTRAINING_JOB_UID="uid-1",
+    )
+    task = (DIGITS, "--steps-per-epoch=10", "--checkpoint-seconds=0.001")
+
+    # Servers fetch what is restored from the chief.
+    for epochs in (1, 2):
+        chief = here.start("chief", *task, f"--epochs={epochs}", env=env)
+        assert chief.ends() == 0, chief.log
+    assert "resumed from checkpoint" in chief.log
+
+
 def test_a_killed_chief_resumes_and_sigterm_saves(here: Computer, servers: Servers) -> None:
     first = start_chief(here, servers)
     saved = saved_step(first)

@@ -126,6 +126,20 @@ def test_a_ps_is_located_where_it_answered_whatever_its_name_says_later(
     }
 
 
+@pytest.mark.parametrize(
+    ("peer", "own"),
+    [
+        pytest.param("127.0.0.1:2222", "127.0.0.1:2000", id="IPv4"),
+        pytest.param("[::1]:2222", "[::1]:2000", id="IPv6"),
+        pytest.param("nowhere.invalid:2222", "mnist-chief-0.mnist:2000", id="an unknown name"),
+    ],
+)
+def test_a_process_is_where_it_reaches_a_peer_from(peer: str, own: str) -> None:
+    chief = Member(Task(Role.CHIEF, 0), "mnist-chief-0.mnist:2000")
+
+    assert peers.facing(chief, member(peer)) == Member(chief.task, own)
+
+
 def test_seconds_begin_again_at_another_address(run: Run) -> None:
     answers = [Failure(Cause.REFUSED, "refused", "198.18.0.1")]
     watch = watched(run, member("a:1"), probe=lambda _: answers[-1])
