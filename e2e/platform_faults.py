@@ -50,9 +50,21 @@ def operator_leads(cluster: Cluster, since: datetime) -> bool:
 
     After an outage of the API server, the lease still names a leader that has ended.
     """
-    times = "jsonpath={.items[*].spec.renewTime}"
-    renewed = cluster.kubectl("-n", NAMESPACE, "get", "leases", "-o", times).split()
-    return any(datetime.fromisoformat(time) > since for time in renewed)
+    return any(time > since for time in _renewed(cluster, NAMESPACE, "leases"))
+
+
+def controllers_lead(cluster: Cluster, since: datetime) -> bool:
+    """Whether Kubernetes's scheduler and controllers have renewed their leases after a moment.
+
+    For a minute after an outage of the API server nobody binds pods and volumes.
+    """
+    leases = ("lease/kube-scheduler", "lease/kube-controller-manager")
+    return all(time > since for time in _renewed(cluster, "kube-system", *leases))
+
+
+def _renewed(cluster: Cluster, namespace: str, *leases: str) -> list[datetime]:
+    listed = json.loads(cluster.kubectl("-n", namespace, "get", *leases, "-o", "json"))
+    return [datetime.fromisoformat(lease["spec"]["renewTime"]) for lease in listed["items"]]
 
 
 @contextmanager

@@ -126,6 +126,7 @@ class Chaos:
         evaluated = random.random() < 0.5 or any(kind.role == "evaluator" for kind in kinds)
         spec: _Object = {"evaluator": {}} if evaluated else {}
         with self._turns.shared():
+            self._wait_for_controllers()
             drill.start(paced(name, epochs=_EPOCHS, runPolicy=_RUN_POLICY, **spec))
         counted = 0
         for kind in kinds:
@@ -202,6 +203,15 @@ class Chaos:
         eventually(
             lambda: platform_faults.operator_leads(cluster, since),
             "an operator leads",
+            _BACK_SECONDS,
+        )
+
+    def _wait_for_controllers(self) -> None:
+        """Wait for those who place a new job's pods: its startup deadline is short."""
+        cluster, since = self._space.cluster, datetime.now(UTC)
+        eventually(
+            lambda: platform_faults.controllers_lead(cluster, since),
+            "scheduler and controllers lead",
             _BACK_SECONDS,
         )
 
