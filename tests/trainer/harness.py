@@ -21,6 +21,8 @@ T = TypeVar("T")
 
 ROOT = Path(__file__).resolve().parents[2]
 DIGITS = "--task=tftrainer.examples.mnist"
+EXPORTS = "--export=saved_model,keras"
+"""For what tests the exported model; all others do without the time that it takes."""
 PATIENCE = 120.0
 POLL = 0.05
 
@@ -147,6 +149,8 @@ class Computer:
             "TFTRAINING_PROGRESS_PORT": str(port),
             **(env or {}),
         }
+        if module == "tftrainer":
+            arguments = ("--export=none", *arguments)
         popen: subprocess.Popen[bytes] | Forked
         if serve and module == "tftrainer" and not fresh:
             popen = TEMPLATE.start(list(arguments), env, self.folder, log_file)

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from harness import ROOT, Computer, LoopbackCluster, Process, Servers, free_port, inherited
+from harness import EXPORTS, ROOT, Computer, LoopbackCluster, Process, Servers, free_port, inherited
 
 PAGE = (ROOT / "docs/guide/export.md").read_text()
 TASK_PAGE = (ROOT / "docs/guide/user-code.md").read_text()
@@ -99,7 +99,7 @@ def start(here: Computer, servers: Servers, how: str) -> Process:
         "TFTRAINING_CHECKPOINT_DIR": str(here.folder / "ckpt"),
         "TFTRAINING_JOB_UID": "u",
     }
-    task = ("--task=mine.py", "--epochs=3", "--batch-size=10")
+    task = ("--task=mine.py", "--epochs=3", "--batch-size=10", EXPORTS)
     match how:
         case "servers":
             env = servers.cluster.env("chief", **told)
@@ -155,7 +155,7 @@ def test_a_chief_that_is_killed_in_the_middle_leaves_no_half_and_exports_again(
 ) -> None:
     (here.folder / "mine.py").write_text(textwrap.dedent(KILLED))
     env = {"TFTRAINING_CHECKPOINT_DIR": "ckpt", "TFTRAINING_JOB": "j", "TFTRAINING_JOB_UID": "u"}
-    task = ("--task=mine.py", "--epochs=9", "--steps-per-epoch=10")
+    task = ("--task=mine.py", "--epochs=9", "--steps-per-epoch=10", EXPORTS)
     export = here.folder / "ckpt/export"
 
     assert here.start("killed", *task, env=env).ends() == -9

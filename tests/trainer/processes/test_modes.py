@@ -298,7 +298,9 @@ def test_fit_saves_on_sigterm_and_goes_on_in_the_middle_of_an_epoch(
     done = completed(start_chief(here, servers.cluster, *arguments, f"--epochs={epochs}"))
 
     assert done["resumedStep"] == saved
-    assert counted_by_keras(done) == done["step"] == epochs * 270
+    assert done["step"] == epochs * 270
+    # A worker that pauses, on a machine that is busy, may have its batch repeated.
+    assert 0 <= counted_by_keras(done) - done["step"] <= 2
 
 
 def test_a_partitioned_variable_is_saved_whole_and_read_with_any_number_of_ps(

@@ -158,7 +158,7 @@ def test_the_example_trains_and_is_evaluated(tmp_path: Path) -> None:
 
 
 def test_a_killed_worker_is_restarted_and_the_job_succeeds(tmp_path: Path) -> None:
-    with running(tmp_path, epochs=8) as run:
+    with running(tmp_path, epochs=5) as run:
         run.trains()
         before = run.tasks()
         os.kill(before["mnist-worker-0"], signal.SIGKILL)
