@@ -86,6 +86,10 @@ manifests: .venv/ready ## Generate the CRD, the references of tftj and of fields
 docs: .venv/ready ## Build the documentation as a site in site/, and check its links
 	@$(PY) -m tools.site
 
+.PHONY: screenshots
+screenshots: .venv/ready ## Make the pictures of the web page in docs, in headless Chromium
+	@$(PY) -m tests.integration.web_pictures
+
 .PHONY: lint
 lint: .venv/ready .venv-trainer/ready ## Check style, types, layers, generated files, chart, workflow and documentation
 	@$(PY) -m tools.lint

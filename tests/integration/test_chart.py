@@ -439,6 +439,7 @@ def test_probes_ask_the_port_that_is_open(render: Callable[..., list[Object]]) -
         "jobs.disruptionBudget.default=All",
         "jobs.networkPolicy.readers[0].pods=all",
         "scheduling.slurm=true",
+        "web.hosts={https://jobs.example.com}",
         "watchNamespaces={Red}",
         "crds.keep=perhaps",
         "metrics.serviceMonitor.interval=often",
@@ -543,6 +544,68 @@ def test_nothing_that_needs_other_definitions_is_rendered_unasked(
     assert [port["name"] for port in container(off)["ports"]] == ["health"]
 
 
+WEB = f"{FULLNAME}-web"
+WEB_RIGHTS = {
+    ("tftraining.dev", "tftrainingjobs"): {"list", "watch"},
+    ("", "pods"): {"list"},
+    ("", "events"): {"list"},
+    ("", "persistentvolumeclaims"): {"get"},
+}
+
+
+def test_the_web_page_is_there_only_if_it_is_enabled(render: Callable[..., list[Object]]) -> None:
+    assert not [each for each in render() if each["metadata"]["name"] == WEB]
+    kinds = {each["kind"] for each in render("web.enabled=true") if each["metadata"]["name"] == WEB}
+    everything = {"Deployment", "Service", "ServiceAccount", "NetworkPolicy"}
+    assert kinds == everything | {"ClusterRole", "ClusterRoleBinding"}
+    assert named(render("web.enabled=true", "rbac.create=false"), "ClusterRole", WEB) == []
+
+
+def test_the_web_page_may_read_and_nothing_else(render: Callable[..., list[Object]]) -> None:
+    objects = render("web.enabled=true")
+    assert rights(only(objects, "ClusterRole", WEB)) == WEB_RIGHTS
+    account = {"kind": "ServiceAccount", "name": WEB, "namespace": NAMESPACE}
+    assert only(objects, "ClusterRoleBinding", WEB)["subjects"] == [account]
+    spec = only(objects, "Deployment", WEB)["spec"]["template"]["spec"]
+    assert spec["serviceAccountName"] == WEB
+
+    objects = render("web.enabled=true", "watchNamespaces={red,blue}", "rbac.aggregate=false")
+    assert not [each for each in objects if each["kind"].startswith("ClusterRole")]
+    roles = named(objects, "Role", WEB)
+    assert [(role["metadata"]["namespace"], rights(role)) for role in roles] == [
+        ("red", WEB_RIGHTS),
+        ("blue", WEB_RIGHTS),
+    ]
+    bindings = named(objects, "RoleBinding", WEB)
+    assert [each["metadata"]["namespace"] for each in bindings] == ["red", "blue"]
+    assert all(each["subjects"] == [account] for each in bindings)
+
+
+def test_the_web_page_is_no_pod_of_the_operator_and_admits_whom_it_is_told(
+    render: Callable[..., list[Object]],
+) -> None:
+    proxy = "web.clients[0].podSelector.matchLabels.app=proxy"
+    objects = render("web.enabled=true", "web.hosts={jobs.example.com}", proxy)
+    spec = only(objects, "Deployment", WEB)["spec"]
+    labels = spec["template"]["metadata"]["labels"]
+    operator = only(objects, "Deployment")["spec"]["selector"]["matchLabels"]
+    assert not operator.items() <= labels.items(), "it is not ready for leases and metrics"
+    for kind in ("Service", "NetworkPolicy"):
+        found = only(objects, kind, WEB)["spec"]
+        selector = found.get("selector") or found["podSelector"]["matchLabels"]
+        assert selector == spec["selector"]["matchLabels"]
+        assert selector.items() <= labels.items()
+    (rule,) = only(objects, "NetworkPolicy", WEB)["spec"]["ingress"]
+    assert rule["from"] == [{"podSelector": {"matchLabels": {"app": "proxy"}}}]
+    assert only(render("web.enabled=true"), "NetworkPolicy", WEB)["spec"]["ingress"] == []
+    (page,) = spec["template"]["spec"]["containers"]
+    (port,) = page["ports"]
+    assert rule["ports"] == [{"protocol": "TCP", "port": port["containerPort"]}]
+    assert page["image"] == container(objects)["image"]
+    hosts = {each["name"]: each["value"] for each in page["env"]}["TFTRAINING_WEB_HOSTS"].split(",")
+    assert {"jobs.example.com", WEB, f"{WEB}.{NAMESPACE}.svc"} <= set(hosts)
+
+
 @pytest.mark.parametrize(
     ("values", "problem"),
     [
@@ -578,14 +641,15 @@ def server(own_apiserver: ApiServer) -> ApiServer:
     return own_apiserver
 
 
-@pytest.mark.parametrize("which", ["the operator", "helm test"])
+@pytest.mark.parametrize("which", ["the operator", "the web page", "helm test"])
 def test_a_restricted_namespace_takes_the_charts_pods(
     server: ApiServer, render: Callable[..., list[Object]], which: str
 ) -> None:
-    objects = render()
+    objects = render("web.enabled=true")
     pod = only(objects, "Pod", f"{FULLNAME}-test")
-    if which == "the operator":
-        pod = {**pod, **only(objects, "Deployment")["spec"]["template"]}
+    if which != "helm test":
+        name = FULLNAME if which == "the operator" else WEB
+        pod = {**pod, **only(objects, "Deployment", name)["spec"]["template"]}
     pod["metadata"] = {"name": "operator", "namespace": NAMESPACE}
     server.kubectl("create", "--dry-run=server", "-f", "-", stdin=json.dumps(pod))
 
@@ -627,6 +691,7 @@ podLabels: {team: platform}
 podAnnotations: {example.com/note: x}
 extraEnv: [{name: HTTPS_PROXY, value: "http://proxy:3128"}]
 image: {pullPolicy: Always}
+web: {enabled: true, hosts: [jobs.example.com], clients: [{namespaceSelector: {}}]}
 """
 """Every value that another one leaves unused by default."""
 

@@ -104,6 +104,7 @@ def test_the_wheel_has_the_packages_and_nothing_else(wheel: Path) -> None:
     tops = {name.partition("/")[0] for name in names if ".dist-info/" not in name}
     assert tops == {"tftraining", "tftraining_operator", "tftrainer"}
     assert "tftraining/py.typed" in names
+    assert "tftraining/web/static/page.js" in names
     assert set(headers.get_all("Provides-Extra") or []) == {"local", "operator"}
     assert wheel.stat().st_size < SMALL
 
@@ -118,6 +119,7 @@ def test_client_and_command_line_work_without_the_operators_process(
     tftj = installed.folder / "bin/tftj"
     assert run(tftj, "--version") == "tftj 0.1.0\n"
     assert "Usage: kubectl tftj" in run(installed.folder / "bin/kubectl-tftj", "--help")
+    assert installed.python("import tftraining.web.__main__; print('ok')") == "ok"
     task = tmp_path / "task.py"
     task.write_text(TASK)
     assert "kind: TFTrainingJob" in run(tftj, "submit", task, "--dry-run")
@@ -129,9 +131,31 @@ def test_the_extra_brings_the_operators_process(installed: Environment, wheel: P
     assert installed.python("import tftraining_operator.controller.main; print('ok')") == "ok"
 
 
-def test_the_operators_image_has_no_command_line() -> None:
+def test_the_operators_image_has_the_web_page_and_no_command_line(tmp_path: Path) -> None:
     dockerfile = (ROOT / "operator/Dockerfile").read_text()
-    copied = [line for line in dockerfile.splitlines() if line.startswith("COPY tftraining")]
-    assert copied == ["COPY tftraining_operator/ /opt/venv/app/tftraining_operator/"]
+    copied = [line.split()[1:] for line in dockerfile.splitlines() if line.startswith("COPY tf")]
+    for *files, target in copied:
+        folder = tmp_path / Path(target).relative_to("/opt/venv/app")
+        for file in files:
+            source = ROOT / "operator" / file
+            if source.is_dir():
+                shutil.copytree(source, folder, ignore=shutil.ignore_patterns("__pycache__"))
+            else:
+                folder.mkdir(exist_ok=True)
+                shutil.copy(source, folder)
     lock = (ROOT / "requirements/operator.lock").read_text()
-    assert not [name for name in ("typer", "rich", "ruamel") if f"\n{name}" in lock]
+    missing = ("typer", "rich", "ruamel")
+    assert not [name for name in missing if f"\n{name}" in lock]
+    code = (
+        f"import sys; sys.modules.update(dict.fromkeys({missing}))\n"
+        "import tftraining_operator.__main__, tftraining.web.__main__, tftraining.cluster.execution"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        env={"PYTHONPATH": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert not (tmp_path / "tftraining/cli").exists()

@@ -5,11 +5,16 @@ A life of jobs needs every right that the chart grants; one that no request need
 
 from __future__ import annotations
 
+import contextlib
 import json
+import os
 import subprocess
+import sys
 import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
+from urllib.error import URLError
+from urllib.request import urlopen
 
 import pytest
 import yaml
@@ -18,6 +23,7 @@ from tests.apiserver import PROGRAMS, ApiServer, KubectlError, running
 from tests.conftest import ROOT, program_or_skip
 from tests.integration.jobs import Namespace, manifest
 from tests.integration.process import Operator
+from tools.ports import free_port
 from tools.waiting import eventually
 
 if TYPE_CHECKING:
@@ -61,31 +67,36 @@ class Audited:
 
     def granted(self) -> set[Right]:
         """Return what the roles grant."""
-        return {
-            (group, resource, verb)
-            for role in self.roles
-            if role["kind"] in ("Role", "ClusterRole")
-            for rule in role["rules"]
-            for group in rule["apiGroups"]
-            for resource in rule["resources"]
-            for verb in rule["verbs"]
-        }
+        return _granted(self.roles)
 
-    def requests(self) -> list[_Object]:
-        """Return the operator's requests to resources, in their order."""
+    def requests(self, user: str = USER) -> list[_Object]:
+        """Return the operator's requests to resources, or another user's, in their order."""
         lines = self.log.read_text().splitlines()
         events = [json.loads(line) for line in lines if line.endswith("}")]
         return [
-            event for event in events if event["user"]["username"] == USER and "objectRef" in event
+            event for event in events if event["user"]["username"] == user and "objectRef" in event
         ]
 
-    def used(self) -> set[Right]:
+    def used(self, user: str = USER) -> set[Right]:
         """Return the rights that were needed for a request."""
-        return {_right(each) for each in self.requests()}
+        return {_right(each) for each in self.requests(user)}
 
-    def refused(self) -> list[Right]:
+    def refused(self, user: str = USER) -> list[Right]:
         """Return what was refused for want of a right."""
-        return [_right(each) for each in self.requests() if each["responseStatus"]["code"] == 403]
+        found = self.requests(user)
+        return [_right(each) for each in found if each["responseStatus"]["code"] == 403]
+
+
+def _granted(roles: list[_Object]) -> set[Right]:
+    return {
+        (group, resource, verb)
+        for role in roles
+        if role["kind"] in ("Role", "ClusterRole")
+        for rule in role["rules"]
+        for group in rule["apiGroups"]
+        for resource in rule["resources"]
+        for verb in rule["verbs"]
+    }
 
 
 def _right(event: _Object) -> Right:
@@ -94,9 +105,8 @@ def _right(event: _Object) -> Right:
     return reference.get("apiGroup", ""), "/".join(filter(None, parts)), event["verb"]
 
 
-def _roles(helm: Path) -> list[_Object]:
-    shown = ("--show-only=templates/rbac.yaml", "--show-only=templates/serviceaccount.yaml")
-    command = [helm, "template", "tftraining", CHART, "-n", NAMESPACE, *shown]
+def _rendered(helm: Path, *options: str) -> list[_Object]:
+    command = [helm, "template", "tftraining", CHART, "-n", NAMESPACE, *options]
     done = subprocess.run(command, check=True, capture_output=True, text=True)
     return [each for each in yaml.safe_load_all(done.stdout) if each]
 
@@ -118,17 +128,18 @@ def audited(helm: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Au
     )
     with running(programs, *flags) as server:
         server.serve_crd(ROOT / "crds")
-        roles = _roles(helm)
+        shown = ("rbac", "serviceaccount")
+        roles = _rendered(helm, *(f"--show-only=templates/{name}.yaml" for name in shown))
         server.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}})
         server.apply(*roles)
         yield Audited(server, folder / "log", roles, _kubeconfig(server, folder / "kubeconfig"))
 
 
-def _kubeconfig(server: ApiServer, path: Path) -> Path:
-    """Write a kubeconfig with a token of the operator's ServiceAccount, as its pod has it."""
-    account = f"/api/v1/namespaces/{NAMESPACE}/serviceaccounts/{ACCOUNT}/token"
+def _kubeconfig(server: ApiServer, path: Path, account: str = ACCOUNT) -> Path:
+    """Write a kubeconfig with a token of a ServiceAccount, as its pod has it."""
+    where = f"/api/v1/namespaces/{NAMESPACE}/serviceaccounts/{account}/token"
     asked = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}}
-    answer = server.request("POST", account, asked)
+    answer = server.request("POST", where, asked)
     assert answer.ok, answer.message
     config = json.loads(server.kubeconfig.read_text())
     config["users"][0]["user"] = {"token": answer.body["status"]["token"]}
@@ -302,6 +313,47 @@ def test_without_the_right_to_policies_and_budgets_jobs_train_and_say_so(
     assert time.monotonic() - began < 20
     eventually(lambda: "asks-chief-0" in space.pods(), "the job that asks for it has pods")
     assert pods.items() <= _uids(space).items()
+
+
+def test_the_web_page_needs_every_right_that_it_has(
+    audited: Audited, operator: Operator, helm: Path, tmp_path: Path
+) -> None:
+    shown = _rendered(helm, "--set=web.enabled=true", "--show-only=templates/web.yaml")
+    kinds = ("ServiceAccount", "ClusterRole", "ClusterRoleBinding")
+    audited.server.apply(*(each for each in shown if each["kind"] in kinds))
+    account = f"{ACCOUNT}-web"
+    user = f"system:serviceaccount:{NAMESPACE}:{account}"
+    kubeconfig = _kubeconfig(audited.server, tmp_path / "kubeconfig", account)
+    space = _space(audited.server, "looked-at")
+    operator.start()
+    space.apply(manifest(checkpoint={"persistentVolumeClaim": {"claimName": "data"}}))
+    space.wait_for_pods(*ALL)
+
+    port = free_port()
+    process = subprocess.Popen(
+        [sys.executable, "-m", "tftraining.web"],
+        env={
+            "PATH": os.environ["PATH"],
+            "PYTHONPATH": str(ROOT / "operator"),
+            "KUBECONFIG": str(kubeconfig),
+            "TFTRAINING_WEB_PORT": str(port),
+        },
+    )
+    try:
+        url = f"http://127.0.0.1:{port}/jobs/looked-at/mnist"
+        eventually(lambda: "mnist-worker-1" in _text(url), "the page shows the pods")
+        assert "cannot be read" not in _text(url)
+    finally:
+        process.terminate()
+        assert process.wait(20) == 0
+    assert audited.refused(user) == []
+    assert audited.used(user) == _granted(shown)
+
+
+def _text(url: str) -> str:
+    with contextlib.suppress(URLError), urlopen(url, timeout=10) as answer:  # noqa: S310 - loopback
+        return str(answer.read().decode())
+    return ""
 
 
 def test_the_sample_policies_forbid_what_they_say_and_let_the_operator_work(

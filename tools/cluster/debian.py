@@ -60,8 +60,13 @@ class Toolbox:
 
 
 def toolbox(say: Say) -> Toolbox:
-    """Return the toolbox; the first call extracts the packages that this machine lacks."""
-    versions = _lacking()
+    """Return the toolbox of an engine; the first call extracts the packages."""
+    return extracted("toolbox", _TOOLS, say)
+
+
+def extracted(name: str, packages: tuple[str, ...], say: Say) -> Toolbox:
+    """Return packages with those that they need, as far as this machine lacks them; cached."""
+    versions = _lacking(packages)
 
     def fill(place: Path) -> None:
         say(f"extracting {len(versions)} Debian packages")
@@ -79,7 +84,7 @@ def toolbox(say: Say) -> Toolbox:
         debs.rmdir()
         _link_iptables(place)
 
-    return Toolbox(kept("debian", "toolbox", digest(*sorted(versions)), fill))
+    return Toolbox(kept("debian", name, digest(*sorted(versions)), fill))
 
 
 def root_filesystem(name: str, packages: tuple[str, ...], say: Say) -> Path:
@@ -111,11 +116,11 @@ def root_filesystem(name: str, packages: tuple[str, ...], say: Say) -> Path:
 _SKIPPED = ("/usr/share/man/*", "/usr/share/doc/*", "/usr/share/locale/*", "/usr/share/info/*")
 
 
-def _lacking() -> list[str]:
+def _lacking(packages: tuple[str, ...]) -> list[str]:
     """Return the packages, as name=version, that apt would have to install here."""
 
     def ask(place: Path) -> None:
-        simulate = [*_APT, "install", "--simulate", "--no-install-recommends", *_TOOLS]
+        simulate = [*_APT, "install", "--simulate", "--no-install-recommends", *packages]
         try:
             plan = run(simulate)
         except ClusterError:
@@ -125,7 +130,7 @@ def _lacking() -> list[str]:
         (place / "packages").write_text("\n".join(sorted("=".join(pair) for pair in found)))
 
     # apt takes seconds, and its answer changes only with the installed packages.
-    key = digest(_INSTALLED.read_bytes(), *_TOOLS)
+    key = digest(_INSTALLED.read_bytes(), *packages)
     return (kept("debian", "lacking", key, ask) / "packages").read_text().split()
 
 

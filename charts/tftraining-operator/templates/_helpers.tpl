@@ -29,6 +29,32 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 helm.sh/chart: {{ printf "%s-%s" .Chart.Name (.Chart.Version | replace "+" "_") }}
 {{- end -}}
 
+{{/* Selector of the web page's pods; they are not the operator. */}}
+{{- define "tftraining.webSelectorLabels" -}}
+app.kubernetes.io/name: tftraining-web
+app.kubernetes.io/instance: {{ .Release.Name }}
+{{- end -}}
+
+{{- define "tftraining.webLabels" -}}
+{{ include "tftraining.webSelectorLabels" . }}
+app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
+app.kubernetes.io/managed-by: {{ .Release.Service }}
+helm.sh/chart: {{ printf "%s-%s" .Chart.Name (.Chart.Version | replace "+" "_") }}
+{{- end -}}
+
+{{/* Permissions of the web page, in the cluster or in each watched namespace: it only reads. */}}
+{{- define "tftraining.webRules" -}}
+- apiGroups: [tftraining.dev]
+  resources: [tftrainingjobs]
+  verbs: [list, watch]
+- apiGroups: [""]
+  resources: [pods, events]
+  verbs: [list]
+- apiGroups: [""]
+  resources: [persistentvolumeclaims]
+  verbs: [get] # says why a pod waits for its volume
+{{- end -}}
+
 {{- define "tftraining.image" -}}
 {{- with .Values.image -}}
 {{- if .digest -}}

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from tftraining.cli.commands import change, convert, local, look, results, setup
+from tftraining.cli.commands import change, convert, local, look, results, setup, web
 from tftraining.errors import TFTrainingError
 
 app = typer.Typer(
@@ -20,7 +20,7 @@ app = typer.Typer(
     rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for group in (change, look, results, local, convert, setup):
+for group in (change, look, web, results, local, convert, setup):
     app.add_typer(group.app)
 
 _DEBUG = "TFTJ_VERBOSE"

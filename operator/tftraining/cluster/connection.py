@@ -62,6 +62,10 @@ class Connection:
         configuration.connection_pool_maxsize = 32
         return cls(client.ApiClient(configuration=configuration), namespace or default)
 
+    def within(self, namespace: str) -> Self:
+        """Return the same connection for another namespace."""
+        return type(self)(self._api, namespace)
+
     def call(
         self,
         method: str,

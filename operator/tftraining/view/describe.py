@@ -1,4 +1,7 @@
-"""The text of `tftj describe`: the first line says what is wrong, the rest what is known."""
+"""The text of `tftj describe`: the first line says what is wrong, the rest what is known.
+
+What it is made of, facts and rows of tables, is shown by the web page too (web/job_page.py).
+"""
 
 from collections.abc import Iterator, Sequence
 from datetime import datetime
@@ -23,6 +26,12 @@ _EVENTS = 12
 _LOG_LINES = 12
 _INDENT = "  "
 
+POD_TITLES = ("NAME", "STATUS", "RESTARTS", "NODE", "AGE", "CAUSE")
+CONDITION_TITLES = ("TYPE", "STATUS", "REASON", "SINCE")
+EVENT_TITLES = ("AGE", "TYPE", "REASON", "OBJECT", "MESSAGE")
+
+Rows = list[list[str]]
+
 
 def describe(
     raw: _Object,
@@ -37,23 +46,8 @@ def describe(
     return [first, *_details(raw, pods, events, now)]
 
 
-def _details(
-    raw: _Object, pods: Sequence[_Object], events: Sequence[_Object], now: datetime
-) -> Iterator[str]:
-    try:
-        job = parse_job(raw, now)
-    except InvalidJobError:
-        yield from _events(events, now)
-        return
-    yield ""
-    yield from lines(list(_facts(job, raw, now)))
-    yield from _pods(job, pods, now)
-    yield from _failure(job)
-    yield from _conditions(job, now)
-    yield from _events(events, now)
-
-
-def _facts(job: Job, raw: _Object, now: datetime) -> Iterator[tuple[str, str]]:
+def facts(job: Job, raw: _Object, now: datetime) -> Iterator[tuple[str, str]]:
+    """Yield what is known of a job, by name."""
     status = job.status
     yield "Namespace", job.namespace
     yield "Created", f"{age(raw['metadata'].get('creationTimestamp'), now)} ago"
@@ -76,21 +70,83 @@ def _facts(job: Job, raw: _Object, now: datetime) -> Iterator[tuple[str, str]]:
         yield "Restarts", one_line(f"{text} ({last.reason}): {last.message}", 400)
 
 
-def _pods(job: Job, raw_pods: Sequence[_Object], now: datetime) -> Iterator[str]:
+def pod_rows(job: Job, raw_pods: Sequence[_Object], now: datetime) -> Rows:
+    """Return a row for each pod, with the columns of POD_TITLES."""
     observed = observe(job, raw_pods, (), now)
     causes = dict(pods_not_ready(job, observed, Facts()))
-    found = [pod for role in reversed(Role) for pod in observed.of(role)]
-    if not found:
-        return
     raws = {raw["metadata"]["name"]: raw for raw in raw_pods}
-    rows = [["NAME", "STATUS", "RESTARTS", "NODE", "AGE", "CAUSE"]]
-    for pod in found:
+    rows = []
+    for pod in (pod for role in reversed(Role) for pod in observed.of(role)):
         cause = causes.get(pod.name) or pod.failure
         text = f"{cause.reason}: {telling_line(cause.message)}".rstrip(": ") if cause else ""
         restarts = str(_restarts(raws[pod.name]))
         created = age(pod.created_at, now)
         rows.append([pod.name, _phase(pod), restarts, pod.node or "", created, text])
-    yield from ("", "Pods", *lines(rows, _INDENT))
+    return rows
+
+
+def failure(job: Job) -> tuple[str, list[str]] | None:
+    """Return which pod failed last and how, and the end of its log; None without a failure."""
+    found = job.status.last_failure
+    if found is None:
+        return None
+    text = [line for line in printable(found.message).splitlines() if line.strip()]
+    code = f", exit code {found.exit_code}" if found.exit_code is not None else ""
+    return f"{found.pod} ({found.reason}{code})", text[:_LOG_LINES]
+
+
+def condition_rows(job: Job, now: datetime) -> Rows:
+    """Return a row for each condition, with the columns of CONDITION_TITLES."""
+    return [
+        [each.type, each.status.value, each.reason, age(each.last_transition_time, now)]
+        for each in job.status.conditions
+    ]
+
+
+def event_rows(events: Sequence[_Object], now: datetime) -> Rows:
+    """Return a row for each of the newest events, with the columns of EVENT_TITLES."""
+    rows = []
+    for event in events[-_EVENTS:]:
+        about = event.get("involvedObject") or {}
+        message = printable(str(event.get("message") or "")).partition("\n")[0]
+        rows.append(
+            [
+                age(event_time(event) or None, now),
+                str(event.get("type") or ""),
+                str(event.get("reason") or ""),
+                str(about.get("name") or ""),
+                one_line(message, 300),
+            ]
+        )
+    return rows
+
+
+def _details(
+    raw: _Object, pods: Sequence[_Object], events: Sequence[_Object], now: datetime
+) -> Iterator[str]:
+    events_table = _table("Events", EVENT_TITLES, event_rows(events, now))
+    try:
+        job = parse_job(raw, now)
+    except InvalidJobError:
+        yield from events_table
+        return
+    yield ""
+    yield from lines(list(facts(job, raw, now)))
+    yield from _table("Pods", POD_TITLES, pod_rows(job, pods, now))
+    yield from _failure(job)
+    yield from _table("Conditions", CONDITION_TITLES, condition_rows(job, now))
+    yield from events_table
+
+
+def _table(heading: str, titles: Sequence[str], rows: Rows) -> list[str]:
+    return ["", heading, *lines([titles, *rows], _INDENT)] if rows else []
+
+
+def _failure(job: Job) -> Iterator[str]:
+    found = failure(job)
+    if found is not None and len(found[1]) > 1:  # one line stands in the first one
+        yield from ("", f"Last failure: {found[0]}")
+        yield from (f"{_INDENT}{line}" for line in found[1])
 
 
 def _phase(pod: Pod) -> str:
@@ -104,44 +160,3 @@ def _phase(pod: Pod) -> str:
 def _restarts(raw: _Object) -> int:
     statuses = (raw.get("status") or {}).get("containerStatuses") or []
     return sum(each.get("restartCount", 0) for each in statuses)
-
-
-def _failure(job: Job) -> Iterator[str]:
-    failure = job.status.last_failure
-    if failure is None:
-        return
-    text = [line for line in printable(failure.message).splitlines() if line.strip()]
-    if len(text) > 1:
-        code = f", exit code {failure.exit_code}" if failure.exit_code is not None else ""
-        yield from ("", f"Last failure: {failure.pod} ({failure.reason}{code})")
-        yield from (f"{_INDENT}{line}" for line in text[:_LOG_LINES])
-
-
-def _conditions(job: Job, now: datetime) -> Iterator[str]:
-    rows = [
-        [each.type, each.status.value, each.reason, age(each.last_transition_time, now)]
-        for each in job.status.conditions
-    ]
-    if rows:
-        titles = ["TYPE", "STATUS", "REASON", "SINCE"]
-        yield from ("", "Conditions", *lines([titles, *rows], _INDENT))
-
-
-def _events(events: Sequence[_Object], now: datetime) -> Iterator[str]:
-    newest = events[-_EVENTS:]
-    if not newest:
-        return
-    rows = [["AGE", "TYPE", "REASON", "OBJECT", "MESSAGE"]]
-    for event in newest:
-        about = event.get("involvedObject") or {}
-        message = printable(str(event.get("message") or "")).partition("\n")[0]
-        rows.append(
-            [
-                age(event_time(event) or None, now),
-                str(event.get("type") or ""),
-                str(event.get("reason") or ""),
-                str(about.get("name") or ""),
-                one_line(message, 300),
-            ]
-        )
-    yield from ("", "Events", *lines(rows, _INDENT))

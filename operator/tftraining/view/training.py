@@ -25,18 +25,36 @@ ROLE_COLOURS = {
 
 @dataclass(slots=True)
 class Losses:
-    """The losses that were seen, each step once."""
+    """The course of the losses that were seen: each step once, in order, and a limited number."""
 
-    values: list[float] = field(default_factory=list)
-    _step: int = -1
+    points: list[tuple[int, float]] = field(default_factory=list)
+    """Steps and losses."""
+    _spacing: float = 0.0
+    """Steps between two points at least; the newest may be closer."""
+
+    @property
+    def values(self) -> list[float]:
+        """The losses alone."""
+        return [value for _, value in self.points]
 
     def see(self, job: Job) -> None:
-        """Remember a job's present loss."""
+        """Remember a job's present loss.
+
+        Steps that are repeated, because training resumed from a checkpoint, replace those of
+        before. When there are too many points, every second one is dropped.
+        """
         progress = job.status.progress
-        if progress is None or progress.loss is None or progress.step == self._step:
+        if progress is None or progress.loss is None:
             return
-        self._step = progress.step
-        self.values = [*self.values, float(progress.loss)][-_KEPT:]
+        if self.points and self.points[-1][0] == progress.step:
+            return
+        before = [point for point in self.points if point[0] < progress.step]
+        if len(before) > 1 and before[-1][0] - before[-2][0] < self._spacing:
+            before.pop()
+        self.points = [*before, (progress.step, float(progress.loss))]
+        if len(self.points) > _KEPT:
+            self.points = self.points[::2]
+            self._spacing = (self.points[-1][0] - self.points[0][0]) / len(self.points)
 
 
 def sparkline(values: Sequence[float], width: int) -> str:

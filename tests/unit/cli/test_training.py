@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import itertools
 
 import pytest
 from rich.console import Console
@@ -64,6 +65,24 @@ def test_a_loss_counts_once_for_each_step() -> None:
     for step, loss in ((1, "3"), (1, "3"), (2, "2"), (3, None)):
         losses.see(a_running_job(step, loss).build())
     assert losses.values == [3.0, 2.0]
+
+
+def test_repeated_steps_replace_those_before_the_restart() -> None:
+    losses = training.Losses()
+    for step, loss in ((10, "4"), (20, "3"), (30, "2"), (25, "5"), (40, "1")):
+        losses.see(a_running_job(step, loss).build())
+    assert losses.points == [(10, 4.0), (20, 3.0), (25, 5.0), (40, 1.0)]
+
+
+def test_a_long_course_keeps_its_ends_and_evenly_spaced_points() -> None:
+    losses = training.Losses()
+    for step in range(1, 1201):
+        losses.see(a_running_job(step).build())
+    steps = [step for step, _ in losses.points]
+    assert len(steps) <= 400
+    assert (steps[0], steps[-1]) == (1, 1200)
+    gaps = [later - earlier for earlier, later in itertools.pairwise(steps[:-1])]
+    assert max(gaps) <= 2 * min(gaps)
 
 
 def test_each_role_says_who_is_not_ready() -> None:

@@ -1,0 +1,79 @@
+"""Follows the jobs of a namespace, or of all, by a listing and a watch."""
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import Enum, auto
+from typing import Any
+
+from tftraining_operator.api.keys import API_VERSION, PLURAL
+
+from tftraining.cluster.cluster import Calls
+from tftraining.errors import UnreachableError
+
+_Object = dict[str, Any]
+
+WATCH_SECONDS = 60
+"""How long one watch lasts; then there is another one, or the API server does not answer."""
+
+
+class Kind(Enum):
+    """What is told."""
+
+    LISTED = auto()
+    """These jobs and no others exist."""
+    SEEN = auto()
+    """A job was created or changed."""
+    GONE = auto()
+    """A job was deleted."""
+    HEARD = auto()
+    """Nothing changed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """What became of jobs."""
+
+    kind: Kind
+    jobs: list[_Object]
+
+
+def changes(calls: Calls, *, everywhere: bool) -> Iterator[Change]:
+    """Yield the jobs that exist and then, without end, what becomes of them.
+
+    Ends when the API server has forgotten what changed since: begin again. Raises TFTrainingError.
+    """
+    where = "" if everywhere else f"/namespaces/{calls.namespace}"
+    path = f"/apis/{API_VERSION}{where}/{PLURAL}"
+    listed = calls.call("GET", path)
+    yield Change(Kind.LISTED, listed["items"])
+    version = str(listed["metadata"]["resourceVersion"])
+    while True:
+        query = {
+            "watch": "true",
+            "resourceVersion": version,
+            "allowWatchBookmarks": "true",
+            "timeoutSeconds": str(WATCH_SECONDS),
+        }
+        with calls.lines(path, query) as lines:
+            for line in lines:
+                event = _parsed(line)
+                if event["type"] == "ERROR":
+                    return
+                version = str(event["object"]["metadata"]["resourceVersion"])
+                yield _change(event["type"], event["object"])
+        yield Change(Kind.HEARD, [])
+
+
+def _parsed(line: str) -> _Object:
+    try:
+        event: _Object = json.loads(line)
+    except ValueError as error:  # cut off
+        raise UnreachableError("the connection to the cluster broke") from error
+    return event
+
+
+def _change(kind: str, job: _Object) -> Change:
+    if kind == "BOOKMARK":
+        return Change(Kind.HEARD, [])
+    return Change(Kind.GONE if kind == "DELETED" else Kind.SEEN, [job])

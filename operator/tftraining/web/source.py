@@ -1,0 +1,158 @@
+"""Keeps the jobs up to date from a cluster, and asks it for the details of one.
+
+A thread for each namespace that is watched, as the client's calls block; what it learns is handed
+to the event loop, which alone changes and reads the jobs.
+"""
+
+import asyncio
+import contextlib
+import threading
+import time
+from collections.abc import AsyncIterator, Callable, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any
+
+from tftraining.cluster.cluster import Calls, Cluster
+from tftraining.cluster.watching import WATCH_SECONDS, Change, Kind, changes
+from tftraining.errors import TFTrainingError
+from tftraining.web.job_page import Details
+from tftraining.web.jobs import Jobs
+
+_Object = dict[str, Any]
+
+_FIRST_RETRY, _LAST_RETRY = 1.0, 30.0
+_SILENCE = 2.0 * WATCH_SECONDS
+_DETAILS_SECONDS = 4.0
+"""How long pods and events are shown before they are asked for again, however many look."""
+_MOST_DETAILS = 200
+
+
+@dataclass(slots=True)
+class _Watched:
+    """What is known of one namespace, or of all."""
+
+    jobs: Jobs = field(default_factory=Jobs)
+    listed: bool = False
+    heard: float = field(default_factory=time.monotonic)
+    error: str = ""
+
+
+class Source:
+    """The jobs of some namespaces, or of all; its methods belong to one event loop."""
+
+    def __init__(self, calls_of: Callable[[str | None], Calls], namespaces: Sequence[str]) -> None:
+        """Take a function that gives the calls of a namespace; no namespaces are all."""
+        self._calls_of = calls_of
+        self._watched = {name: _Watched() for name in namespaces or (None,)}
+        self._details: dict[str, tuple[float, asyncio.Task[Details]]] = {}
+        self._threads: list[threading.Thread] = []
+
+    @contextlib.asynccontextmanager
+    async def watching(self) -> AsyncIterator[None]:
+        """Keep the jobs up to date until the block ends."""
+        loop, stop = asyncio.get_running_loop(), threading.Event()
+        for namespace in self._watched:
+            # A daemon: it may be reading while the process wants to end.
+            arguments = (namespace, loop, stop)
+            thread = threading.Thread(target=self._follow, args=arguments, daemon=True)
+            self._threads.append(thread)
+            thread.start()
+        try:
+            yield
+        finally:
+            stop.set()
+
+    @property
+    def alive(self) -> bool:
+        """Whether every watch goes on."""
+        return all(thread.is_alive() for thread in self._threads)
+
+    @property
+    def ready(self) -> bool:
+        """Whether all jobs were listed once."""
+        return all(each.listed for each in self._watched.values())
+
+    @property
+    def problem(self) -> str:
+        """Why the jobs may not be up to date; "" if they are."""
+        for each in self._watched.values():
+            silent = time.monotonic() - each.heard
+            if each.error:
+                return f"Not up to date: {each.error}"
+            if silent > _SILENCE:
+                return f"Not up to date: the API server has sent nothing for {silent:.0f} s"
+            if not each.listed:
+                return "The jobs are being listed"
+        return ""
+
+    def jobs(self) -> list[_Object]:
+        """Return all jobs, by namespace and name."""
+        return [job for each in self._watched.values() for job in each.jobs.all()]
+
+    def find(self, namespace: str, name: str) -> tuple[_Object, list[tuple[int, float]]] | None:
+        """Return a job with its steps and losses, None if there is none."""
+        for each in self._watched.values():
+            if (job := each.jobs.find(namespace, name)) is not None:
+                return job, each.jobs.losses(job)
+        return None
+
+    async def details(self, job: _Object) -> Details:
+        """Return pods and events of a job, which may be some seconds old."""
+        uid, now = job["metadata"]["uid"], time.monotonic()
+        asked, task = self._details.get(uid, (0.0, None))
+        if task is None or (task.done() and now - asked > _DETAILS_SECONDS):
+            if len(self._details) >= _MOST_DETAILS:
+                self._details.clear()
+            task = asyncio.create_task(asyncio.to_thread(self._read, job))
+            self._details[uid] = now, task
+        # Who goes away must not cancel it for the others.
+        return await asyncio.shield(task)
+
+    def _read(self, job: _Object) -> Details:
+        cluster = Cluster(self._calls_of(job["metadata"]["namespace"]))
+        try:
+            pods = cluster.pods(job)
+            return Details(pods, cluster.events(job), cluster.claims(pods))
+        except TFTrainingError as error:
+            return Details(problem=f"Pods and events cannot be read: {error}")
+
+    def _follow(
+        self, namespace: str | None, loop: asyncio.AbstractEventLoop, stop: threading.Event
+    ) -> None:
+        """Watch until it is to stop; a failed watch is begun again after a while."""
+        watched, delay = self._watched[namespace], _FIRST_RETRY
+
+        def tell(function: Callable[[_Watched, Any], None], argument: object) -> None:
+            with contextlib.suppress(RuntimeError):  # the loop has been closed
+                loop.call_soon_threadsafe(function, watched, argument)
+
+        while not stop.is_set():
+            try:
+                calls = self._calls_of(namespace)
+                for change in changes(calls, everywhere=namespace is None):
+                    if stop.is_set():
+                        return
+                    tell(_apply, change)
+                    delay = _FIRST_RETRY
+            except TFTrainingError as error:
+                tell(_fail, str(error))
+            stop.wait(delay)
+            delay = min(2 * delay, _LAST_RETRY)
+
+
+def _apply(watched: _Watched, change: Change) -> None:
+    watched.heard, watched.error = time.monotonic(), ""
+    now = datetime.now(UTC)
+    if change.kind is Kind.LISTED:
+        watched.jobs.replace(change.jobs, now)
+        watched.listed = True
+    for job in change.jobs:
+        if change.kind is Kind.SEEN:
+            watched.jobs.put(job, now)
+        elif change.kind is Kind.GONE:
+            watched.jobs.remove(job)
+
+
+def _fail(watched: _Watched, error: str) -> None:
+    watched.error = error

@@ -1,0 +1,271 @@
+"""The server and its watch, over real sockets, with an API server that says what it is told."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import queue
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import aiohttp
+import pytest
+from tftraining.cluster.watching import Kind, changes
+from tftraining.errors import InputError, NotFoundError, TFTrainingError, UnreachableError
+from tftraining.web import source as sources
+from tftraining.web.server import HEADERS, application, served
+from tftraining.web.source import Source
+
+from tests.unit.builders import Raw, a_job
+from tools.ports import free_port
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+
+JOBS = "/apis/tftraining.dev/v1alpha1/tftrainingjobs"
+
+
+@dataclass
+class Api:
+    """The calls of a namespace: a list, watches as a test feeds them, pods and events."""
+
+    namespace: str = "default"
+    jobs: list[Raw] = field(default_factory=list)
+    refused: str = ""
+    """Why pods may not be read."""
+    away: str = ""
+    """Why it does not answer."""
+    watched: queue.Queue[list[str | Exception]] = field(default_factory=queue.Queue)
+    """What each watch says, one after the other."""
+    asked: list[tuple[str, Mapping[str, str]]] = field(default_factory=list)
+
+    def call(self, method: str, path: str, **options: Any) -> Raw:
+        assert (method, options.get("body")) == ("GET", None)
+        self.asked.append((path, options.get("query") or {}))
+        if self.away:
+            raise UnreachableError(self.away)
+        if path.endswith("tftrainingjobs"):
+            return {"metadata": {"resourceVersion": "7"}, "items": self.jobs}
+        if self.refused:
+            raise TFTrainingError(self.refused)
+        return {"items": []}
+
+    @contextlib.contextmanager
+    def lines(self, path: str, query: Mapping[str, str]) -> Iterator[Iterator[str]]:
+        self.asked.append((path, query))
+        said = self.watched.get()
+
+        def told() -> Iterator[str]:
+            for each in said:
+                if isinstance(each, Exception):
+                    raise each
+                yield each
+
+        yield told()
+
+    def execute(self, pod: str, container: str, command: Sequence[str]) -> Any:
+        raise AssertionError((pod, container, command))
+
+    def says(self, *lines: str | Exception) -> None:
+        self.watched.put(list(lines))
+
+
+def an_event(kind: str, job: Raw, version: str = "8") -> str:
+    metadata = {**job["metadata"], "resourceVersion": version}
+    return json.dumps({"type": kind, "object": {**job, "metadata": metadata}})
+
+
+# ---- the watch ----------------------------------------------------------------------------------
+
+
+def test_a_watch_goes_on_where_the_last_one_ended() -> None:
+    api, job = Api(jobs=[a_job().raw]), a_job().raw
+    bookmark = {"type": "BOOKMARK", "object": {"metadata": {"resourceVersion": "11"}}}
+    api.says(an_event("ADDED", job, "9"), an_event("DELETED", job, "10"), json.dumps(bookmark))
+    api.says('{"type": "ERROR", "object": {"code": 410}}')
+    kinds = [change.kind for change in changes(api, everywhere=True)]
+    assert kinds == [Kind.LISTED, Kind.SEEN, Kind.GONE, Kind.HEARD, Kind.HEARD]
+    versions = [query.get("resourceVersion") for path, query in api.asked if path == JOBS]
+    assert versions == [None, "7", "11"]
+
+
+def test_one_namespace_is_watched_alone() -> None:
+    api = Api("vision")
+    api.says('{"type": "ERROR", "object": {}}')
+    list(changes(api, everywhere=False))
+    path = "/apis/tftraining.dev/v1alpha1/namespaces/vision/tftrainingjobs"
+    assert {asked for asked, _ in api.asked} == {path}
+
+
+def test_a_line_that_is_cut_off_ends_the_watch() -> None:
+    api = Api()
+    api.says('{"type": "ADD')
+    with pytest.raises(UnreachableError):
+        list(changes(api, everywhere=True))
+
+
+# ---- the server ---------------------------------------------------------------------------------
+
+
+@contextlib.asynccontextmanager
+async def browser(api: Api, **options: Any) -> AsyncIterator[Callable[..., Any]]:
+    """Serve; give a function that asks for a path."""
+    app = application(Source(lambda _namespace: api, ()), **options)
+    async with served(app, "127.0.0.1", 0) as port, aiohttp.ClientSession() as session:
+
+        async def ask(path: str, method: str = "GET", **headers: str) -> tuple[int, str, Any]:
+            url = f"http://127.0.0.1:{port}{path}"
+            async with session.request(method, url, headers=headers) as answer:
+                return answer.status, await answer.text(), answer.headers
+
+        yield ask
+
+
+async def until(ask: Callable[..., Any], path: str, words: str) -> str:
+    """Ask until the answer has these words."""
+    for _ in range(100):
+        _, text, _ = await ask(path)
+        if words in text:
+            return str(text)
+        await asyncio.sleep(0.02)
+    raise AssertionError(f"no {words!r} in {text}")
+
+
+async def test_what_the_watch_tells_is_shown_at_once() -> None:
+    api, job = (
+        Api(jobs=[a_job().raw]),
+        a_job().with_status(state="Running", observed_generation=1).raw,
+    )
+    async with browser(api) as ask:
+        assert "Unseen" in await until(ask, "/", "mnist")
+        api.says(an_event("MODIFIED", job))
+        await until(ask, "/", "Running")
+        assert "<h1>mnist</h1>" in await until(ask, "/jobs/default/mnist", "Running")
+        api.says(an_event("DELETED", job))
+        await until(ask, "/", "0 training, 0 waiting, 0 ended")
+        status, text, _ = await ask("/jobs/default/mnist")
+        assert (status, "There is no job mnist in namespace default" in text) == (404, True)
+
+
+@pytest.mark.parametrize(
+    "path", ["/", "/namespaces/x", "/jobs/x/y", "/static/page.js", "/absent", "/healthz"]
+)
+async def test_every_answer_forbids_scripts_of_others_frames_and_cookies(path: str) -> None:
+    async with browser(Api()) as ask:
+        _, _, headers = await ask(path)
+        assert HEADERS.items() <= dict(headers).items()
+        assert "Set-Cookie" not in headers
+        assert "unsafe" not in headers["Content-Security-Policy"]
+        assert headers["Content-Security-Policy"].startswith("default-src 'none';")
+
+
+@pytest.mark.parametrize("method", ["POST", "PUT", "PATCH", "DELETE", "OPTIONS"])
+async def test_nothing_can_be_sent(method: str) -> None:
+    async with browser(Api()) as ask:
+        for path in ("/", "/jobs/default/mnist", "/static/page.css"):
+            status, _, headers = await ask(path, method)
+            assert (status, headers["Allow"]) == (405, "GET,HEAD")
+            assert HEADERS.items() <= dict(headers).items()
+
+
+@pytest.mark.parametrize(
+    ("host", "status"),
+    [
+        ("127.0.0.1:8080", 200),
+        ("[::1]:8080", 200),
+        ("[::1]", 200),
+        ("localhost:8080", 200),
+        ("LOCALHOST", 200),
+        ("jobs.example.com", 200),
+        ("jobs.example.com:443", 200),
+        ("evil.example.com", 421),
+        ("127.0.0.1.evil.example.com", 421),
+        ("localhost.evil.example.com:8080", 421),
+    ],
+)
+async def test_only_known_host_names_are_answered(host: str, status: int) -> None:
+    async with browser(Api(), hosts=["jobs.example.com"]) as ask:
+        found, text, headers = await ask("/", Host=host)
+        assert found == status
+        assert ("add it to the chart's web.hosts" in text) is (status == 421)
+        assert "Content-Security-Policy" in headers
+
+
+async def test_a_path_that_is_not_known_shows_nothing() -> None:
+    api = Api(jobs=[a_job().raw])
+    async with browser(api, path="secret") as ask:
+        await until(ask, "/secret/", "mnist")
+        for path in ("/", "/jobs/default/mnist", "/static/page.js", "/other/"):
+            status, text, _ = await ask(path)
+            assert (status, "mnist" in text) == (404, False)
+
+
+async def test_an_unchanged_page_is_not_sent_again() -> None:
+    async with browser(Api()) as ask:
+        await until(ask, "/", "0 waiting")
+        await until(ask, "/readyz", "ok")
+        status, text, headers = await ask("/")
+        assert status == 200
+        status, text, _ = await ask("/", **{"If-None-Match": headers["ETag"]})
+        assert (status, text) == (304, "")
+
+
+async def test_a_cluster_that_is_away_is_told_and_jobs_stay(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(sources, "_FIRST_RETRY", 0.02)
+    api = Api(jobs=[a_job().raw])
+    async with browser(api) as ask:
+        await until(ask, "/", "mnist")
+        api.away = "cannot reach the cluster at https://api"
+        api.says(UnreachableError("the connection to the cluster broke"))
+        text = await until(ask, "/", "Not up to date: cannot reach the cluster at https://api")
+        assert "mnist" in text
+        api.away = ""
+        text = await until(ask, "/", 'main id="content" tabindex="-1"><h1>')
+        assert "mnist" in text
+
+
+async def test_it_is_ready_when_the_jobs_are_listed(monkeypatch: pytest.MonkeyPatch) -> None:
+    api = Api()
+
+    def call(*_: object, **__: object) -> Raw:
+        raise NotFoundError("the server could not find the requested resource")
+
+    monkeypatch.setattr(api, "call", call)
+    async with browser(api) as ask:
+        await until(ask, "/readyz", "could not find")
+        assert (await ask("/readyz"))[0] == 503
+        assert (await ask("/healthz"))[0] == 200
+
+
+async def test_pods_and_events_are_asked_for_once_however_many_look() -> None:
+    api = Api(jobs=[a_job().raw])
+    async with browser(api) as ask:
+        await until(ask, "/", "mnist")
+        await asyncio.gather(*(ask("/jobs/default/mnist") for _ in range(5)))
+        paths = [path for path, _ in api.asked if path.startswith("/api/v1/")]
+        assert sorted(paths) == [
+            "/api/v1/namespaces/default/events",
+            "/api/v1/namespaces/default/pods",
+        ]
+
+
+async def test_pods_that_may_not_be_read_leave_the_rest() -> None:
+    api = Api(jobs=[a_job().raw], refused='pods is forbidden: User "x" cannot list')
+    async with browser(api) as ask:
+        await until(ask, "/", "mnist")
+        _, text, _ = await ask("/jobs/default/mnist")
+        assert "Pods and events cannot be read: pods is forbidden" in text
+        assert "ParameterServer: chief, worker, ps" in text
+
+
+async def test_a_port_that_is_taken_is_named() -> None:
+    port = free_port()
+    app = application(Source(lambda _: Api(), ()))
+    async with served(app, "127.0.0.1", port):
+        other = application(Source(lambda _: Api(), ()))
+        with pytest.raises(InputError, match=f"cannot serve on port {port}: .* in use"):
+            async with served(other, "127.0.0.1", port):
+                pass
