@@ -312,6 +312,18 @@ def test_a_waiting_gang_is_formed_anew_when_the_job_is_scaled(
     assert (status.last_restart.reason, status.restarts) == ("Scaled", 0)
 
 
+def test_a_gang_that_is_formed_anew_still_says_for_what_it_waits(
+    operator: Operator, cluster: FakeCluster
+) -> None:
+    key = submitted(operator, a_job())
+    no_room(operator)
+    scaled(operator, key, 2)
+    no_room(operator)
+    status = cluster.status(key)
+    assert status.state == "Queued"
+    assert (status.message or "").endswith(f" for nodes for all 4 pods: {NO_ROOM}")
+
+
 def test_workers_that_join_a_running_job_are_scheduled_by_themselves(
     operator: Operator, cluster: FakeCluster
 ) -> None:
