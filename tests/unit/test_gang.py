@@ -256,6 +256,23 @@ def test_what_says_most_is_shown(operator: Operator, cluster: FakeCluster) -> No
     assert shown() == NO_ROOM
 
 
+def test_what_a_pod_lacks_is_shown_before_what_the_others_wait_for(
+    operator: Operator, cluster: FakeCluster
+) -> None:
+    operator.offer = Offer(frozenset({Gang.POD_GROUP}))
+    key = submitted(operator, a_job().with_spec(scheduling={"gang": "PodGroup"}))
+    rejected = "0/1 nodes are available: 1 optimistic rejection in PostFilter."
+    for name in cluster.pods():
+        cluster.act(name, lambda pod: pod.unschedulable(rejected))
+    operator.settle()
+    assert (cluster.status(key).message or "").endswith(f" pods: {rejected}")
+    for name in cluster.pods():
+        cluster.act(name, lambda pod: pod.unschedulable(NO_ROOM))
+        operator.settle()
+        assert (cluster.status(key).message or "").endswith(f" pods: {NO_ROOM}")
+        cluster.act(name, lambda pod: pod.unschedulable(rejected))
+
+
 def test_a_scheduler_that_says_nothing_is_named_after_a_while(
     operator: Operator, cluster: FakeCluster
 ) -> None:
