@@ -22,7 +22,7 @@ _NEEDED: Mapping[str, tuple[str, ...]] = {
     "own_apiserver": PROGRAMS,
     "audited": PROGRAMS,
     "garbage_collector": ("kube-controller-manager",),
-    "gang_server": (*PROGRAMS, "kube-controller-manager", "kube-scheduler"),
+    "gang_server": (*PROGRAMS, "kube-controller-manager", "kube-scheduler", "coscheduling"),
     "kueue": (*PROGRAMS, "kueue"),
     "helm": ("helm",),
     "promtool": ("promtool",),

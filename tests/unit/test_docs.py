@@ -13,6 +13,7 @@ from tftraining import TFTrainingClient
 from tftraining_operator.api.crd import schema
 from tftraining_operator.api.reasons import Reason
 
+from tools.cluster.binaries import version
 from tools.site import links
 
 if TYPE_CHECKING:
@@ -150,3 +151,18 @@ def test_the_readme_names_the_versions_that_are_tested() -> None:
     assert f"| Kubernetes | {oldest} | {kubernetes}; kind's public node image {node} |" in readme
     assert f"| Python of `tftj`, client and operator | {python} | " in readme
     assert re.search(rf"\| TensorFlow \| .* \| {tensorflow} \|", readme)
+
+
+@pytest.mark.parametrize(
+    ("family", "module", "row"),
+    [
+        ("kueue", "sigs.k8s.io/kueue", "| Kueue, if used | 0.15 | {} |"),
+        ("coscheduling", "sigs.k8s.io/scheduler-plugins", "of its PodGroup | {} |"),
+        ("volcano", "volcano.sh/volcano", "of its PodGroup | only the CRD of {} |"),
+    ],
+)
+def test_the_readme_names_the_versions_of_schedulers(family: str, module: str, row: str) -> None:
+    found = version(family, module).removeprefix("v")
+    assert row.format(found) in (ROOT / "README.md").read_text()
+    page = "kueue" if family == "kueue" else "scheduling"
+    assert found in (ROOT / f"docs/guide/{page}.md").read_text()

@@ -256,6 +256,23 @@ def test_what_says_most_is_shown(operator: Operator, cluster: FakeCluster) -> No
     assert shown() == NO_ROOM
 
 
+def test_what_a_pod_lacks_is_shown_before_what_the_others_wait_for(
+    operator: Operator, cluster: FakeCluster
+) -> None:
+    operator.offer = Offer(frozenset({Gang.POD_GROUP}))
+    key = submitted(operator, a_job().with_spec(scheduling={"gang": "PodGroup"}))
+    rejected = "0/1 nodes are available: 1 optimistic rejection in PostFilter."
+    for name in cluster.pods():
+        cluster.act(name, lambda pod: pod.unschedulable(rejected))
+    operator.settle()
+    assert (cluster.status(key).message or "").endswith(f" pods: {rejected}")
+    for name in cluster.pods():
+        cluster.act(name, lambda pod: pod.unschedulable(NO_ROOM))
+        operator.settle()
+        assert (cluster.status(key).message or "").endswith(f" pods: {NO_ROOM}")
+        cluster.act(name, lambda pod: pod.unschedulable(rejected))
+
+
 def test_a_scheduler_that_says_nothing_is_named_after_a_while(
     operator: Operator, cluster: FakeCluster
 ) -> None:
@@ -310,6 +327,18 @@ def test_a_waiting_gang_is_formed_anew_when_the_job_is_scaled(
     assert status.gang.waiting_since == since.waiting_since
     assert status.last_restart is not None
     assert (status.last_restart.reason, status.restarts) == ("Scaled", 0)
+
+
+def test_a_gang_that_is_formed_anew_still_says_for_what_it_waits(
+    operator: Operator, cluster: FakeCluster
+) -> None:
+    key = submitted(operator, a_job())
+    no_room(operator)
+    scaled(operator, key, 2)
+    no_room(operator)
+    status = cluster.status(key)
+    assert status.state == "Queued"
+    assert (status.message or "").endswith(f" for nodes for all 4 pods: {NO_ROOM}")
 
 
 def test_workers_that_join_a_running_job_are_scheduled_by_themselves(

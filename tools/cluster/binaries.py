@@ -98,6 +98,13 @@ SOURCES: dict[str, Source] = {
         "sigs.k8s.io/kueue",
         ("sigs.k8s.io/kueue/pkg/version.GitVersion={version}",),
     ),
+    # kube-scheduler with more plugins, among them Coscheduling.
+    "coscheduling": Source(
+        "coscheduling",
+        "sigs.k8s.io/scheduler-plugins/cmd/scheduler",
+        "k8s.io/kubernetes",
+        _KUBERNETES_STAMPS,
+    ),
     # Without the clients of clouds by which Prometheus can find targets: one cannot be downloaded.
     "promtool": Source(
         "prometheus",

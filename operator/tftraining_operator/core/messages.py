@@ -13,6 +13,7 @@ from tftraining_operator.core.job import Job
 from tftraining_operator.core.naming import join_names, network_policy_name
 from tftraining_operator.core.observed import Observed, Pod, slots
 from tftraining_operator.core.policies import isolation
+from tftraining_operator.core.schedulers import SCHEDULERS
 
 NOT_PLACED = frozenset({"Unschedulable", "SchedulingGated", "NotScheduled"})
 """Causes by which a pod has no node."""
@@ -73,9 +74,10 @@ def describe_queued(
         if cause is not None and cause.reason in NOT_PLACED
     ]
     # Where one pod finds no node, the others and their group only say that they wait for it.
-    about_nodes = [message for message in pods if _ABOUT_NODES.search(message)]
+    explained = [SCHEDULERS[gang.scheduler].pod_explanation(message) for message in pods]
+    about_nodes = [message for message in explained if _ABOUT_NODES.search(message)]
     group = [known.explanation for known in observed.groups if known.name == gang.group]
-    why = next((message for message in [*about_nodes, *group, *pods] if message), "")
+    why = next((m for m in [*about_nodes, *group, *explained, *pods] if m), "")
     slow = explained_by(gang)
     if not why and (slow is None or now < slow):
         return ""

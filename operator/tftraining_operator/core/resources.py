@@ -28,7 +28,17 @@ def total_requests(specs: Iterable[_Object]) -> dict[str, str]:
     total: _Amounts = defaultdict(Decimal)
     for spec in specs:
         _add(total, _of_pod(spec))
-    return {name: _quantity(amount) for name, amount in sorted(total.items())}
+    return {name: quantity(amount) for name, amount in sorted(total.items())}
+
+
+def quantity(amount: Decimal) -> str:
+    """Write an amount without an exponent, in thousandths if it is no whole number."""
+    with localcontext() as context:
+        context.prec = 60
+        if amount == amount.to_integral_value():
+            return format(amount.to_integral_value(), "f")
+        thousandths = (amount * 1000).to_integral_value(rounding="ROUND_CEILING")
+        return f"{thousandths:f}m"
 
 
 def _of_pod(spec: _Object) -> _Amounts:
@@ -70,13 +80,3 @@ def _amount(quantity: str) -> Decimal:
 def _add(total: _Amounts, more: Mapping[str, Decimal]) -> None:
     for name, amount in more.items():
         total[name] = total.get(name, Decimal(0)) + amount
-
-
-def _quantity(amount: Decimal) -> str:
-    """Write an amount without an exponent, in thousandths if it is no whole number."""
-    with localcontext() as context:
-        context.prec = 60
-        if amount == amount.to_integral_value():
-            return format(amount.to_integral_value(), "f")
-        thousandths = (amount * 1000).to_integral_value(rounding="ROUND_CEILING")
-        return f"{thousandths:f}m"

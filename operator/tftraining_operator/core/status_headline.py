@@ -28,6 +28,8 @@ def headline(status: Status) -> tuple[str, str]:
 def _not_running(
     status: Status, pods: Condition | None, running: Condition | None
 ) -> tuple[str, str]:
+    if pods is not None and pods.reason == Reason.QUEUED:
+        return pods.reason, pods.message
     restarting = find(status.conditions, ConditionType.RESTARTING)
     if restarting is not None and is_true(status, ConditionType.RESTARTING):
         return "Restarting", restarting.message

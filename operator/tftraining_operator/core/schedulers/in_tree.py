@@ -40,3 +40,7 @@ class InTree:
         """Return the message of PodGroupScheduled while it is False."""
         found = condition(group, "PodGroupScheduled")
         return str(found.get("message") or "") if found.get("status") == "False" else ""
+
+    def pod_explanation(self, message: str) -> str:
+        """Return the message as it is."""
+        return message

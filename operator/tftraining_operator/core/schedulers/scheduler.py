@@ -75,6 +75,12 @@ class Scheduler(Protocol):
     def explanation(self, group: _Object) -> str:
         """Return why a group as the API server has it is not placed, "" if it does not say."""
 
+    def pod_explanation(self, message: str) -> str:
+        """Return why a pod of the gang is not placed, "" if it waits only for the others.
+
+        `message` is what the scheduler says of the pod.
+        """
+
 
 def condition(raw: _Object, kind: str) -> _Object:
     """Return a condition of a group, {} if it is absent."""
