@@ -130,6 +130,10 @@ bench-data: .venv/ready .venv-trainer/ready ## Count which examples each strateg
 classics: .venv/ready .venv-trainer/ready ## Run the classic programs and update their plot and tables in docs/guide/classics
 	@$(TRAINER_PY) -m bench.classics
 
+.PHONY: broken-jobs
+broken-jobs: .venv/ready ## Run jobs with one mistake each, and update what is said of them in the docs (10 minutes)
+	@$(PY) -m e2e.scenarios.broken_jobs --page docs/guide/troubleshooting.md
+
 .PHONY: chaos
 MINUTES ?= 30
 SEED ?= 1

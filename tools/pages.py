@@ -11,12 +11,27 @@ def fill(page: Path, section: str, text: str) -> None:
 
 def filled(page: Path, section: str, text: str) -> str:
     """Return a page with another text between a section's marks. Raises ValueError as `fill`."""
-    mark, end = f"<!-- {section} -->\n", f"<!-- end of {section} -->\n"
+    mark, end = _marks(section)
+    before, _, after = _parts(page, section)
+    return f"{before}{mark}\n{text.strip()}\n\n{end}{after}"
+
+
+def section(page: Path, name: str) -> str:
+    """Return the text between a section's marks. Raises ValueError if the page has no marks."""
+    return _parts(page, name)[1]
+
+
+def _parts(page: Path, section: str) -> tuple[str, str, str]:
+    mark, end = _marks(section)
     before, found, rest = page.read_text().partition(mark)
-    _, found_end, after = rest.partition(end)
+    text, found_end, after = rest.partition(end)
     if not found or not found_end:
         raise ValueError(f"{page} lacks the marks of the section: {mark}{end}")
-    return f"{before}{mark}\n{text.strip()}\n\n{end}{after}"
+    return before, text, after
+
+
+def _marks(section: str) -> tuple[str, str]:
+    return f"<!-- {section} -->\n", f"<!-- end of {section} -->\n"
 
 
 def table(head: Sequence[str], rows: Iterable[Sequence[str]], *, others: str = "---:") -> str:

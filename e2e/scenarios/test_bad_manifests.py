@@ -1,14 +1,16 @@
 """Every mistake ends in a message that names the field or the pod, and what to do."""
 
-import copy
 import time
 from datetime import datetime
 from typing import Any
 
 import pytest
 
+from e2e.scenarios.broken_jobs.broken_job import BrokenJob, Told, missing, with_container
+from e2e.scenarios.broken_jobs.looking import told_of
+from e2e.scenarios.broken_jobs.manifests import WAITING
 from e2e.scenarios.space import RESTRICTED, Space, job
-from tools.cluster import ClusterError
+from tools.cluster import Cluster, ClusterError
 from tools.waiting import eventually
 
 _Object = dict[str, Any]
@@ -17,12 +19,8 @@ DEADLINE_SECONDS = 10
 LATE_SECONDS = 2
 NAMED_WITHIN_SECONDS = 5
 
-
-def with_container(**fields: Any) -> _Object:  # noqa: ANN401 - YAML
-    """Return a job whose training container has these fields."""
-    made = copy.deepcopy(job())
-    made["spec"]["template"]["spec"]["containers"][0].update(fields)
-    return made
+_CONDITIONS = {"InvalidTemplate": "Accepted", "DeletionRefused": "Suspended"}
+"""Where a state is the reason of a condition; of all others PodsReady."""
 
 
 def seconds_between(first: str, second: str) -> float:
@@ -55,58 +53,29 @@ def test_what_the_api_server_refuses(space: Space, made: _Object, words: list[st
         assert word in str(refused.value)
 
 
-@pytest.mark.parametrize(
-    ("made", "condition", "reason", "words"),
-    [
-        pytest.param(
-            with_container(imag="x"),
-            *("Accepted", "InvalidTemplate"),
-            ["spec.containers[0].imag", "spec.template"],
-            id="a typo in the template",
-        ),
-        pytest.param(
-            with_container(env=[{"name": "TF_CONFIG", "value": "{}"}]),
-            *("Accepted", "InvalidTemplate"),
-            ["TF_CONFIG", "remove it"],
-            id="a variable that is the operator's",
-        ),
-        pytest.param(
-            with_container(resources={"requests": {"cpu": "9999"}}),
-            *("PodsReady", "Unschedulable"),
-            ["mnist-", "Insufficient cpu"],
-            id="impossible resources",
-        ),
-        pytest.param(
-            with_container(image="any:1"),
-            *("PodsReady", "PodSecurity"),
-            ["mnist-", "violates PodSecurity"],
-            id="a pod that the namespace's security standard forbids",
-        ),
-        pytest.param(
-            job(checkpoint={"persistentVolumeClaim": {"claimName": "missing"}}),
-            *("PodsReady", "Unschedulable"),
-            ["mnist-chief-0", 'persistentvolumeclaim "missing" not found'],
-            id="a claim that does not exist",
-        ),
-    ],
-)  # fmt: skip
-def test_what_the_operator_reports(
-    space: Space, made: _Object, condition: str, reason: str, words: list[str]
-) -> None:
-    space.apply(made)
-    found = eventually(
-        lambda: c if (c := space.condition(condition)).get("reason") == reason else None,
-        f"{condition} with reason {reason}; it is {space.condition(condition)}",
-        _SECONDS,
-    )
+def test_each_broken_job_names_cause_and_remedy(cluster: Cluster) -> None:
+    told = told_of(cluster, WAITING, at_once=10)
 
-    assert found["status"] == "False"
-    for word in words:
-        assert word in found["message"]
-    assert space.status()["state"] == reason
-    eventually(
-        lambda: reason in {event["reason"] for event in space.events()}, f"event {reason}", 10
-    )
+    wrong = {
+        broken.name: lacking
+        for broken, each in zip(WAITING, told, strict=True)
+        if (lacking := [*missing(broken, each), *_unreasoned(broken, each)])
+    }
+    assert wrong == {}
+
+
+def _unreasoned(broken: BrokenJob, told: Told) -> list[str]:
+    """Return where programs do not find the state: as reason of the event and of a condition."""
+    if broken.state == "Failed":  # the event has the reason of the pod's failure
+        return []
+    if not told.event.startswith(f"{broken.state}: "):
+        return [f"event with reason {broken.state}"]
+    found = {each["type"]: each for each in told.conditions if each["reason"] == broken.state}
+    kind = _CONDITIONS.get(broken.state, "PodsReady")
+    value = "True" if kind == "Suspended" else "False"
+    if kind not in found or found[kind]["status"] != value:
+        return [f"condition {kind}={value} with reason {broken.state}"]
+    return [f'{kind}: "{word}"' for word in broken.words if word not in found[kind]["message"]]
 
 
 def test_a_bad_image_is_named_in_seconds_and_the_deadline_falls_when_it_is_due(
@@ -115,8 +84,7 @@ def test_a_bad_image_is_named_in_seconds_and_the_deadline_falls_when_it_is_due(
     # Whatever else the machine does takes its time as well: the quickest of three counts.
     named, late = [], []
     for name in ("first", "second", "third"):
-        made = with_container(image="no-such-image:1", securityContext=RESTRICTED)
-        made["metadata"]["name"] = name
+        made = with_container(name, image="no-such-image:1", securityContext=RESTRICTED)
         made["spec"]["runPolicy"] = {"activeDeadlineSeconds": DEADLINE_SECONDS}
         began = time.monotonic()
         space.apply(made)
@@ -143,18 +111,6 @@ def _message_about_the_image(space: Space, name: str) -> str:
     return eventually(message, "PodsReady with reason ImagePullBackOff", _SECONDS)
 
 
-def test_a_quota_that_is_used_up(space: Space) -> None:
-    space.kubectl("create", "quota", "few", "--hard=pods=1")
-    eventually(lambda: space.read("quota/few").get("status", {}).get("hard"), "the quota", 30)
-    space.apply(job())
-    found = eventually(
-        lambda: c if (c := space.condition("PodsReady")).get("reason") == "QuotaExceeded" else None,
-        "PodsReady with reason QuotaExceeded",
-        _SECONDS,
-    )
-    assert "exceeded quota: few" in found["message"]
-
-
 def test_a_wrong_task_fails_at_once_and_says_why(space: Space) -> None:
     made = job()
     made["spec"]["template"]["spec"]["containers"][0]["args"] = ["--task=tftrainer.examples.mnst"]
@@ -167,7 +123,7 @@ def test_a_wrong_task_fails_at_once_and_says_why(space: Space) -> None:
 
 
 def test_a_job_that_cannot_start_ends_at_its_startup_deadline(space: Space) -> None:
-    made = with_container(resources={"requests": {"cpu": "9999"}})
+    made = with_container("mnist", resources={"requests": {"cpu": "9999"}})
     made["spec"]["runPolicy"] = {"startupDeadlineSeconds": 5}
     space.apply(made)
 

@@ -84,7 +84,8 @@ def an_init(pod: PodBuilder, **state: Any) -> PodBuilder:
             probed(exec={"command": ["alive"]}).exited(143, "ended by SIGTERM"),
             "ExitCode",
             143,
-            "terminated (SIGTERM), probably because its liveness probe (exec) failed\n"
+            "terminated (SIGTERM), probably because its liveness probe (exec) failed; correct"
+            " livenessProbe, or raise its failureThreshold.\n"
             "ended by SIGTERM",
             id="SIGTERM beside a liveness probe",
         ),
@@ -238,6 +239,12 @@ def test_a_container_that_ran_was_not_refused() -> None:
     ("given", "shown"),
     [
         pytest.param("x not found. not found", "x not found", id="what is said twice"),
+        pytest.param(
+            "0/2 nodes are available: 2 Insufficient cpu. no new claims to deallocate, preemption:"
+            " 0/2 nodes are available: 2 Preemption is not helpful for scheduling.",
+            "0/2 nodes are available: 2 Insufficient cpu.",
+            id="that preempting would not help",
+        ),
         pytest.param("unbound claims. not found", "unbound claims.", id="what says nothing"),
         pytest.param("a\x1b[31m\x00b\r\nc", "ab\nc", id="control characters"),
     ],

@@ -38,6 +38,15 @@ def yes(kind: ConditionType, message: str = "") -> Condition:
     return a_condition(kind, message=message)
 
 
+def not_ready(reason: str, message: str) -> Condition:
+    return a_condition(T.PODS_READY, value=False, reason=reason, message=message)
+
+
+def undeleted(kind: ConditionType, *, value: bool) -> Condition:
+    message = "could not delete pod mnist-chief-0: no"
+    return a_condition(kind, value=value, reason="DeletionRefused", message=message)
+
+
 def told(before: Status, after: Status, actions: Actions = NOTHING) -> list[Event]:
     return events_of(before, after, actions, at(65))
 
@@ -144,6 +153,38 @@ SUCCESS = a_status(
             "suspend is true",
             "Normal",
             id="suspended",
+        ),
+        pytest.param(
+            a_status(no(T.SUSPENDED)),
+            a_status(undeleted(T.SUSPENDED, value=True)),
+            "DeletionRefused",
+            "could not delete pod mnist-chief-0: no",
+            "Warning",
+            id="suspended, though a policy keeps the pods",
+        ),
+        pytest.param(
+            a_status(undeleted(T.SUSPENDED, value=True)),
+            a_status(yes(T.SUSPENDED, "suspend is true")),
+            "Suspended",
+            "suspend is true",
+            "Normal",
+            id="suspended, when the policy allows it",
+        ),
+        pytest.param(
+            a_status(yes(T.PODS_READY)),
+            a_status(undeleted(T.PODS_READY, value=False)),
+            "DeletionRefused",
+            "could not delete pod mnist-chief-0: no",
+            "Warning",
+            id="a policy keeps the pods of a job that runs",
+        ),
+        pytest.param(
+            a_status(not_ready("Starting", "0 of 1 pods are ready")),
+            a_status(not_ready("ContainerCreating", "check that ConfigMap task exists")),
+            "ContainerCreating",
+            "check that ConfigMap task exists",
+            "Normal",
+            id="a pod that waits for longer than usual",
         ),
         pytest.param(
             a_status(yes(T.SUSPENDED)),
@@ -277,6 +318,25 @@ def test_what_was_repaired_in_the_status_is_told() -> None:
         "status.restarts was -5",
         "Warning",
     )
+
+
+def test_the_words_of_an_admission_are_told_to_their_end() -> None:
+    words = f"violates PodSecurity: {'allowPrivilegeEscalation, ' * 20}must set securityContext"
+    (event,) = told(a_status(), a_status(last_failure=failure(message=words, exit_code=None)))
+    assert event.note.endswith("must set securityContext")
+
+
+def test_a_service_that_is_refused_is_told_although_no_pod_failed() -> None:
+    message = "service mnist: QuotaExceeded: exceeded quota: few"
+    before = a_status(not_ready("Starting", "0 of 3 pods are ready"))
+    refused = a_status(not_ready("QuotaExceeded", message))
+    (event,) = told(before, refused)
+    assert (event.reason, event.note, event.type) == ("QuotaExceeded", message, "Warning")
+    of_a_pod = a_status(
+        not_ready("QuotaExceeded", message), last_failure=failure(reason="QuotaExceeded")
+    )
+    assert len(told(before, of_a_pod)) == 1, "a pod's refusal is its failure already"
+    assert told(before.model_copy(update={"last_failure": of_a_pod.last_failure}), of_a_pod) == []
 
 
 def test_a_failures_log_is_no_part_of_the_note() -> None:

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 IN_TREE = Offer(frozenset({Gang.IN_TREE}))
 NO_ROOM = "0/2 nodes are available: 2 Insufficient cpu."
+ASK_FOR_LESS = f"{NO_ROOM[:-1]}; request less (resources of the template), or add nodes"
 
 
 @pytest.fixture
@@ -215,7 +216,7 @@ def test_a_waiting_job_says_for_what_and_since_when(
     no_room(operator)
     status = cluster.status(key)
     assert status.state == "Queued"
-    assert status.message == f"waiting since {since} for nodes for all 3 pods: {NO_ROOM}"
+    assert status.message == f"waiting since {since} for nodes for all 3 pods: {ASK_FOR_LESS}"
 
     cluster.clock.tick(30)
     cluster.run_pods()
@@ -253,7 +254,7 @@ def test_what_says_most_is_shown(operator: Operator, cluster: FakeCluster) -> No
     assert shown() == "waits for preemption"
 
     cluster.act("mnist-worker-0", lambda pod: pod.unschedulable(NO_ROOM))
-    assert shown() == NO_ROOM
+    assert shown() == ASK_FOR_LESS
 
 
 def test_what_a_pod_lacks_is_shown_before_what_the_others_wait_for(

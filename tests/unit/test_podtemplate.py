@@ -60,10 +60,11 @@ def test_a_number_stays_a_number() -> None:
     assert type(limits["cpu"]) is int
 
 
-def test_only_the_container_that_trains_is_changed() -> None:
+def test_other_containers_stay_but_for_what_their_end_says() -> None:
     sidecar = {"name": "log", "image": "busybox"}
     spec = spec_of(a_template(containers=[sidecar, {"name": keys.CONTAINER, "image": "my"}]))
-    assert spec["containers"][0] == sidecar
+    assert spec["containers"][0].items() >= sidecar.items()
+    assert spec["containers"][0].keys() - sidecar == {"terminationMessagePolicy"}
     assert {e["name"] for e in trains(spec)["env"]} > {"TF_CONFIG"}
 
 
@@ -127,6 +128,16 @@ def test_the_users_own_probe_is_kept() -> None:
 
 def test_a_log_speaks_where_the_trainer_wrote_no_last_words() -> None:
     assert trains(spec_of(a_job()))["terminationMessagePolicy"] == "FallbackToLogsOnError"
+
+
+def test_the_log_of_other_containers_speaks_as_well_unless_the_user_says_otherwise() -> None:
+    fetch, mesh = {"name": "fetch"}, {"name": "mesh", "terminationMessagePolicy": "File"}
+    job = a_job()
+    job.raw["spec"]["template"]["spec"] |= {"initContainers": [fetch]}
+    job.raw["spec"]["template"]["spec"]["containers"].append(mesh)
+    spec = spec_of(job)
+    assert spec["initContainers"][0]["terminationMessagePolicy"] == "FallbackToLogsOnError"
+    assert spec["containers"][-1] == mesh
 
 
 @pytest.mark.parametrize(

@@ -498,7 +498,10 @@ def test_a_refused_service_is_told_and_tried_again(
     key = started(operator, a_job())
     status = cluster.status(key)
     assert status.state == "QuotaExceeded"
-    assert status.message == "service mnist: QuotaExceeded: exceeded quota: services"
+    assert status.message == (
+        "service mnist: QuotaExceeded: exceeded quota: services; raise the quota, or wait for room"
+        " in it: creation is retried"
+    )
     assert cluster.pods() == {}, "without the service no pod would find another"
     cluster.refuse = lambda _kind, _body: None
     operator.wait(16)
@@ -515,7 +518,12 @@ def test_a_refused_deletion_is_told_and_tried_again(
     operator.settle()
     suspended = condition(cluster, key, ConditionType.SUSPENDED)
     assert suspended.reason == "DeletionRefused"
-    assert suspended.message == f"could not delete pod mnist-chief-0: {words}"
+    assert suspended.message == (
+        f"could not delete pod mnist-chief-0: {words}; allow the operator's ServiceAccount to"
+        " delete it: deletion is retried"
+    )
+    status = cluster.status(key)
+    assert (status.state, status.message) == ("DeletionRefused", suspended.message)
     operator.wait(60)
     at_rest(operator)
     assert cluster.pods() == {}
@@ -605,7 +613,8 @@ def test_what_quota_refuses_is_told_and_tried_again(
     status = cluster.status(key)
     assert status.state == "QuotaExceeded"
     assert status.message == (
-        "mnist-chief-0: QuotaExceeded: exceeded quota: team-a, requested: pods=1"
+        "mnist-chief-0: QuotaExceeded: exceeded quota: team-a, requested: pods=1; raise the quota,"
+        " or wait for room in it: creation is retried"
     )
     assert status.last_failure is not None
     assert status.last_failure.reason == "QuotaExceeded"

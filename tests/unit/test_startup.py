@@ -88,7 +88,7 @@ CLAIM = {"name": "data", "persistentVolumeClaim": {"claimName": "mnist"}}
         pytest.param(
             a_chief().waiting("CreateContainerConfigError", 'secret "s3" not found'),
             "CreateContainerConfigError",
-            'secret "s3" not found',
+            'secret "s3" not found; create Secret s3, or correct its name',
             id="a Secret that is missing",
         ),
         pytest.param(
@@ -102,7 +102,8 @@ CLAIM = {"name": "data", "persistentVolumeClaim": {"claimName": "mnist"}}
         pytest.param(
             unschedulable("0/3 nodes are available: 3 Insufficient nvidia.com/gpu."),
             "Unschedulable",
-            "0/3 nodes are available: 3 Insufficient nvidia.com/gpu.",
+            "0/3 nodes are available: 3 Insufficient nvidia.com/gpu; request less (resources of the"
+            " template), or add nodes",
             id="no node has room",
         ),
         pytest.param(
@@ -122,7 +123,8 @@ CLAIM = {"name": "data", "persistentVolumeClaim": {"claimName": "mnist"}}
                 '0/1 nodes are available: persistentvolumeclaim "mnist" not found. not found'
             ),
             "Unschedulable",
-            '0/1 nodes are available: persistentvolumeclaim "mnist" not found',
+            '0/1 nodes are available: persistentvolumeclaim "mnist" not found; create'
+            " PersistentVolumeClaim mnist, or correct its name",
             id="a claim that does not exist is named once",
         ),
         pytest.param(
@@ -142,25 +144,25 @@ CLAIM = {"name": "data", "persistentVolumeClaim": {"claimName": "mnist"}}
         pytest.param(
             an_init(running()),
             "PodInitializing",
-            "waiting for init container fetch",
+            "waiting for init container fetch (kubectl logs mnist-chief-0 -c fetch)",
             id="an init container that hangs",
         ),
         pytest.param(
             an_init(DONE, running(), {"state": INITIALISING}),
             "PodInitializing",
-            "waiting for init container prepare",
+            "waiting for init container prepare (kubectl logs mnist-chief-0 -c prepare)",
             id="the second init container hangs",
         ),
         pytest.param(
             an_init(running(started=False), native_sidecars=("fetch",)),
             "PodInitializing",
-            "waiting for sidecar fetch to start",
+            "waiting for sidecar fetch to start (kubectl logs mnist-chief-0 -c fetch)",
             id="a native sidecar whose startup probe fails",
         ),
         pytest.param(
             an_init(running(started=True), running(), native_sidecars=("fetch",)),
             "PodInitializing",
-            "waiting for init container prepare",
+            "waiting for init container prepare (kubectl logs mnist-chief-0 -c prepare)",
             id="a native sidecar that has started is not waited for",
         ),
         pytest.param(

@@ -168,7 +168,7 @@ def test_a_status_fits_the_crd_and_never_says_both_ends(
             {"ps_0": lambda p: p.unschedulable(), "worker_0": lambda p: p.waiting("ErrImagePull")},
             NOTHING,
             "Unschedulable",
-            "mnist-ps-0: Unschedulable: 0/3 nodes are available (and 1 more)",
+            "mnist-ps-0: Unschedulable: 0/3 nodes are available (and 1 more pod)",
             id="and how many more",
         ),
         pytest.param(

@@ -120,7 +120,9 @@ def length(
     if batches < 0 and steps_per_epoch is None:
         raise BadConfigurationError(f"{name} has no known length; set --steps-per-epoch.")
     if batches == 0 or (batches < 0 and not is_endless and not _has_any(dataset)):
-        raise BadConfigurationError(f"{name} is empty.")
+        raise BadConfigurationError(
+            f"{name} is empty: it has no examples, or a filter drops all of them."
+        )
     return Length(
         batch_size=context.batch_size,
         of_epoch=steps_per_epoch or batches,

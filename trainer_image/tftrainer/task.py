@@ -137,11 +137,19 @@ def load(name: str) -> UserTask:
     except Exception as error:
         raise _refused(error)(
             f"--task={name} cannot be imported: {type(error).__name__}: {error}{_where(error)}"
+            f"{_remedy(error)}"
         ) from error
     for function, (least, most) in _PARAMETERS.items():
         if function in REQUIRED or getattr(module, function, None) is not None:
             _check_function(name, module, function, least, most)
     return UserTask(name=name, module=module)
+
+
+def _remedy(error: Exception) -> str:
+    if not isinstance(error, ModuleNotFoundError) or not error.name:
+        return ""
+    package = error.name.partition(".")[0]
+    return f". {package} is neither in the image nor beside the task: use an image that has it"
 
 
 def kind(value: object) -> str:

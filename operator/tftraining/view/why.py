@@ -14,6 +14,7 @@ from tftraining_operator.api import keys
 from tftraining_operator.api.keys import ConditionType
 from tftraining_operator.api.reasons import Reason
 from tftraining_operator.api.status import Status
+from tftraining_operator.core.advice import with_advice
 from tftraining_operator.core.conditions import find, find_true
 from tftraining_operator.core.error_text import telling_line
 from tftraining_operator.core.facts import Facts
@@ -134,7 +135,9 @@ def _ended(status: Status) -> Why | None:
 
 def _stopped(job: Job, message: str) -> Why | None:
     status = job.status
-    if find_true(status, ConditionType.SUSPENDED) is not None:
+    if (suspended := find_true(status, ConditionType.SUSPENDED)) is not None:
+        if suspended.reason == Reason.DELETION_REFUSED:
+            return Why(suspended.reason, suspended.message)
         return Why("Suspended", f"{message}; tftj resume {job.name} continues it")
     if (stalled := find_true(status, ConditionType.STALLED)) is not None:
         return Why("Stalled", stalled.message)
@@ -196,5 +199,6 @@ def _said_of(name: str, uid: str | None, events: Sequence[_Object]) -> Why | Non
         if about.get("name") != name or (uid and about.get("uid") not in (None, uid)):
             continue
         if event.get("type") == "Warning" and reason.startswith("Failed") and reason != "Failed":
-            return Why(reason, one_line(f"{name}: {event.get('message') or ''}", 600))
+            message = with_advice(str(event.get("message") or ""))
+            return Why(reason, one_line(f"{name}: {message}", 600))
     return None

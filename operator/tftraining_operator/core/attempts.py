@@ -73,7 +73,7 @@ def _attempt_failed(job: Job, observed: Observed, culprit: Pod, now: datetime) -
         why = culprit.disruption.reason if culprit.disruption else (last.reason if last else "")
         message = f"{name} was disrupted ({why}); restarting from the newest checkpoint"
         return _restart(job, observed, now, Reason.DISRUPTED, message, culprit=culprit)
-    message = describe_pod_failure(culprit)
+    message = describe_pod_failure(culprit).rstrip(".")
     if advice := out_of_memory.advice(job, culprit):
         message = f"{message}; {advice}"
     if verdict := repeated_failure.verdict(job, culprit):

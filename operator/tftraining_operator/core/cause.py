@@ -33,6 +33,11 @@ _REFUSED_BY_KUBELET = re.compile(
 )
 # And for ending one that may have run.
 _ENDED_BY_NODE = frozenset({"NodeShutdown", "Shutdown", "Terminated", "Preempting", "NodeLost"})
+# The scheduler adds to its words that preempting others would not help, on none of the nodes.
+_NO_PREEMPTION = re.compile(
+    r"(?: no new claims to deallocate,)? preemption: 0/(\d+) nodes are available:"
+    r" \1 Preemption is not helpful for scheduling\.?$"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,7 +140,8 @@ def other_exit_message(pod: _Object, container: _Object, ended: _Object) -> str:
 def cluster_text(message: str) -> str:
     """Return what the scheduler or the kubelet says, fit to be shown."""
     # The scheduler appends what its last plugin says, which is mostly a bare "not found".
-    text = re.sub(r"\bnot found[.:;,]+ not found\b", "not found", printable(message).strip())
+    text = _NO_PREEMPTION.sub("", printable(message).strip())
+    text = re.sub(r"\bnot found[.:;,]+ not found\b", "not found", text)
     text = re.sub(r"\. not found\.?$", ".", text)
     return text if len(text) <= LIMIT else "…" + text[-LIMIT + 1 :]
 
@@ -181,8 +187,11 @@ def _exit_message(pod: _Object, name: str, ended: _Object) -> str:
         )
     said = error_text(ended.get("message") or "")
     if ended.get("exitCode") == _SIGTERM and probe and not _is_being_ended(pod):
-        cause = f"terminated (SIGTERM), probably because its liveness probe ({probe}) failed"
-        return f"{cause}\n{said}".strip()
+        cause = (
+            f"terminated (SIGTERM), probably because its liveness probe ({probe}) failed; correct"
+            " livenessProbe, or raise its failureThreshold"
+        )
+        return f"{cause}.\n{said}".strip()
     return said
 
 

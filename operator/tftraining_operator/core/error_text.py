@@ -79,8 +79,9 @@ def telling_line(text: str) -> str:
     lines = [line for line in text.splitlines() if line.strip()]
     if not lines:
         return ""
-    if _EXCEPTION.match(lines[0]):
-        return one_line(lines[0])
+    if len(lines) == 1 or _EXCEPTION.match(lines[0]):
+        # The trainer's own messages end with what to do.
+        return one_line(lines[0], _LINE_LIMIT)
     whole = one_line(text, LIMIT)
     return whole if len(whole) <= LINE_LIMIT else one_line(lines[-1])
 

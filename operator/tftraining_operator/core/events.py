@@ -8,7 +8,7 @@ from enum import StrEnum
 from tftraining_operator.api.keys import ConditionType
 from tftraining_operator.api.reasons import Reason
 from tftraining_operator.api.status import Condition, Failure, Status
-from tftraining_operator.core.conditions import find, is_true
+from tftraining_operator.core.conditions import find, find_true, is_true
 from tftraining_operator.core.error_text import telling_line
 from tftraining_operator.core.gang import UNEXPLAINED, is_waiting
 from tftraining_operator.core.naming import join_names
@@ -81,6 +81,7 @@ def events_of(before: Status, after: Status, actions: Actions, now: datetime) ->
         *_queued(before, after, now),
         *_admitted(before, after, now),
         *_failed(before, after),
+        *_not_ready(before, after),
         *_ready(before, after, now),
         *_transitions(before, after, now),
     ]
@@ -146,8 +147,9 @@ def _failed(before: Status, after: Status) -> list[Event]:
 def _failure_note(failure: Failure) -> tuple[str, str]:
     code = f" (exit code {failure.exit_code})" if failure.exit_code is not None else ""
     message = failure.message.strip()
-    line = telling_line(message)
-    note = one_line(f"{failure.pod}: {failure.reason}{code}: {line}".rstrip(": "), 600)
+    # Of a log the line that says most; the words of the cluster whole.
+    line = telling_line(message) if "\n" in message else message
+    note = one_line(f"{failure.pod}: {failure.reason}{code}: {line}".rstrip(": "), 800)
     return note, message if "\n" in message else ""
 
 
@@ -188,6 +190,29 @@ def _is_queued(status: Status) -> bool:
     return found is not None and found.reason == Reason.QUEUED
 
 
+_HINDRANCES: Mapping[str, tuple[Action, EventType]] = {
+    Reason.DELETION_REFUSED: (Action.DELETE, EventType.WARNING),
+    # Of the Service: those of pods are failures, which are told.
+    Reason.QUOTA_EXCEEDED: (Action.CREATE, EventType.WARNING),
+    Reason.REFUSED: (Action.CREATE, EventType.WARNING),
+    # These may be no more than slow.
+    "ContainerCreating": (Action.OBSERVE, EventType.NORMAL),
+    "NotScheduled": (Action.OBSERVE, EventType.NORMAL),
+    "PodInitializing": (Action.OBSERVE, EventType.NORMAL),
+}
+"""Reasons of PodsReady that are told though no pod failed."""
+
+
+def _not_ready(before: Status, after: Status) -> list[Event]:
+    was, found = (find(status.conditions, ConditionType.PODS_READY) for status in (before, after))
+    if found is None or found.reason not in _HINDRANCES:
+        return []
+    told = {was.reason if was else "", after.last_failure.reason if after.last_failure else ""}
+    if found.reason in told:
+        return []
+    return [Event(found.reason, found.message, *_HINDRANCES[found.reason])]
+
+
 def _ready(before: Status, after: Status, now: datetime) -> list[Event]:
     if not _turned(before, after, ConditionType.PODS_READY):
         return []
@@ -208,9 +233,7 @@ def _transitions(before: Status, after: Status, now: datetime) -> list[Event]:
         note = _message(after, ConditionType.STALLED)
         events.append(Event(Reason.STALLED, note, Action.OBSERVE, EventType.WARNING))
     events += _restarted(before, after)
-    if _turned(before, after, ConditionType.SUSPENDED):
-        note = _message(after, ConditionType.SUSPENDED)
-        events.append(Event(Reason.SUSPENDED, note, Action.SUSPEND))
+    events += _suspended(before, after)
     if is_true(before, ConditionType.SUSPENDED) and not is_true(after, ConditionType.SUSPENDED):
         events.append(Event(Reason.RESUMED, "the job is resumed", Action.RESUME))
     if before.chief_completion_time is None and after.chief_completion_time is not None:
@@ -223,6 +246,15 @@ def _transitions(before: Status, after: Status, now: datetime) -> list[Event]:
         note = _message(after, ConditionType.FAILED)
         events.append(Event(Reason.FAILED, note, Action.FINISH, EventType.WARNING))
     return events
+
+
+def _suspended(before: Status, after: Status) -> list[Event]:
+    was, found = (find_true(status, ConditionType.SUSPENDED) for status in (before, after))
+    if found is None or (was is not None and was.reason == found.reason):
+        return []
+    if found.reason == Reason.DELETION_REFUSED:
+        return [Event(found.reason, found.message, Action.DELETE, EventType.WARNING)]
+    return [Event(Reason.SUSPENDED, found.message, Action.SUSPEND)]
 
 
 _OWN_EVENT = frozenset({Reason.SCALED, Reason.WORKER_EXCLUDED, Reason.WORKER_REJOINED})

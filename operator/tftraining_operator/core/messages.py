@@ -104,4 +104,7 @@ def describe_undeletable(facts: Facts) -> str:
     name, cause = next(iter(facts.undeletable.items()))
     more = len(facts.undeletable) - 1
     tail = f" (and {more} more)" if more else ""
-    return f"could not delete pod {name}{tail}: {cause.message}"
+    return (
+        f"could not delete pod {name}{tail}: {cause.message}; allow the operator's ServiceAccount"
+        " to delete it: deletion is retried"
+    )

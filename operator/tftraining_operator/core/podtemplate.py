@@ -62,6 +62,11 @@ def pod_spec(job: Job, role: Role, index: int, attempt: int, trainer_image: str)
         container["image"] = trainer_image
         _harden(spec, container, volumes)
     spec["containers"] = [*containers[:at], container, *containers[at + 1 :]]
+    for field in ("containers", "initContainers"):
+        if field in spec:
+            # Why one failed is in its log, which goes with the pod.
+            policy = {"terminationMessagePolicy": "FallbackToLogsOnError"}
+            spec[field] = [policy | each for each in spec[field]]
     if volumes:
         spec["volumes"] = spec.get("volumes", []) + volumes
     return spec
@@ -99,7 +104,6 @@ def restart_policy(job: Job, role: Role) -> str:
 def _container(job: Job, role: Role, given: _Object, volumes: list[_Object]) -> _Object:
     found = traits(job.spec.strategy, role)
     container = dict(given)
-    container.setdefault("terminationMessagePolicy", "FallbackToLogsOnError")
     ports = list(container.get("ports", []))
     _add_port(ports, "cluster", keys.CLUSTER_PORT)
     if found.reports_progress:

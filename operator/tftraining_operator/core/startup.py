@@ -6,6 +6,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from tftraining_operator.core import raw_pod
+from tftraining_operator.core.advice import with_advice
 from tftraining_operator.core.cause import (
     Cause,
     cluster_text,
@@ -71,7 +72,7 @@ def _not_started(container: _Object, reason: str, message: str) -> tuple[str, st
         message = f"image {image} cannot be pulled: check its name and tag, and imagePullSecrets"
     elif image and image not in message and "Image" in reason:
         message = f"image {image}: {message}"
-    return word(reason), cluster_text(message)
+    return word(reason), with_advice(cluster_text(message))
 
 
 def _initializing(pod: _Object, _scheduled: _Object, now: datetime) -> Startup | None:
@@ -85,7 +86,8 @@ def _initializing(pod: _Object, _scheduled: _Object, now: datetime) -> Startup |
             if is_sidecar and container.get("started"):
                 continue
             what = f"sidecar {name} to start" if is_sidecar else f"init container {name}"
-            cause = Cause("PodInitializing", f"waiting for {what}")
+            log = f"kubectl logs {pod['metadata']['name']} -c {name}"
+            cause = Cause("PodInitializing", f"waiting for {what} ({log})")
             return _once_slow(cause, running.get("startedAt"), now)
         if ended.get("exitCode", 0) != 0:
             return Startup(
@@ -126,7 +128,7 @@ def _scheduling(pod: _Object, scheduled: _Object, now: datetime) -> Startup | No
             f" PersistentVolumeClaim {join_names(names)} has no volume: check its storage class"
             f" (kubectl describe pvc {names[0]})"
         )
-    return Startup(Cause(word(reason), message))
+    return Startup(Cause(word(reason), with_advice(message)))
 
 
 def _mounting(pod: _Object, scheduled: _Object, now: datetime) -> Startup | None:

@@ -14,7 +14,9 @@ def headline(status: Status) -> tuple[str, str]:
     for kind in (ConditionType.FAILED, ConditionType.SUCCEEDED, ConditionType.SUSPENDED):
         found = find(status.conditions, kind)
         if found is not None and is_true(status, kind):
-            return kind.value, found.message
+            # A job that is suspended, but whose pods cannot be deleted, still uses its nodes.
+            is_refused = found.reason == Reason.DELETION_REFUSED
+            return found.reason if is_refused else kind.value, found.message
     running = find(status.conditions, ConditionType.RUNNING)
     if status.chief_completion_time is not None:
         return "Evaluating", running.message if running else ""

@@ -57,7 +57,7 @@ def set_pods_ready(
             return
     if cause is not None:
         more = sum(1 for _, other in waiting[1:] if other is not None)
-        tail = f" (and {more} more)" if more else ""
+        tail = f" (and {more} more pod{'s' if more > 1 else ''})" if more else ""
         message = f"{describe_problem(name, cause)}{tail}"
         writer.set(kind, value=False, reason=cause.reason, message=message)
         return

@@ -1,6 +1,7 @@
 """Why the API server refused an object, for the status."""
 
 from tftraining_operator.api.reasons import Reason
+from tftraining_operator.core.advice import with_advice
 from tftraining_operator.core.cause import Cause
 from tftraining_operator.core.job import Job
 from tftraining_operator.core.text import printable
@@ -20,7 +21,7 @@ def pod_refusal(job: Job, result: object) -> Cause | None:
 
 def forbidden(error: errors.ForbiddenError) -> Cause:
     """Return which of quota, Pod Security and other admission refused an object."""
-    message = printable(error.message)
+    message = with_advice(printable(error.message))
     if "exceeded quota" in message:
         return Cause(Reason.QUOTA_EXCEEDED, message)
     if "violates PodSecurity" in message:

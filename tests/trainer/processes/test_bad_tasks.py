@@ -200,7 +200,8 @@ def with_callbacks(body: str) -> tuple[str, ...]:
     [
         pytest.param(
             ("import nothing_like_it",),
-            "No module named 'nothing_like_it'.*mine.py, line 2",
+            "No module named 'nothing_like_it'.*mine.py, line 2.*nothing_like_it is neither in the "
+            "image nor beside the task: use an image that has it",
             id="an import that fails",
         ),
         pytest.param(("model = 3", GOOD_DATASET), "model of .* is int", id="model is a number"),
@@ -281,7 +282,11 @@ def with_callbacks(body: str) -> tuple[str, ...]:
             "no known length",
             id="without an end",
         ),
-        pytest.param((GOOD_MODEL, GOOD_DATASET.replace("[8,", "[0,")), "is empty", id="empty"),
+        pytest.param(
+            (GOOD_MODEL, GOOD_DATASET.replace("[8,", "[0,")),
+            "is empty: it has no examples, or a filter drops all of them",
+            id="empty",
+        ),
         pytest.param(
             (GOOD_MODEL, NOT_READABLE),
             "the first batch of the dataset of .* cannot be read: .*no such disk",

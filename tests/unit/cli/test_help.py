@@ -24,27 +24,46 @@ def test_help_ends_with_an_example_of_the_command(name: str) -> None:
     assert found[1] == name
 
 
-@pytest.mark.parametrize("arguments", [(), ("list",), ("submit",), ("run",), ("convert",)])
-def test_help_imports_no_client_and_none_of_the_operator(arguments: tuple[str, ...]) -> None:
+def test_no_help_imports_a_client_or_any_of_the_operator() -> None:
     code = (
         "import sys; from tftraining.cli.app import app\n"
-        "try: app(sys.argv[1:])\n"
-        "except SystemExit: pass\n"
+        "for name in sys.argv[1:]:\n"
+        "    try: app([*filter(None, [name]), '--help'])\n"
+        "    except SystemExit: pass\n"
         "print('LOADED', *sys.modules)"
     )
     done = subprocess.run(
-        [sys.executable, "-c", code, *arguments, "--help"],
+        [sys.executable, "-c", code, "", *COMMANDS],
         env={"PYTHONPATH": str(ROOT / "operator")},
         capture_output=True,
         text=True,
         check=True,
     )
-    loaded = set(done.stdout.partition("LOADED ")[2].split())
+    shown, _, loaded = done.stdout.partition("LOADED ")
+    assert shown.count("Usage: ") == 1 + len(COMMANDS)
     heavy = {"kopf", "kubernetes", "aiohttp", "asyncio", "urllib3", "yaml", "ruamel.yaml"}
-    assert loaded & (heavy | {"rich.console", "rich.markdown"}) == set()
-    ours = {name for name in loaded if name.startswith(("tftraining.", "tftraining_operator"))}
+    heavy |= {"numpy", "pandas", "requests", "rich.console", "rich.markdown"}
+    assert set(loaded.split()) & heavy == set()
+    ours = {each for each in loaded.split() if each.startswith(("tftraining.", "tftraining_oper"))}
     light = ("tftraining.cli", "tftraining.errors")
     assert {name for name in ours if not name.startswith(light)} == set()
+
+
+def test_a_command_connects_without_what_only_the_operator_and_notebooks_need() -> None:
+    code = (
+        "import sys, tftraining.client, tftraining.cluster.connection, tftraining.cli.output\n"
+        "print(*sys.modules)"
+    )
+    loaded = subprocess.run(
+        [sys.executable, "-c", code],
+        env={"PYTHONPATH": str(ROOT / "operator")},
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout.split()
+    assert {"IPython", "aiohttp", "kopf", "numpy", "pandas"} & set(loaded) == set()
+    models = {name for name in loaded if name.startswith("kubernetes.client.models.")}
+    assert models == set()
 
 
 def test_a_table_is_shown_without_the_models() -> None:

@@ -11,7 +11,7 @@ from tftraining_operator.api.keys import Role
 from tftraining_operator.core.progress import PeerCause, Report, UnreachablePeer
 from tftraining_operator.core.times import rfc3339
 from tftraining_operator.reconcile import errors
-from tftraining_operator.reconcile.store import Kind
+from tftraining_operator.reconcile.store import JobKey, Kind
 
 from tests.unit.builders import JobBuilder, PodBuilder, Raw, a_job
 
@@ -68,7 +68,10 @@ def a_traceback(error: str) -> str:
         ),
         pytest.param(
             lambda pod: pod.unschedulable("0/3 nodes are available: 3 Insufficient cpu."),
-            ["Unschedulable: mnist-worker-0: 0/3 nodes are available: 3 Insufficient cpu."],
+            [
+                "Unschedulable: mnist-worker-0: 0/3 nodes are available: 3 Insufficient cpu",
+                "request less",
+            ],
             id="no node has room, in the scheduler's words",
         ),
         pytest.param(
@@ -158,7 +161,8 @@ def test_the_kubelets_words_say_which_object_a_volume_lacks(operator: Operator) 
     operator.settle()
     said = 'MountVolume.SetUp failed for volume "task" : configmap "absent" not found'
     event = an_event("mnist-chief-0", "FailedMount", said)
-    assert line(operator.cluster, event) == f"FailedMount: mnist-chief-0: {said}"
+    advice = "create ConfigMap absent, or correct its name"
+    assert line(operator.cluster, event) == f"FailedMount: mnist-chief-0: {said}; {advice}"
     operator.wait(20)
     assert "check that ConfigMap absent exists" in line(operator.cluster)
 
@@ -271,6 +275,18 @@ def test_a_suspended_job_says_how_to_continue(operator: Operator) -> None:
     started(operator, a_job().with_policy(suspend=True))
     assert line(operator.cluster).startswith("Suspended: ")
     assert "tftj resume mnist continues it" in line(operator.cluster)
+
+
+def test_a_suspended_job_whose_pods_cannot_be_deleted_says_so(operator: Operator) -> None:
+    started(operator, a_job())
+    refusal = errors.ForbiddenError("not at night", status=403)
+    operator.cluster.failing["delete"] = [refusal] * 3
+    key = JobKey("default", "mnist")
+    operator.cluster.edit(key, lambda spec: spec.update(runPolicy={"suspend": True}))
+    operator.settle()
+    told = line(operator.cluster)
+    assert told.startswith("DeletionRefused: could not delete pod mnist-")
+    assert "not at night; allow the operator's ServiceAccount to delete it" in told
 
 
 def test_a_job_that_no_operator_has_seen_says_so(operator: Operator) -> None:

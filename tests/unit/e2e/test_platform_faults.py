@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from e2e.platform_faults import operator_leads
+from e2e.platform_faults import controllers_lead, operator_leads
 from tools.cluster import Cluster
 
 SINCE = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
@@ -21,3 +21,15 @@ def test_only_who_renewed_its_lease_leads(
     monkeypatch.setattr(Cluster, "kubectl", lambda *_: said)
 
     assert operator_leads(Cluster("name", Path("kubeconfig")), SINCE) is leads
+
+
+@pytest.mark.parametrize(
+    ("ages", "lead"), [((-1, -2), True), ((-1, 1), False), ((-1,), False), ((), False)]
+)
+def test_scheduler_and_controllers_must_both_lead(
+    ages: tuple[int, ...], *, lead: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    said = [f"{SINCE - timedelta(seconds=age):%Y-%m-%dT%H:%M:%S.%fZ}" for age in ages]
+    monkeypatch.setattr(Cluster, "kubectl", lambda *_: " ".join(said))
+
+    assert controllers_lead(Cluster("name", Path("kubeconfig")), SINCE) is lead

@@ -30,3 +30,4 @@ def test_the_message_says_how_much_it_had(limit: str | None, before: str | None,
     advice = out_of_memory.advice(built, found)
     assert says in advice
     assert bool(advice) is bool(says)
+    assert "raise" not in advice, "the failure's own message says what to do"

@@ -19,7 +19,4 @@ def advice(job: Job, culprit: Pod) -> str:
         if culprit.memory_limit
         else ("without a memory limit of its own, so it had what its node had left")
     )
-    return (
-        f"the chief ran out of memory twice in a row {had}; raise resources.limits.memory of its"
-        " container"
-    )
+    return f"the chief ran out of memory twice in a row {had}"
