@@ -49,6 +49,7 @@ def pytest_sessionstart(session: pytest.Session) -> None:
         config.stash[_NO_CLUSTER] = str(error)
 
 
+@pytest.hookimpl(optionalhook=True)
 def pytest_configure_node(node: Any) -> None:  # noqa: ANN401 - pytest-xdist has no types
     """Tell a process that runs scenarios what it has to know."""
     node.workerinput["no_cluster"] = node.config.stash[_NO_CLUSTER]
