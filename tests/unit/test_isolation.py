@@ -8,7 +8,7 @@ import pytest
 from tftraining_operator.api import keys
 from tftraining_operator.api.keys import ConditionType
 from tftraining_operator.api.network import NetworkPolicy
-from tftraining_operator.core.conditions import find
+from tftraining_operator.core.conditions import find, is_true
 from tftraining_operator.core.networking import Networking
 from tftraining_operator.reconcile import errors
 from tftraining_operator.reconcile.store import JobKey, Kind
@@ -233,6 +233,22 @@ def test_a_job_that_does_not_ask_for_it_trains_without_and_says_so(
     assert (found.status, found.reason) == ("True", "Isolated")
     assert has_policy(cluster)
     assert set(cluster.made.values()) == {1}
+
+
+@pytest.mark.parametrize("code", [0, 64], ids=["succeeded", "failed"])
+def test_a_job_that_has_ended_is_not_said_to_lack_it(
+    operator: Operator, cluster: FakeCluster, code: int
+) -> None:
+    operator.networking = OPEN
+    key = running(operator)
+    operator.networking = NO_PERMISSION
+    cluster.act("mnist-chief-0", lambda pod: pod.exited(code))
+    at_rest(operator)
+    operator.look(key)
+    operator.wait(300)
+    assert is_true(cluster.status(key), ConditionType.FINISHED)
+    assert isolated(cluster, key) is None
+    assert "Refused" not in [event["reason"] for event in cluster.events]
 
 
 @pytest.mark.parametrize("missing", ["permission", "consent of an admission policy"])

@@ -112,6 +112,13 @@ SOURCES: dict[str, Source] = {
         "github.com/prometheus/prometheus",
         tags="remove_all_sd",
     ),
+    # Enforces NetworkPolicies where the pod network does not.
+    "kube-router": Source(
+        "kube-router",
+        "github.com/cloudnativelabs/kube-router/cmd/kube-router",
+        "github.com/cloudnativelabs/kube-router",
+        ("github.com/cloudnativelabs/kube-router/pkg/version.Version={version}",),
+    ),
     # Nodes without machines, for bench/scale.
     "kwok": Source("kwok", "sigs.k8s.io/kwok/cmd/kwok", "sigs.k8s.io/kwok"),
 }

@@ -89,6 +89,17 @@ def clusters(engine: Engine) -> list[str]:
     return sorted(set(listed.split()))
 
 
+def nodes(engine: Engine, name: str) -> list[str]:
+    """Return the names of a cluster's nodes, which are those of their containers."""
+    own = f"label={_LABEL}={name}"
+    return engine.docker("ps", "--filter", own, "--format", "{{.Names}}").split()
+
+
+def kubeconfig_of_nodes(engine: Engine, name: str) -> str:
+    """Return an administrator's kubeconfig that works inside the cluster's nodes."""
+    return run([program("kind"), "get", "kubeconfig", "--internal", "--name", name], env=engine.env)
+
+
 def load(engine: Engine, name: str, image: str) -> None:
     """Load an image of the engine into the cluster's nodes unless they have it.
 
@@ -99,8 +110,7 @@ def load(engine: Engine, name: str, image: str) -> None:
         run([program("kind"), "load", "docker-image", image, "--name", name], env=engine.env)
         return
     wanted = engine.docker("image", "inspect", "--format", "{{.Id}}", image).strip()
-    own = f"label={_LABEL}={name}"
-    for node in engine.docker("ps", "--filter", own, "--format", "{{.Names}}").split():
+    for node in nodes(engine, name):
         if wanted != _id_on(engine, node, image):
             take = ["exec", "--interactive", node, "ctr", "--namespace", "k8s.io"]
             # --local unpacks as it goes, which the transfer service does in a second pass.

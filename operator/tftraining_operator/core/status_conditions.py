@@ -46,7 +46,8 @@ def conditions(
     set_stalled(writer, job, observed, decision, facts, running=running)
     _set_suspended(writer, job, decision, facts)
     _set_end(writer, decision)
-    set_isolated(writer, job, observed, facts)
+    ends = decision.phase in (Phase.SUCCEEDED, Phase.FAILED)
+    set_isolated(writer, job, observed, facts, ends=ends)
     trains = decision.phase is Phase.ACTIVE
     set_protected(writer, job, observed, facts, trains=trains)
     return writer.result()

@@ -15,9 +15,14 @@ from tftraining_operator.core.observed import Observed
 from tftraining_operator.core.policies import isolation, protection
 
 
-def set_isolated(writer: ConditionWriter, job: Job, observed: Observed, facts: Facts) -> None:
-    """Say whether the pods have their NetworkPolicy."""
+def set_isolated(
+    writer: ConditionWriter, job: Job, observed: Observed, facts: Facts, *, ends: bool
+) -> None:
+    """Say whether the pods have their NetworkPolicy; at its end, a job keeps what was said."""
     kind = ConditionType.ISOLATED
+    if ends:
+        writer.keep(kind)
+        return
     cause = isolation.problem(job, observed, facts)
     if cause is not None:
         what = "no pod is created" if isolation.is_required(job) else "any pod can connect to them"
