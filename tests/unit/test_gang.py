@@ -270,7 +270,7 @@ def test_what_a_pod_lacks_is_shown_before_what_the_others_wait_for(
     for name in cluster.pods():
         cluster.act(name, lambda pod: pod.unschedulable(NO_ROOM))
         operator.settle()
-        assert (cluster.status(key).message or "").endswith(f" pods: {NO_ROOM}")
+        assert (cluster.status(key).message or "").endswith(f" pods: {ASK_FOR_LESS}")
         cluster.act(name, lambda pod: pod.unschedulable(rejected))
 
 
@@ -339,7 +339,7 @@ def test_a_gang_that_is_formed_anew_still_says_for_what_it_waits(
     no_room(operator)
     status = cluster.status(key)
     assert status.state == "Queued"
-    assert (status.message or "").endswith(f" for nodes for all 4 pods: {NO_ROOM}")
+    assert (status.message or "").endswith(f" for nodes for all 4 pods: {ASK_FOR_LESS}")
 
 
 def test_workers_that_join_a_running_job_are_scheduled_by_themselves(
