@@ -9,7 +9,7 @@ from contextlib import AbstractContextManager, contextmanager, suppress
 from datetime import datetime
 
 from e2e.faults import Pod, control_plane, in_node, pid_of
-from e2e.install import NAMESPACE, OPERATOR
+from e2e.install import NAMESPACE, OPERATOR, RELEASE
 from tools.cluster import Cluster, ClusterError
 from tools.waiting import eventually
 
@@ -67,6 +67,20 @@ def _renewed(cluster: Cluster, namespace: str, *leases: str) -> list[datetime]:
     times = "jsonpath={.items[*].spec.renewTime}"
     found = cluster.kubectl("-n", namespace, "get", *leases, "-o", times).split()
     return [datetime.fromisoformat(time) for time in found]
+
+
+def lease_holder(cluster: Cluster) -> str:
+    """Name the operator's pod that leads, "" for none."""
+    lease = f"lease/{RELEASE}-operator"
+    path = "jsonpath={.spec.holderIdentity}"
+    return cluster.kubectl("-n", NAMESPACE, "get", lease, "-o", path).partition("_")[0]
+
+
+def kill_for_good(pod: Pod) -> None:
+    """Kill a pod's process with SIGKILL, and let nothing take its place in the pod."""
+    pod.kill()
+    # Else its kubelet would start it again, and an operator would take its own lease back.
+    pod.delete(forced=True)
 
 
 @contextmanager

@@ -8,6 +8,7 @@ runs while no other does.
 import secrets
 from collections.abc import Generator, Iterator
 from contextlib import ExitStack
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,6 +16,7 @@ import pytest
 from e2e.demo import say
 from e2e.faults import NoNodeError
 from e2e.install import installed, make_namespace
+from e2e.prometheus import Prometheus, prometheus
 from e2e.recording import recording
 from e2e.scenarios.drill import Drill
 from e2e.scenarios.space import Space
@@ -92,6 +94,22 @@ def drill(space: Space) -> Iterator[Drill]:
     """A job to hit, in a namespace of the test's own, and the record of what became of it."""
     with recording(space.cluster, space.name) as record:
         yield Drill(space, record)
+
+
+@pytest.fixture(scope="session")
+def prometheus_program(cluster: Cluster) -> Path:
+    """Prometheus, built before a scenario's turn comes."""
+    try:
+        return cluster.tool("prometheus")
+    except NoClusterError as error:
+        pytest.skip(f"Prometheus cannot be built: {error}")
+
+
+@pytest.fixture
+def prometheus_server(cluster: Cluster, prometheus_program: Path) -> Iterator[Prometheus]:
+    """A Prometheus that scrapes the operator and all jobs."""
+    with prometheus(cluster, prometheus_program) as running:
+        yield running
 
 
 @pytest.hookimpl(wrapper=True)

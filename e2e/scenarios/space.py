@@ -68,6 +68,13 @@ def job(name: str = "mnist", *arguments: str, **spec: Any) -> _Object:  # noqa: 
     }
 
 
+def job_without_node(name: str, **spec: Any) -> _Object:  # noqa: ANN401 - YAML
+    """Return a job whose pods fit on no node."""
+    made = job(name, **spec)
+    made["spec"]["template"]["spec"]["nodeSelector"] = {"example.com/node": "none"}
+    return made
+
+
 @dataclass(frozen=True, slots=True)
 class Space:
     """One namespace."""

@@ -1,14 +1,14 @@
 """Two operator pods: whatever becomes of the one that leads, jobs train on and nothing restarts."""
 
 import json
-import time
-from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from e2e.faults import Pod
-from e2e.install import NAMESPACE, RELEASE
+from e2e.install import NAMESPACE, OPERATOR
+from e2e.platform_faults import kill_for_good, lease_holder
+from e2e.prometheus import Prometheus
 from e2e.scenarios.space import Space, job
 from tools.cluster import Cluster
 from tools.waiting import eventually
@@ -20,21 +20,11 @@ LOST = 75
 """Exit code of an operator that has lost its lease."""
 
 
-def holder(cluster: Cluster) -> str:
-    """Read the pod that leads, '' for none."""
-    lease = f"lease/{RELEASE}-operator"
-    path = "jsonpath={.spec.holderIdentity}"
-    return cluster.kubectl("-n", NAMESPACE, "get", lease, "-o", path).partition("_")[0]
-
-
 @pytest.fixture
 def leader(cluster: Cluster) -> Pod:
     """The pod that leads; the other stands by."""
-    cluster.kubectl(
-        *("-n", NAMESPACE, "rollout", "status", f"deployment/{RELEASE}-operator"),
-        "--timeout=120s",
-    )
-    name = eventually(lambda: holder(cluster), "a leader", 60)
+    cluster.kubectl("-n", NAMESPACE, "rollout", "status", OPERATOR, "--timeout=120s")
+    name = eventually(lambda: lease_holder(cluster), "a leader", 60)
     return Pod(cluster, NAMESPACE, name, container="operator")
 
 
@@ -54,29 +44,30 @@ def trains_on(space: Space, before: dict[str, str]) -> None:
     assert space.condition("Running")["status"] == "True"
 
 
-def kill(pod: Pod) -> None:
-    pod.kill()
-    # Else its kubelet would start it again in its place, and it would take its own lease back.
-    pod.delete(forced=True)
+def follows(cluster: Cluster, leader: Pod, seconds: float) -> None:
+    """Wait until the other leads."""
+    eventually(lambda: lease_holder(cluster) not in ("", leader.name), "the other leads", seconds)
 
 
-@pytest.mark.parametrize(
-    ("end", "seconds"),
-    [
-        pytest.param(Pod.delete, 10, id="asked to end, it is followed at once"),
-        pytest.param(kill, LEASE_SECONDS + 10, id="killed, it is followed after its lease"),
-    ],
-)
-def test_when_the_leader_goes_the_other_follows(
-    space: Space, cluster: Cluster, leader: Pod, end: Callable[[Pod], None], seconds: float
+def test_a_leader_that_is_asked_to_end_is_followed_at_once(
+    space: Space, cluster: Cluster, leader: Pod
 ) -> None:
     before = trains(space)
-    end(leader)
-    began = time.monotonic()
-    eventually(
-        lambda: holder(cluster) not in ("", leader.name), "the other leads", LEASE_SECONDS + 60
-    )
-    assert time.monotonic() - began < seconds
+    leader.delete()
+    follows(cluster, leader, 10)
+    trains_on(space, before)
+
+
+def test_a_leader_that_is_killed_is_followed_after_its_lease_and_prometheus_alerts_until_then(
+    space: Space, cluster: Cluster, leader: Pod, prometheus_server: Prometheus
+) -> None:
+    alert = "TFTrainingOperatorNoLeader"
+    before = trains(space)
+    assert not prometheus_server.firing(alert)
+    kill_for_good(leader)
+    follows(cluster, leader, LEASE_SECONDS + 10)
+    assert prometheus_server.has_fired(alert, f'namespace="{NAMESPACE}"')
+    eventually(lambda: not prometheus_server.firing(alert), "the alert is resolved", 30)
     trains_on(space, before)
 
 
@@ -86,15 +77,13 @@ def test_a_leader_that_hangs_is_followed_and_ends_when_it_goes_on(
     before = trains(space)
     leader.freeze()
     try:
-        eventually(
-            lambda: holder(cluster) not in ("", leader.name), "the other leads", LEASE_SECONDS + 10
-        )
+        follows(cluster, leader, LEASE_SECONDS + 10)
     finally:
         leader.thaw()
     ended = eventually(lambda: last_end(leader), "it has ended", 20)
     assert ended["exitCode"] == LOST
     trains_on(space, before)
-    assert holder(cluster) != leader.name
+    assert lease_holder(cluster) != leader.name
 
 
 def last_end(pod: Pod) -> dict[str, Any]:

@@ -13,10 +13,18 @@ from prometheus_client import CollectorRegistry
 from tftraining_operator.api.keys import ConditionType
 from tftraining_operator.api.status import Restart, Status
 from tftraining_operator.controller import job_metrics
-from tftraining_operator.controller.job_metrics import JobsCollector, Names
+from tftraining_operator.controller.job_metrics import (
+    ENDS,
+    FAILED,
+    RESTARTS,
+    SUCCEEDED,
+    JobsCollector,
+    Names,
+)
 from tftraining_operator.controller.kubernetes_api import Call
 from tftraining_operator.controller.metrics import Metrics
 from tftraining_operator.controller.poller import PollResult
+from tftraining_operator.core.milestones import Stage
 from tftraining_operator.reconcile.errors import ConflictError
 from tftraining_operator.reconcile.store import JobKey, Kind, Store
 from tftraining_operator.reconcile.workqueue import WorkQueue
@@ -50,6 +58,11 @@ def samples(registry: CollectorRegistry, name: str) -> dict[tuple[str, ...], flo
         for sample in metric.samples
         if sample.name == name
     }
+
+
+def counted(registry: CollectorRegistry, name: str) -> dict[tuple[str, ...], float]:
+    """Return the values of a metric that are not 0."""
+    return {labels: value for labels, value in samples(registry, name).items() if value}
 
 
 def waiting(store: Store, seconds: float) -> dict[tuple[str, ...], float]:
@@ -104,6 +117,7 @@ def test_the_page_states_how_many_series_there_can_be() -> None:
     assert f"{len(job_metrics.STATES)} known states" in page
     assert f"first {job_metrics.MAX_NAMESPACES} with a job" in page
     assert f"{job_metrics.MAX_WAITING}, of jobs that have been waiting" in page
+    assert f"adds {len(RESTARTS)} for restarts, {len(ENDS)} for ends" in page
 
 
 async def test_names_follow_the_conventions() -> None:
@@ -243,18 +257,44 @@ def test_a_time_that_is_none_hides_no_other_job() -> None:
 
 
 async def test_a_written_status_is_counted_by_what_it_says_first() -> None:
-    metrics = await everything()
-    found = metrics.registry
-    assert samples(found, "tftraining_job_restarts_total") == {("default", "Stalled"): 1}
+    found = (await everything()).registry
+    assert counted(found, "tftraining_job_restarts_total") == {("default", "Stalled"): 1}
     failed = ("default", "failed", "PodFailed")
-    assert samples(found, "tftraining_jobs_finished_total") == {failed: 1}
-    lasted = samples(found, "tftraining_job_duration_seconds_sum")
+    assert counted(found, "tftraining_jobs_finished_total") == {failed: 1}
+    lasted = counted(found, "tftraining_job_duration_seconds_sum")
     assert lasted == {("ParameterServer", "failed"): 9}
+
+
+def test_with_its_first_status_all_that_may_happen_to_a_job_is_counted_from_0() -> None:
+    """Else Prometheus would not see the first time as an increase."""
+    metrics = Metrics()
+    metrics.saw_status(a_job().raw, Status(), Status(state="Starting"))
+    found = metrics.registry
+    restarts = samples(found, "tftraining_job_restarts_total")
+    assert restarts == {("default", reason): 0 for reason in RESTARTS}
+    ends = samples(found, "tftraining_jobs_finished_total")
+    assert ends == {("default", *end): 0 for end in ENDS}
+    lasted = samples(found, "tftraining_job_duration_seconds_count")
+    assert lasted == {("ParameterServer", result): 0 for result in (SUCCEEDED, FAILED)}
+    stages = samples(found, "tftraining_job_stage_duration_seconds_count")
+    assert stages == {("ParameterServer", stage): 0 for stage in Stage}
+
+
+def test_what_is_counted_from_0_are_the_restarts_and_ends_of_the_table_of_reasons() -> None:
+    page = (ROOT / "docs/reasons.md").read_text()
+    rows = re.findall(r"^\| `(\w+)` \| ([^|]*)", page, re.MULTILINE)
+
+    def reasons(condition: str) -> set[str]:
+        return {reason for reason, where in rows if f"{condition}=True" in where}
+
+    assert set(RESTARTS) == reasons("Restarting")
+    succeeded = {("succeeded", reason) for reason in reasons("Succeeded")}
+    assert set(ENDS) == succeeded | {("failed", reason) for reason in reasons("Failed")}
 
 
 def test_a_reason_of_somebody_elses_is_no_label_of_its_own() -> None:
     metrics = Metrics()
     restart = Restart(reason="\x1b[31mAnything", time=stamp(), counted=True)
     metrics.saw_status(a_job().raw, Status(), Status(last_restart=restart))
-    found = samples(metrics.registry, "tftraining_job_restarts_total")
+    found = counted(metrics.registry, "tftraining_job_restarts_total")
     assert found == {("default", "other"): 1}

@@ -112,6 +112,14 @@ SOURCES: dict[str, Source] = {
         "github.com/prometheus/prometheus",
         tags="remove_all_sd",
     ),
+    # Of these it can find targets by Kubernetes. Its pages are not built in.
+    "prometheus": Source(
+        "prometheus",
+        "github.com/prometheus/prometheus/cmd/prometheus",
+        "github.com/prometheus/prometheus",
+        ("github.com/prometheus/common/version.Version={version}",),
+        tags="remove_all_sd,enable_kubernetes_sd",
+    ),
     # Enforces NetworkPolicies where the pod network does not.
     "kube-router": Source(
         "kube-router",

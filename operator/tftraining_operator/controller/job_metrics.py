@@ -46,6 +46,25 @@ STATES = frozenset(
 )
 """Values of the label `state`: those of status.state that are known beforehand, else OTHER."""
 
+RESTARTS = (
+    *(Reason.CHIEF_FAILED, Reason.WORKER_FAILED, Reason.PEERS_UNAVAILABLE),
+    *(Reason.CHECKPOINT_UNAVAILABLE, Reason.PARAMETER_SERVER_LOST, Reason.STALLED),
+    *(Reason.DISRUPTED, Reason.NODE_LOST, Reason.CHIEF_LOST),
+    *(Reason.SCALED, Reason.WORKER_EXCLUDED, Reason.WORKER_REJOINED),
+)
+"""Why a job may restart."""
+
+SUCCEEDED, FAILED = "succeeded", "failed"
+ENDS = (
+    *((SUCCEEDED, reason) for reason in (Reason.CHIEF_SUCCEEDED, Reason.NOT_EVALUATED)),
+    *((FAILED, reason) for reason in (Reason.PERMANENT_FAILURE, Reason.DIVERGED)),
+    *((FAILED, reason) for reason in (Reason.POD_FAILED, Reason.REPEATED_FAILURE)),
+    *((FAILED, reason) for reason in (Reason.BACKOFF_LIMIT_EXCEEDED, Reason.DEADLINE_EXCEEDED)),
+    (FAILED, Reason.STARTUP_DEADLINE_EXCEEDED),
+    (FAILED, Reason.RECOVERY_DEADLINE_EXCEEDED),
+)
+"""How a job may end: result and reason."""
+
 WAITS = ("Rejected", "Stalled", "Interrupted", "Starting")
 """Why a job that should train does not, the first that applies."""
 

@@ -23,10 +23,19 @@ from prometheus_client import (
 from tftraining_operator import __version__
 from tftraining_operator.api.reasons import Reason
 from tftraining_operator.api.status import Status
-from tftraining_operator.controller.job_metrics import OTHER, JobsCollector, Names, strategy_of
+from tftraining_operator.controller.job_metrics import (
+    ENDS,
+    FAILED,
+    OTHER,
+    RESTARTS,
+    SUCCEEDED,
+    JobsCollector,
+    Names,
+    strategy_of,
+)
 from tftraining_operator.controller.kubernetes_api import Call, plural
 from tftraining_operator.controller.poller import PollResult
-from tftraining_operator.core.milestones import job_end, restart_reason, stage_ends
+from tftraining_operator.core.milestones import Stage, job_end, restart_reason, stage_ends
 from tftraining_operator.reconcile.errors import ApiError
 from tftraining_operator.reconcile.store import Kind, Store
 from tftraining_operator.reconcile.workqueue import WorkQueue
@@ -49,6 +58,7 @@ class Metrics:
     def __init__(self) -> None:
         self.registry = registry = CollectorRegistry()
         self._namespaces = Names()
+        self._begun: set[tuple[str, str]] = set()
         ProcessCollector(registry=registry)
         Info(
             "tftraining_operator_build", "Versions of operator and Python.", registry=registry
@@ -205,19 +215,37 @@ class Metrics:
         self._polls.labels(result.value).inc()
 
     def saw_status(self, raw: _Object, before: Status, after: Status) -> None:
-        """Count what a written status says for the first time; `raw` is the job."""
+        """Count what a written status says for the first time; `raw` is the job.
+
+        What may happen to the job later is counted from 0, with its first status.
+        """
         metadata = raw["metadata"]
         created = metadata.get("creationTimestamp")
         namespace = self._namespaces.bounded(metadata["namespace"])
         strategy = strategy_of(raw)
+        self._begin(namespace, strategy)
         for ended in stage_ends(before, after, created):
             self._stage_seconds.labels(strategy, ended.stage.value).observe(ended.seconds)
         if (reason := restart_reason(before, after)) is not None:
             self._restarts.labels(namespace, _known(reason)).inc()
         if (end := job_end(before, after, created)) is not None:
-            result = "succeeded" if end.succeeded else "failed"
+            result = SUCCEEDED if end.succeeded else FAILED
             self._finished.labels(namespace, result, _known(end.reason)).inc()
             self._job_seconds.labels(strategy, result).observe(end.seconds)
+
+    def _begin(self, namespace: str, strategy: str) -> None:
+        """Count from 0: a series that begins at 1 is no increase for Prometheus."""
+        if (namespace, strategy) in self._begun:
+            return
+        self._begun.add((namespace, strategy))
+        for reason in RESTARTS:
+            self._restarts.labels(namespace, reason)
+        for result, reason in ENDS:
+            self._finished.labels(namespace, result, reason)
+        for result in (SUCCEEDED, FAILED):
+            self._job_seconds.labels(strategy, result)
+        for stage in Stage:
+            self._stage_seconds.labels(strategy, stage.value)
 
 
 def _known(reason: str) -> str:
