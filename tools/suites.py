@@ -49,8 +49,8 @@ SUITES: dict[str, list[str]] = {
         *("-c", "tests/trainer/pytest.ini", "tests/trainer", _SLOWEST, *_RERUNS),
     ],
     "e2e": [
-        *(*_PYTEST, "e2e/scenarios", "--ignore=e2e/scenarios/slow", "-n2", "--dist=worksteal"),
-        *(*_SCENARIO_TIMEOUT, *_RERUNS),
+        *(*_PYTEST, "-v", "e2e/scenarios", "--ignore=e2e/scenarios/slow"),
+        *("-n2", "--dist=worksteal", *_SCENARIO_TIMEOUT, *_RERUNS),
     ],
 }
 """Each suite's command, the cheapest first."""
