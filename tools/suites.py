@@ -30,7 +30,7 @@ LOGS = ROOT / ".test-logs"
 _SLOWEST = "--durations=15"
 _PYTEST = [sys.executable, "-m", "pytest", _SLOWEST]
 # Only the tests are timed, not the fixture that creates the cluster.
-_SCENARIO_TIMEOUT = ["--timeout=420", "-o", "timeout_func_only=true"]
+_SCENARIO_TIMEOUT = ["--timeout=600", "-o", "timeout_func_only=true"]
 # Suites with real processes depend on the load of the machine, so CI may rerun two of their tests.
 # The summary names each rerun: a test that failed once has found something.
 _RERUNS = ["--reruns=1", "--max-suite-reruns=2", "--rerun-show-tracebacks"]

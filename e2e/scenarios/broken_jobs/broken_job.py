@@ -11,8 +11,10 @@ _Object = dict[str, Any]
 
 
 def bring(space: Space, broken: "BrokenJob") -> None:
-    """Apply what the job needs, then the job."""
-    space.apply(*broken.beside, broken.manifest)
+    """Apply what the job needs, then the job: the scheduler hears of both in this order."""
+    if broken.beside:
+        space.apply(*broken.beside)
+    space.apply(broken.manifest)
 
 
 @dataclass(frozen=True, slots=True)
