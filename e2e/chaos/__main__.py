@@ -3,12 +3,10 @@
 import secrets
 import sys
 from contextlib import ExitStack
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 from rich.markup import escape
 
 from e2e.chaos.kinds import KINDS, Kind
@@ -20,11 +18,11 @@ from e2e.previous import Version, previous_version
 from e2e.recording import recording
 from e2e.scenarios.drill import now
 from e2e.scenarios.space import Space
+from e2e.terminal import console, say
 from tools.cluster import Cluster, ClusterError, obtain
 from tools.pages import fill
 
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
-console = Console(highlight=False)
 
 
 @app.command()
@@ -45,14 +43,14 @@ def main(
 ) -> None:
     """Hit jobs that train with random faults, and report what came of it."""
     try:
-        with obtain(say=_say) as cluster, installed(cluster, _say):
+        with obtain(say=say) as cluster, installed(cluster, say):
             name = f"chaos-{secrets.token_hex(3)}"
             make_namespace(cluster, name)
             space = Space(cluster, name)
             try:
                 with recording(cluster, name) as record, ExitStack() as stack:
                     previous = _previous(cluster, stack)
-                    chaos = Chaos(space, record, seed, _say, previous)
+                    chaos = Chaos(space, record, seed, say, previous)
                     if operator_kills:
                         outcome = chaos.run_operator_kills(jobs, operator_kills, at_once)
                     else:
@@ -74,19 +72,15 @@ def main(
 
 def _previous(cluster: Cluster, stack: ExitStack) -> Version | None:
     try:
-        return stack.enter_context(previous_version(cluster, _say))
+        return stack.enter_context(previous_version(cluster, say))
     except ClusterError as error:
-        _say(f"without the version before, which cannot be built here: {error}")
+        say(f"without the version before, which cannot be built here: {error}")
         return None
 
 
 def _kinds(only: list[str] | None, previous: Version | None) -> list[Kind]:
     wanted = [kind for kind in KINDS if previous is not None or not kind.needs_previous]
     return [kind for kind in wanted if not only or any(part in kind.title for part in only)]
-
-
-def _say(line: str) -> None:
-    console.print(f"[dim]{datetime.now(UTC):%H:%M:%S}[/] {escape(line)}", soft_wrap=True)
 
 
 if __name__ == "__main__":

@@ -22,7 +22,7 @@ from e2e.previous import Version
 from e2e.recording import Change, Recording
 from e2e.scenarios.drill import Drill, incarnation, now
 from e2e.scenarios.space import Space
-from tools.cluster import ClusterError
+from tools.cluster import Cluster, ClusterError
 from tools.cluster.shell import Say
 from tools.waiting import eventually, meanwhile
 
@@ -126,7 +126,8 @@ class Chaos:
         evaluated = random.random() < 0.5 or any(kind.role == "evaluator" for kind in kinds)
         spec: _Object = {"evaluator": {}} if evaluated else {}
         with self._turns.shared():
-            self._wait_for_controllers()
+            # Those who place a new job's pods: its startup deadline is short.
+            self._wait_until_leads(platform_faults.controllers_lead, "scheduler and controllers")
             drill.start(paced(name, epochs=_EPOCHS, runPolicy=_RUN_POLICY, **spec))
         counted = 0
         for kind in kinds:
@@ -159,7 +160,8 @@ class Chaos:
             if kind.returns:
                 drill.wait_until_back(pod, before, _BACK_SECONDS)
             if not kind.role:
-                self._wait_for_leader()
+                # Else an eviction that nobody saw looks like a deletion afterwards.
+                self._wait_until_leads(platform_faults.operator_leads, "an operator")
             self._wait_for_steps(drill, at)
         except (AssertionError, ClusterError) as raised:
             error = str(raised)[:2000] or repr(raised)
@@ -197,23 +199,10 @@ class Chaos:
             if name not in present or incarnation(present[name]) != incarnation(change)
         )
 
-    def _wait_for_leader(self) -> None:
-        """Wait for it: an eviction that nobody saw looks like a deletion afterwards."""
+    def _wait_until_leads(self, leads: Callable[[Cluster, datetime], bool], who: str) -> None:
+        """Wait for a lease that is renewed from now on."""
         cluster, since = self._space.cluster, datetime.now(UTC)
-        eventually(
-            lambda: platform_faults.operator_leads(cluster, since),
-            "an operator leads",
-            _BACK_SECONDS,
-        )
-
-    def _wait_for_controllers(self) -> None:
-        """Wait for those who place a new job's pods: its startup deadline is short."""
-        cluster, since = self._space.cluster, datetime.now(UTC)
-        eventually(
-            lambda: platform_faults.controllers_lead(cluster, since),
-            "scheduler and controllers lead",
-            _BACK_SECONDS,
-        )
+        eventually(lambda: leads(cluster, since), f"{who} leads", _BACK_SECONDS)
 
     def _wait_for_steps(self, drill: Drill, at: float) -> None:
         """Wait until the chief that is there now makes steps, not one that has not noticed yet."""

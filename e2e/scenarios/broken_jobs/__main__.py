@@ -2,12 +2,10 @@
 
 import sys
 from collections.abc import Sequence
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 from rich.markup import escape
 
 from e2e.install import installed
@@ -16,11 +14,11 @@ from e2e.scenarios.broken_jobs.code import STARTING, TRAINING
 from e2e.scenarios.broken_jobs.looking import told_of
 from e2e.scenarios.broken_jobs.manifests import WAITING
 from e2e.scenarios.broken_jobs.page import markdown
+from e2e.terminal import console, say
 from tools.cluster import ClusterError, obtain
 from tools.pages import fill
 
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
-console = Console(highlight=False)
 
 SECTIONS = {"jobs that do not start": (WAITING, 10), "jobs that fail": (STARTING + TRAINING, 6)}
 """The tables of the page, and how many of their jobs a machine of two cores runs at once."""
@@ -37,10 +35,10 @@ def main(
     """Run jobs with one mistake each; fail if a user is not told the cause and the remedy."""
     lacking = []
     try:
-        with obtain(say=_say) as cluster, installed(cluster, _say):
+        with obtain(say=say) as cluster, installed(cluster, say):
             for section, (jobs, at_once) in SECTIONS.items():
                 chosen = [job for job in jobs if not only or any(p in job.name for p in only)]
-                told = told_of(cluster, chosen, at_once=at_once, say=_say)
+                told = told_of(cluster, chosen, at_once=at_once, say=say)
                 lacking += _show(chosen, told)
                 if page is not None:
                     fill(page, section, markdown(chosen, told))
@@ -61,10 +59,6 @@ def _show(jobs: Sequence[BrokenJob], told: Sequence[Told]) -> list[str]:
             console.print(f"[red]missing[/] {escape(word)}", soft_wrap=True)
         wrong += lacking
     return wrong
-
-
-def _say(line: str) -> None:
-    console.print(f"[dim]{datetime.now(UTC):%H:%M:%S}[/] {escape(line)}", soft_wrap=True)
 
 
 if __name__ == "__main__":

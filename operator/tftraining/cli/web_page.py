@@ -14,10 +14,7 @@ _LOOPBACK = "127.0.0.1"
 def show(namespace: str | None, context: str | None, port: int, *, everywhere: bool) -> None:
     """Serve until the user stops it. Raises TFTrainingError."""
     connection = Connection.open(namespace, context)
-    source = Source(
-        lambda name: connection.within(name) if name else connection,
-        () if everywhere else (connection.namespace,),
-    )
+    source = Source(connection.within, () if everywhere else (connection.namespace,))
     # Every user of this computer can connect to a port of it.
     path = secrets.token_urlsafe(16)
 

@@ -62,9 +62,9 @@ class Connection:
         configuration.connection_pool_maxsize = 32
         return cls(client.ApiClient(configuration=configuration), namespace or default)
 
-    def within(self, namespace: str) -> Self:
-        """Return the same connection for another namespace."""
-        return type(self)(self._api, namespace)
+    def within(self, namespace: str | None) -> Self:
+        """Return the same connection for another namespace; None leaves it as it is."""
+        return self if namespace is None else type(self)(self._api, namespace)
 
     def call(
         self,

@@ -21,10 +21,7 @@ def main() -> int:
     """
     try:
         connection = Connection.open(None, None)
-        source = Source(
-            lambda name: connection.within(name) if name else connection,
-            _names("TFTRAINING_NAMESPACES"),
-        )
+        source = Source(connection.within, _names("TFTRAINING_NAMESPACES"))
         app = application(source, hosts=_names("TFTRAINING_WEB_HOSTS"))
         asyncio.run(serve(app, "", _port(os.environ.get("TFTRAINING_WEB_PORT") or _PORT)))
     except TFTrainingError as error:

@@ -49,33 +49,28 @@ def test_no_help_imports_a_client_or_any_of_the_operator() -> None:
     assert {name for name in ours if not name.startswith(light)} == set()
 
 
-def test_a_command_connects_without_what_only_the_operator_and_notebooks_need() -> None:
-    code = (
-        "import sys, tftraining.client, tftraining.cluster.connection, tftraining.cli.output\n"
-        "print(*sys.modules)"
-    )
-    loaded = subprocess.run(
-        [sys.executable, "-c", code],
+def loaded_by(modules: str) -> set[str]:
+    """Return all that a new process has loaded when it has imported these."""
+    done = subprocess.run(
+        [sys.executable, "-c", f"import sys, {modules}; print(*sys.modules)"],
         env={"PYTHONPATH": str(ROOT / "operator")},
         capture_output=True,
         text=True,
         check=True,
-    ).stdout.split()
-    assert {"IPython", "aiohttp", "kopf", "numpy", "pandas"} & set(loaded) == set()
+    )
+    return set(done.stdout.split())
+
+
+def test_a_command_connects_without_what_only_the_operator_and_notebooks_need() -> None:
+    loaded = loaded_by("tftraining.client, tftraining.cluster.connection, tftraining.cli.output")
+    assert {"IPython", "aiohttp", "kopf", "numpy", "pandas"} & loaded == set()
     models = {name for name in loaded if name.startswith("kubernetes.client.models.")}
     assert models == set()
 
 
 def test_a_table_is_shown_without_the_models() -> None:
-    code = "import sys, tftraining.client, tftraining.cli.output; print(*sys.modules)"
-    loaded = subprocess.run(
-        [sys.executable, "-c", code],
-        env={"PYTHONPATH": str(ROOT / "operator")},
-        capture_output=True,
-        text=True,
-        check=True,
-    ).stdout.split()
-    assert {"pydantic", "tftraining_operator.api.status"} & set(loaded) == set()
+    loaded = loaded_by("tftraining.client, tftraining.cli.output")
+    assert {"pydantic", "tftraining_operator.api.status"} & loaded == set()
 
 
 def test_the_reference_is_what_the_program_says() -> None:
