@@ -9,11 +9,12 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 
-from bench.scale import report
-from bench.scale.cluster import Cluster, cluster
+from bench.scale import report, training_operator
+from bench.scale.cluster import cluster
 from bench.scale.contenders import ROOT, Contender, Ours, Raw
 from bench.scale.life import Life, live
-from bench.scale.report import Results
+from bench.scale.results import Results
+from bench.scale.training_operator import TrainingOperator
 from tools.cluster.shell import ClusterError
 from tools.pages import fill
 
@@ -29,28 +30,43 @@ def main(
     jobs: Annotated[
         list[int] | None, typer.Option(help="Jobs at once (1, 50, 200); repeatable.")
     ] = None,
-    rounds: Annotated[int, typer.Option(min=1, help="Each measures every contender once.")] = 5,
+    rounds: Annotated[
+        int, typer.Option(min=0, help="Each measures every contender once; 0: only the tables.")
+    ] = 5,
+    steady: Annotated[
+        float, typer.Option(help="Seconds for which running jobs are left to report.")
+    ] = 60.0,
     only: Annotated[
         list[str] | None, typer.Option(help="Contenders by a part of their name; repeatable.")
     ] = None,
     against: Annotated[
         Path | None, typer.Option(help="Another checkout whose operator is measured as well.")
     ] = None,
+    results: Annotated[
+        Path | None, typer.Option(help="Keep all rounds in this file, and begin with those in it.")
+    ] = None,
     page: Annotated[Path | None, typer.Option(help="Replace the tables of this page.")] = None,
     section: Annotated[str, typer.Option(help="Which tables of the page.")] = "measured",
 ) -> None:
     """Measure contenders in turn, round after round, on one API server."""
-    results = Results(rounds, raw=Raw.name)
+    found = Results.of(Raw.name, results)
     contenders = _contenders(only, against)
+    first = found.last_round() + 1
     try:
-        with cluster() as place:
-            for number in range(rounds):
-                for count in jobs or [1, 50, 200]:
-                    _lives(place, results, contenders, number, count)
+        if rounds:
+            crds = dict.fromkeys(crd for each in contenders for crd in each.crds())
+            with cluster(list(crds)) as place:
+                for number in range(first, first + rounds):
+                    for count in jobs or [1, 50, 200]:
+                        for index, each in enumerate(contenders):
+                            space = f"round-{number}-{count}-{index}"
+                            life = live(place, each, space, count, steady)
+                            found.add(each.name, number, life)
+                            _say(f"round {number}: {_in_words(each.name, life)}")
     except ClusterError as error:
         console.print(f"[red]{escape(str(error))}[/]", soft_wrap=True)
         raise typer.Exit(1) from error
-    text = report.markdown(results)
+    text = report.markdown(found)
     print(text)
     if page is not None:
         fill(page, section, text)
@@ -60,21 +76,15 @@ def _contenders(only: Sequence[str] | None, against: Path | None) -> list[Conten
     found: list[Contender] = [Raw(), Ours(OURS, ROOT)]
     if against is not None:
         found.append(Ours(f"{OURS}, before", against.absolute()))
+    found.append(TrainingOperator("tuned", *training_operator.TUNED))
+    found.append(TrainingOperator("defaults"))
     return [each for each in found if not only or any(part in each.name for part in only)]
 
 
-def _lives(
-    place: Cluster, results: Results, contenders: Sequence[Contender], number: int, count: int
-) -> None:
-    for index, each in enumerate(contenders):
-        life = live(place, each, f"round-{number}-{count}-{index}", count)
-        results.lives.setdefault((count, each.name), []).append(life)
-        _say(f"round {number + 1}: {count} jobs, {each.name}: {_in_words(life)}")
-
-
-def _in_words(life: Life) -> str:
+def _in_words(who: str, life: Life) -> str:
     cpu = "" if life.cpu is None else f", CPU {life.cpu:.2f} s"
-    return f"pods {life.pods_exist:.1f} s, running {life.all_run:.1f} s{cpu}"
+    times = f"pods {life.pods_exist:.1f} s, running {life.all_run:.1f} s"
+    return f"{life.jobs} jobs, {who}: {times}{cpu}"
 
 
 def _say(line: str) -> None:

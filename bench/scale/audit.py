@@ -1,9 +1,10 @@
 """Counts requests by who made them, from the audit log that the API server itself writes."""
 
 import json
+import re
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -25,6 +26,10 @@ FLUSH_SECONDS = 1
 """The API server writes a batch of entries at least this often."""
 
 _WRITES = frozenset({"create", "update", "patch", "delete", "deletecollection"})
+_JOB = re.compile(r"(job-\d+)(?:[-.].*)?")
+"""The job that an object belongs to, by its name; that of an event begins so too."""
+_SELECTED = re.compile(r"tftraining\.dev(?:/|%2F)job(?:=|%3D)(job-\d+)\b")
+"""The job whose objects a request is about that names none, as a deletecollection."""
 
 
 @dataclass(slots=True)
@@ -69,11 +74,16 @@ class Mark:
         time.sleep(2 * FLUSH_SECONDS)
         return cls(path, path.stat().st_size if path.exists() else 0)
 
-    def since(self, end: "Mark", agents: tuple[str, ...]) -> Requests:
-        """Count the requests between two marks of the clients whose names begin with `agents`."""
+    def since(
+        self, end: "Mark", agents: tuple[str, ...], ended: Mapping[str, str] | None = None
+    ) -> Requests:
+        """Count the requests between two marks of the clients whose names begin with `agents`.
+
+        All, or those about these jobs which were received after a time for each (RFC 3339, UTC).
+        """
         found = Requests()
         for entry in self._entries(end):
-            if entry.get("userAgent", "").startswith(agents):
+            if entry.get("userAgent", "").startswith(agents) and _is_about(entry, ended):
                 verb = entry["verb"]
                 kind = found.writes if verb in _WRITES else found.reads
                 kind[_words(entry)] += 1
@@ -82,8 +92,17 @@ class Mark:
     def _entries(self, end: "Mark") -> Iterator[dict[str, Any]]:
         with self.path.open("rb") as log:
             log.seek(self.offset)
-            for line in log.read(end.offset - self.offset).splitlines():
-                yield json.loads(line)
+            while log.tell() < end.offset:
+                yield json.loads(log.readline())
+
+
+def _is_about(entry: dict[str, Any], ended: Mapping[str, str] | None) -> bool:
+    if ended is None:
+        return True
+    name = (entry.get("objectRef") or {}).get("name")
+    found = _JOB.fullmatch(name) if name else _SELECTED.search(entry.get("requestURI", ""))
+    moment = ended.get(found[1]) if found else None
+    return moment is not None and entry["requestReceivedTimestamp"] > moment
 
 
 def _words(entry: dict[str, Any]) -> str:

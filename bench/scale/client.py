@@ -10,11 +10,15 @@ from typing import Any
 import aiohttp
 
 from tests.apiserver import ApiServer
+from tools.cluster.shell import ClusterError
 
 _Object = Mapping[str, Any]
 
 AT_ONCE = 16
 AGENT = "bench-scale"
+_ANSWER_SECONDS = 300.0
+"""The longest answer is that to the deletion of a whole collection."""
+_MERGE_PATCH = {"Content-Type": "application/merge-patch+json"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,20 +38,41 @@ class Client:
 
         await asyncio.gather(*(worker() for _ in range(AT_ONCE)))
 
-    async def delete(self, *collections: str) -> None:
-        """Delete all objects of collections; what they own goes when the collector finds it."""
-        await asyncio.gather(
-            *(
-                self._send("DELETE", path, {"propagationPolicy": "Background"})
-                for path in collections
-            )
-        )
+    async def delete(self, *paths: str, grace: int | None = None) -> None:
+        """Delete objects, or all of a collection; what they own goes when the collector finds it.
 
-    async def _send(self, method: str, path: str, body: _Object) -> None:
-        async with self.session.request(method, f"{self.url}{path}", json=body) as answer:
-            text = await answer.text()
-            if not answer.ok:
-                raise RuntimeError(f"{method} {path}: {answer.status}: {text[:500]}")
+        `grace` is in seconds; None leaves it to each object.
+        """
+        options: dict[str, Any] = {"propagationPolicy": "Background"}
+        if grace is not None:
+            options["gracePeriodSeconds"] = grace
+        await asyncio.gather(*(self._send("DELETE", path, options) for path in paths))
+
+    async def patch_status(self, path: str, status: _Object) -> None:
+        """Merge into an object's status."""
+        await self._send("PATCH", f"{path}/status", {"status": status}, _MERGE_PATCH)
+
+    async def list(self, path: str, selector: str) -> list[dict[str, Any]]:
+        """Return the objects of a collection that labels select."""
+        query = {"labelSelector": selector}
+        async with self.session.get(f"{self.url}{path}", params=query) as answer:
+            answer.raise_for_status()
+            items: list[dict[str, Any]] = (await answer.json())["items"]
+            return items
+
+    async def _send(
+        self, method: str, path: str, body: _Object, headers: Mapping[str, str] | None = None
+    ) -> None:
+        try:
+            async with self.session.request(
+                method, f"{self.url}{path}", json=body, headers=headers
+            ) as answer:
+                text = await answer.text()
+        except TimeoutError as error:
+            what = f"{method} {path}: no answer from the API server in {_ANSWER_SECONDS:.0f} s"
+            raise ClusterError(what) from error
+        if not answer.ok:
+            raise ClusterError(f"{method} {path}: {answer.status}: {text[:500]}")
 
 
 @asynccontextmanager
@@ -57,6 +82,6 @@ async def connected(server: ApiServer) -> AsyncIterator[Client]:
     async with aiohttp.ClientSession(
         headers={"Authorization": f"Bearer {server.token}", "User-Agent": AGENT},
         connector=aiohttp.TCPConnector(ssl=tls, limit=0),
-        timeout=aiohttp.ClientTimeout(total=120),
+        timeout=aiohttp.ClientTimeout(total=_ANSWER_SECONDS),
     ) as session:
         yield Client(session, server.url)

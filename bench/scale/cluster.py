@@ -1,6 +1,7 @@
 """A cluster without machines: kube-apiserver, etcd, scheduler, garbage collector, kwok."""
 
-from collections.abc import Iterator
+import subprocess
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,15 +11,13 @@ from bench.scale import audit
 from tests.apiserver import PROGRAMS, ApiServer, collecting, companion, running, working
 from tools.cluster.binaries import binary
 
-CRDS = Path(__file__).parents[2] / "crds"
-
 NODES = 20
 _STAGES = Path(__file__).with_name("stages.yaml")
 _POD_ADDRESSES = "127.128.0.0/9"
-"""Of loopback: who asks a pod for its progress is refused at once."""
+"""Of loopback: where nobody listens, who asks a pod for its progress is refused at once."""
 
 _UNLIMITED = ("--kube-api-qps=5000", "--kube-api-burst=10000")
-"""What the scheduler may ask for in a second is no limit of those who are measured."""
+"""What scheduler and collector may ask for in a second is no limit of those who are measured."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +26,7 @@ class Cluster:
 
     server: ApiServer
     folder: Path
+    components: dict[str, subprocess.Popen[bytes]]
 
     @property
     def audit(self) -> Path:
@@ -37,35 +37,44 @@ class Cluster:
         """Create a namespace unless it exists."""
         self.server.request("POST", "/api/v1/namespaces", {"metadata": {"name": name}})
 
+    def problem(self) -> str | None:
+        """Return which component has ended, None while all run."""
+        ended = [name for name, each in self.components.items() if each.poll() is not None]
+        return f"{', '.join(ended)} of the cluster has ended" if ended else None
+
 
 @contextmanager
-def cluster() -> Iterator[Cluster]:
-    """Start a cluster that serves our CRD, and end it whatever happens."""
+def cluster(crds: Sequence[Path]) -> Iterator[Cluster]:
+    """Start a cluster that serves these CRDs, and end it whatever happens."""
     programs = {name: binary(name) for name in PROGRAMS}
     scheduler, manager, kwok = map(binary, ("kube-scheduler", "kube-controller-manager", "kwok"))
     with TemporaryDirectory(prefix="bench-scale-") as place, ExitStack() as stack:
         folder = Path(place)
         server = stack.enter_context(running(programs, *audit.flags(folder)))
-        server.serve_crd(CRDS)
-        stack.enter_context(working(scheduler, server, *_UNLIMITED))
-        stack.enter_context(collecting(manager, server))
-        stack.enter_context(
-            companion(
-                kwok,
-                folder,
-                f"--kubeconfig={server.kubeconfig}",
-                f"--config={_STAGES}",
-                f"--cidr={_POD_ADDRESSES}",
-                "--manage-all-nodes",
-                "--node-lease-duration-seconds=200",
-                "--server-address=",
-            )
-        )
+        for crd in crds:
+            # Some are too large for the annotation in which kubectl keeps what was applied.
+            server.serve_crd(crd, "--server-side")
+        components = {
+            "scheduler": stack.enter_context(working(scheduler, server, *_UNLIMITED)),
+            "garbage collector": stack.enter_context(collecting(manager, server, *_UNLIMITED)),
+            "kwok": stack.enter_context(
+                companion(
+                    kwok,
+                    folder,
+                    f"--kubeconfig={server.kubeconfig}",
+                    f"--config={_STAGES}",
+                    f"--cidr={_POD_ADDRESSES}",
+                    "--manage-all-nodes",
+                    "--node-lease-duration-seconds=200",
+                    "--server-address=",
+                )
+            ),
+        }
         server.apply(*(_node(number) for number in range(NODES)))
         server.kubectl("wait", "--for=condition=Ready", "nodes", "--all", "--timeout=60s")
         # Admission gives each new node the taint of one that is not ready.
         server.kubectl("taint", "nodes", "--all", "node.kubernetes.io/not-ready-")
-        yield Cluster(server, folder)
+        yield Cluster(server, folder, components)
 
 
 def _node(number: int) -> dict[str, object]:

@@ -1,28 +1,30 @@
 """Who is measured: a bare client, and our operator from one checkout or another."""
 
 import os
-import signal
-import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Protocol
-from urllib.error import URLError
-from urllib.request import urlopen
 
-from tftraining_operator.api.keys import API_VERSION, KIND, PLURAL
+from tftraining_operator.api.keys import (
+    API_VERSION,
+    CONTAINER,
+    KIND,
+    LABEL_ROLE,
+    PLURAL,
+    Role,
+)
 from tftraining_operator.core import desired
 from tftraining_operator.core.job import parse_job
 from tftraining_operator.core.observed import slots
 
-from bench.scale import client, stalls
+from bench.scale import client, processes, stalls
 from bench.scale.cluster import Cluster
 from bench.scale.processes import Process
 from tools.ports import free_port
-from tools.waiting import eventually
 
 _Object = dict[str, Any]
 ROOT = Path(__file__).parents[2]
@@ -30,8 +32,7 @@ ROOT = Path(__file__).parents[2]
 IMAGE = "registry.invalid/trainer:bench"
 ROLES = {"chief": 1, "worker": 4, "ps": 2, "evaluator": 1}
 PODS = sum(ROLES.values())
-_START_SECONDS = 120
-_TEMPLATE = {"spec": {"containers": [{"name": "tensorflow", "image": IMAGE}]}}
+TEMPLATE = {"spec": {"containers": [{"name": CONTAINER, "image": IMAGE}]}}
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +64,13 @@ class Contender(Protocol):
     def collection(self) -> str | None:
         """Path of its jobs, with {namespace} in it; None if it has no jobs."""
 
+    @property
+    def asks(self) -> str | None:
+        """Label selector of the evaluators if it asks pods for their progress, else None."""
+
+    def crds(self) -> Sequence[Path]:
+        """Return the manifests of its CustomResourceDefinitions."""
+
     def started(self, cluster: Cluster, /) -> AbstractContextManager[Running]:
         """Run it until the end of the block; it is ready at its beginning."""
 
@@ -76,6 +84,11 @@ class Raw:
     name = "the same objects by a bare client"
     agents = (client.AGENT,)
     collection = None
+    asks = None
+
+    def crds(self) -> Sequence[Path]:
+        """Return none: it creates pods and services."""
+        return ()
 
     def started(self, _cluster: Cluster, /) -> AbstractContextManager[Running]:
         """Do nothing: this process is the client."""
@@ -85,7 +98,7 @@ class Raw:
         """Yield the service and the pods that our operator creates."""
         path = f"/api/v1/namespaces/{namespace}"
         for number in range(jobs):
-            raw = _our_job(f"job-{number}")
+            raw = _our_job(job_name(number))
             uid = f"00000000-0000-0000-0000-{number:012}"
             raw["metadata"] |= {"namespace": namespace, "uid": uid}
             job = parse_job(raw, datetime.now(UTC))
@@ -104,64 +117,44 @@ class Ours:
 
     collection = f"/apis/{API_VERSION}/namespaces/{{namespace}}/{PLURAL}"
     agents = ("tftraining-operator", "OpenAPI-Generator", "kopf")
+    asks = f"{LABEL_ROLE}={Role.EVALUATOR}"
 
     def __init__(self, name: str, checkout: Path, **settings: str) -> None:
         self.name = name
         self._checkout = checkout
         self._settings = settings
 
+    def crds(self) -> Sequence[Path]:
+        """Return this checkout's, whichever is measured."""
+        return (ROOT / "crds",)
+
     @contextmanager
     def started(self, cluster: Cluster) -> Iterator[Running]:
         """Run the operator's process."""
         noted = cluster.folder / f"stalls-{free_port()}"
-        probes = free_port()
+        probes = f"http://127.0.0.1:{free_port()}"
         environment = {
             "PATH": os.environ["PATH"],
             "PYTHONPATH": f"{self._checkout / 'operator'}:{ROOT}",
             "KUBECONFIG": str(cluster.server.kubeconfig),
-            "TFTRAINING_HEALTH": f"http://127.0.0.1:{probes}/healthz",
+            "TFTRAINING_HEALTH": f"{probes}/healthz",
             "TFTRAINING_METRICS_PORT": str(free_port()),
             **self._settings,
         }
-        command = [sys.executable, "-m", "bench.scale.stalls", str(noted)]
-        ready = f"http://127.0.0.1:{probes}/readyz"
-        with process(command, environment, cluster.folder / "operator.log", ready) as pid:
-            yield Running(Process(pid), noted)
+        command: list[str | Path] = [sys.executable, "-m", "bench.scale.stalls", noted]
+        log = cluster.folder / "operator.log"
+        with processes.running(command, environment, log, f"{probes}/readyz") as process:
+            yield Running(process, noted)
 
     def submission(self, namespace: str, jobs: int) -> Iterator[tuple[str, _Object]]:
         """Yield TFTrainingJobs."""
         for number in range(jobs):
-            yield self.collection.format(namespace=namespace), _our_job(f"job-{number}")
+            yield self.collection.format(namespace=namespace), _our_job(job_name(number))
 
 
-@contextmanager
-def process(
-    command: list[str], environment: dict[str, str], log: Path, ready: str
-) -> Iterator[int]:
-    """Run a process from when it says that it is ready; yield its number."""
-    with log.open("ab") as out:
-        running = subprocess.Popen(command, env=environment, stdout=out, stderr=out, cwd=ROOT)
-    try:
-        what = f"{command[0]} is ready; its log: {log}"
-        eventually(lambda: running.poll() is not None or _says_yes(ready), what, _START_SECONDS)
-        if running.poll() is not None:
-            raise RuntimeError(f"{command} has ended\n{log.read_text()[-3000:]}")
-        yield running.pid
-    finally:
-        running.send_signal(signal.SIGTERM)
-        try:
-            running.wait(timeout=30)
-        except subprocess.TimeoutExpired:
-            running.kill()
-            running.wait()
-
-
-def _says_yes(url: str) -> bool:
-    try:
-        with urlopen(url, timeout=2) as answer:  # noqa: S310 - loopback
-            return bool(answer.status == 200)
-    except (URLError, OSError):
-        return False
+def job_name(number: int) -> str:
+    """Return the name of a job."""
+    return f"job-{number}"
 
 
 def _our_job(name: str) -> _Object:
@@ -173,7 +166,7 @@ def _our_job(name: str) -> _Object:
         "kind": KIND,
         "metadata": {"name": name},
         "spec": {
-            "template": _TEMPLATE,
+            "template": TEMPLATE,
             "evaluator": {},
             "checkpoint": {"uri": f"gs://bench/{name}"},
             **roles,

@@ -1,27 +1,40 @@
-"""One round of one contender: so many jobs created at once, run, left alone, and deleted."""
+"""One round of one contender: so many jobs created at once, run, disturbed, ended and deleted."""
 
 import asyncio
 import time
+from collections.abc import AsyncIterator, Iterator, Mapping
+from contextlib import (
+    AbstractContextManager,
+    ExitStack,
+    asynccontextmanager,
+    contextmanager,
+    nullcontext,
+)
 from dataclasses import dataclass, field
 
+from bench.scale import disturbances, reports
 from bench.scale.audit import Mark, Requests
-from bench.scale.client import connected
+from bench.scale.client import Client, connected
 from bench.scale.cluster import Cluster
 from bench.scale.contenders import PODS, Contender, Running
-from bench.scale.tables import Table, at_least
+from bench.scale.tables import StalledError, Table, at_least, created_since, none_of
 
 REST_SECONDS = 10.0
-_LONGEST_SECONDS = 900.0
+_SETTLE_SECONDS = 15.0
+"""After a start, until all pods were asked for their progress."""
+_MISSING = 10
+"""Pods that are missing when the operator is started again, at most."""
 _POD_COLUMNS = ("Ready", "Status")
 _RUNS = ("1/1", "Running")
 
 
 @dataclass(slots=True)
 class Life:
-    """What one round cost; times are seconds from the first request."""
+    """What one round cost; times are seconds, None what a contender has not."""
 
     jobs: int
     pods_exist: float = 0.0
+    """From the first request, as the next one."""
     all_run: float = 0.0
     """Until every job says that it runs; without jobs, until every pod is ready."""
     deleted: float = 0.0
@@ -30,65 +43,198 @@ class Life:
     """CPU seconds of the operator, from the first request until all run."""
     rest: float | None = None
     """Share of one core that it uses while nothing happens."""
+    rest_writes: int = 0
+    synced: float | None = None
+    """From the start of a new process until it has replaced pods that were gone meanwhile."""
+    steady: float | None = None
+    """Share of one core while all jobs report their progress."""
+    steady_writes: float | None = None
+    """Writes a second meanwhile."""
+    replaced: list[float] = field(default_factory=list)
+    """From the failure of a worker until it was created anew, for each of some."""
+    succeeded: list[float] = field(default_factory=list)
+    """From the chief's exit until the job has Succeeded, for each of some."""
     memory: float | None = None
     """Peak of its resident memory, MB."""
     stall: float | None = None
     """Longest turn of its event loop, CPU seconds."""
     requests: Requests = field(default_factory=Requests)
     """From the first request until all run."""
-    rest_writes: int = 0
+    ending: Requests = field(default_factory=Requests)
+    """About the jobs that have Succeeded, each from its chief's exit."""
 
 
-def live(cluster: Cluster, contender: Contender, namespace: str, jobs: int) -> Life:
-    """Measure one round in a namespace of its own."""
-    cluster.add_namespace(namespace)
-    with contender.started(cluster) as running:
-        return asyncio.run(_live(cluster, contender, running, namespace, jobs))
-
-
-async def _live(
-    cluster: Cluster, contender: Contender, running: Running, namespace: str, jobs: int
+def live(
+    cluster: Cluster, contender: Contender, namespace: str, jobs: int, steady_seconds: float
 ) -> Life:
-    life = Life(jobs)
-    pods_path = f"/api/v1/namespaces/{namespace}/pods"
-    jobs_path = contender.collection.format(namespace=namespace) if contender.collection else None
-    objects = list(contender.submission(namespace, jobs))
-    async with connected(cluster.server) as client, asyncio.TaskGroup() as tasks:
-        pods, states = Table(), Table()
-        following = [tasks.create_task(pods.follow(client, pods_path, _POD_COLUMNS))]
-        await pods.begun.wait()
-        if jobs_path is not None:
-            following.append(tasks.create_task(states.follow(client, jobs_path, ("State",))))
-            await states.begun.wait()
-        mark = await asyncio.to_thread(Mark.now, cluster.audit)
-        process, moment = running.process, time.monotonic()
+    """Measure one round in a namespace of its own. Raises StalledError, or another ClusterError."""
+    cluster.add_namespace(namespace)
+    return asyncio.run(_Round(cluster, contender, namespace, jobs, steady_seconds).live())
+
+
+class _Round:
+    def __init__(
+        self,
+        cluster: Cluster,
+        contender: Contender,
+        namespace: str,
+        jobs: int,
+        steady_seconds: float,
+    ) -> None:
+        self._cluster = cluster
+        self._contender = contender
+        self._namespace = namespace
+        self._steady_seconds = steady_seconds
+        self._life = Life(jobs)
+        self._running = Running()
+        self._pods_path = f"/api/v1/namespaces/{namespace}/pods"
+        collection = contender.collection
+        self._jobs_path = collection.format(namespace=namespace) if collection else None
+        self._pods = Table("pods", self._problem)
+        self._states = Table("jobs", self._problem)
+
+    async def live(self) -> Life:
+        async with connected(self._cluster.server) as client, self._followed(client):
+            async with self._started():
+                await self._create(client)
+                if self._running.process is not None:
+                    await self._rest()
+                else:
+                    await self._delete(client)
+            if self._jobs_path is not None:
+                await self._again(client)
+        return self._life
+
+    @asynccontextmanager
+    async def _followed(self, client: Client) -> AsyncIterator[None]:
+        async with self._pods.follow(client, self._pods_path, _POD_COLUMNS):
+            if self._jobs_path is None:
+                yield
+                return
+            async with self._states.follow(client, self._jobs_path, ("State",)):
+                yield
+
+    @asynccontextmanager
+    async def _started(self) -> AsyncIterator[None]:
+        """Run the contender; note at the end what it took."""
+        with ExitStack() as stack:
+            # In a thread: the tables are followed meanwhile.
+            starting = self._contender.started(self._cluster)
+            self._running = await asyncio.to_thread(stack.enter_context, starting)
+            began = time.monotonic()
+            try:
+                yield
+            except StalledError as error:
+                said = self._running.process.last_words() if self._running.process else ""
+                raise StalledError(f"{self._contender.name}: {error}\n{said}".strip()) from error
+            self._note(began)
+            self._running = Running()
+            await asyncio.to_thread(stack.close)
+
+    def _note(self, began: float) -> None:
+        if (process := self._running.process) is not None:
+            self._life.memory = max(self._life.memory or 0.0, process.peak_memory())
+        if (stall := self._running.longest_stall(began)) is not None:
+            self._life.stall = max(self._life.stall or 0.0, stall)
+
+    async def _create(self, client: Client) -> None:
+        life, jobs, process = self._life, self._life.jobs, self._running.process
+        objects = list(self._contender.submission(self._namespace, jobs))
+        mark = await self._mark()
         if process is not None:
             process.forget_peak()
         used = process.cpu() if process is not None else 0.0
         began = time.perf_counter()
-        creating = tasks.create_task(client.create(objects))
-        async with asyncio.timeout(_LONGEST_SECONDS):
-            life.pods_exist = await pods.until(at_least(jobs * PODS)) - began
-            life.all_run = await pods.until(at_least(jobs * PODS, _RUNS)) - began
-            if jobs_path is not None:
-                life.all_run = await states.until(at_least(jobs, ("Running",))) - began
-            await creating
-        life.cpu = process.cpu() - used if process is not None else None
-        end = await asyncio.to_thread(Mark.now, cluster.audit)
-        life.requests = mark.since(end, contender.agents)
+
+        async def existing() -> None:
+            life.pods_exist = await self._pods.until(at_least(jobs * PODS, "pods")) - began
+            life.all_run = await self._pods.until(at_least(jobs * PODS, "running pods", _RUNS))
+            if self._jobs_path is not None:
+                running = at_least(jobs, "jobs Running", ("Running",))
+                life.all_run = await self._states.until(running)
+            life.all_run -= began
+
+        await asyncio.gather(client.create(objects), existing())
         if process is not None:
-            used, since = process.cpu(), time.perf_counter()
+            life.cpu = process.cpu() - used
+        life.requests = await self._since(mark)
+
+    async def _rest(self) -> None:
+        with self._share() as share:
+            mark = await self._mark()
             await asyncio.sleep(REST_SECONDS)
-            life.rest = (process.cpu() - used) / (time.perf_counter() - since)
-            rested = await asyncio.to_thread(Mark.now, cluster.audit)
-            life.rest_writes = end.since(rested, contender.agents).writes.total()
+            found = await self._since(mark)
+        self._life.rest = share[0]
+        self._life.rest_writes = found.writes.total()
+
+    async def _again(self, client: Client) -> None:
+        """Start the contender anew, where pods are missing; then let jobs report, fail and end."""
+        life = self._life
+        failing, ending = disturbances.chosen(life.jobs)
+        names = await disturbances.absences(client, self._pods_path, self._pods, failing[:_MISSING])
+        gone = dict.fromkeys(names, time.perf_counter())
+        evaluators = await self._evaluators(client)
+        with self._reports(evaluators):
+            async with self._started():
+                process = self._running.process
+                await self._pods.until(created_since(gone, "workers that were missing at a start"))
+                if process is not None:
+                    life.synced = max(self._pods.appeared[name] for name in names) - process.began
+                await self._pods.until(at_least(life.jobs * PODS, "running pods", _RUNS))
+                await asyncio.sleep(_SETTLE_SECONDS)
+                await self._steady()
+                path, pods = self._pods_path, self._pods
+                life.replaced = await disturbances.failures(client, path, pods, failing)
+                mark = await self._mark()
+                ends = await disturbances.ends(client, path, pods, self._states, ending)
+                life.succeeded = [end.seconds for end in ends]
+                life.ending = await self._since(mark, {end.job: end.chief_exit for end in ends})
+                await self._delete(client)
+
+    async def _steady(self) -> None:
+        with self._share() as share:
+            mark, began = await self._mark(), time.perf_counter()
+            await asyncio.sleep(self._steady_seconds)
+            found, seconds = await self._since(mark), time.perf_counter() - began
+        self._life.steady = share[0]
+        self._life.steady_writes = found.writes.total() / seconds
+
+    async def _delete(self, client: Client) -> None:
         began = time.perf_counter()
-        gone = (jobs_path,) if jobs_path else (pods_path, pods_path.replace("/pods", "/services"))
-        await client.delete(*gone)
-        async with asyncio.timeout(_LONGEST_SECONDS):
-            life.deleted = await pods.until(lambda counts: not counts) - began
-        life.memory = process.peak_memory() if process is not None else None
-        life.stall = running.longest_stall(moment)
-        for task in following:
-            task.cancel()
-    return life
+        services = self._pods_path.replace("/pods", "/services")
+        await client.delete(
+            *((self._jobs_path,) if self._jobs_path else (self._pods_path, services))
+        )
+        self._life.deleted = await self._pods.until(none_of(None, "deletion of all pods")) - began
+
+    async def _evaluators(self, client: Client) -> list[str]:
+        """Return the addresses of the evaluators of a contender that asks for progress."""
+        if self._contender.asks is None:
+            return []
+        found = await client.list(self._pods_path, self._contender.asks)
+        return [each["status"]["podIP"] for each in found]
+
+    def _reports(self, evaluators: list[str]) -> AbstractContextManager[None]:
+        if self._contender.asks is None:
+            return nullcontext()
+        return reports.served(self._cluster.folder, evaluators)
+
+    @contextmanager
+    def _share(self) -> Iterator[list[float]]:
+        """Measure the share of a core that the process uses during the block."""
+        process, found = self._running.process, [0.0]
+        used, began = process.cpu() if process else 0.0, time.perf_counter()
+        yield found
+        if process is not None:
+            found[0] = (process.cpu() - used) / (time.perf_counter() - began)
+
+    async def _since(self, mark: Mark, ended: Mapping[str, str] | None = None) -> Requests:
+        end, agents = await self._mark(), self._contender.agents
+        return await asyncio.to_thread(mark.since, end, agents, ended)
+
+    async def _mark(self) -> Mark:
+        return await asyncio.to_thread(Mark.now, self._cluster.audit)
+
+    def _problem(self) -> str | None:
+        own = self._running.process.problem() if self._running.process else None
+        return own or self._cluster.problem()

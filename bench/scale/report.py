@@ -3,96 +3,118 @@
 import os
 import statistics
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Sequence
 
 from bench.scale.audit import Requests
 from bench.scale.life import Life
+from bench.scale.results import Results
 from tools.pages import table
 
-_LIFE = (
-    "jobs",
-    "who",
-    "all pods exist",
-    "to raw",
-    "all run",
-    "deleted",
-    "CPU a job",
-    "at rest",
-    "RSS",
-    "longest turn",
-    "writes a job",
-    "reads a job",
-)
-
-
-@dataclass(slots=True)
-class Results:
-    """All rounds, by the number of jobs and the contender's name."""
-
-    rounds: int
-    lives: dict[tuple[int, str], list[Life]] = field(default_factory=dict)
-    raw: str = ""
-    """The contender that the others' pods are compared with."""
+_Column = tuple[str, Callable[[Sequence[Life]], str]]
 
 
 def markdown(results: Results) -> str:
     """Return the tables."""
-    parts = [f"{os.cpu_count()} cores, rounds: {results.rounds}, medians."]
+    rounds = {number for lives in results.lives.values() for number in lives}
+    parts = [f"{os.cpu_count()} cores, rounds: {len(rounds)}, medians."]
     if results.lives:
-        parts.append(table(_LIFE, [_life(results, key) for key in results.lives], others="---"))
-        parts.append("Writes a job until all run, as the API server counted them:")
-        parts.append(table(("who", "writes a job"), _writes(results), others="---"))
+        parts += [
+            _table(results, _CREATION, ratio=True),
+            "Where it runs, and what it needs there:",
+            _table(results, _RUNNING),
+            "What it asks of the API server, as that counts:",
+            table(("jobs", "who", "until all run", "from the chief's exit"), _writes(results)),
+        ]
     return "\n\n".join(parts)
 
 
-def _life(results: Results, key: tuple[int, str]) -> tuple[str, ...]:
-    (jobs, who), lives = key, results.lives[key]
-    raw = results.lives.get((jobs, results.raw))
-    return (
-        str(jobs),
-        who,
-        _seconds(life.pods_exist for life in lives),
-        _ratio(lives, raw) if raw else "",
-        _seconds(life.all_run for life in lives),
-        _seconds(life.deleted for life in lives),
-        _median((life.cpu for life in lives), lambda cpu: f"{1000 * cpu / jobs:.0f} ms"),
-        _median((life.rest for life in lives), lambda share: f"{100 * share:.1f} %"),
-        _median((life.memory for life in lives), lambda size: f"{size:.0f} MB"),
-        _median((life.stall for life in lives), lambda stall: f"{1000 * stall:.0f} ms"),
-        _median((life.requests.writes.total() / jobs for life in lives), lambda n: f"{n:.1f}"),
-        _median((life.requests.reads.total() / jobs for life in lives), lambda n: f"{n:.1f}"),
-    )
-
-
-def _ratio(lives: Sequence[Life], raw: Sequence[Life]) -> str:
-    # Of one round: the two were measured one after the other.
-    ratios = [a.pods_exist / b.pods_exist for a, b in zip(lives, raw, strict=True)]
-    return f"{statistics.median(ratios):.2f}"
-
-
-def _writes(results: Results) -> list[tuple[str, str]]:
-    most = max(jobs for jobs, _ in results.lives)
+def _table(results: Results, columns: Sequence[_Column], *, ratio: bool = False) -> str:
+    head = ["jobs", "who", *(name for name, _ in columns)]
     rows = []
-    for (jobs, who), lives in results.lives.items():
+    for (jobs, who), lives in sorted(results.lives.items(), key=lambda each: each[0][0]):
+        row = [str(jobs), who, *(text(list(lives.values())) for _, text in columns)]
+        if ratio:
+            found = results.ratios(jobs, who)
+            row.insert(3, f"{statistics.median(found):.2f}" if found else "")
+        if any(row[2:]):
+            rows.append(row)
+    if ratio:
+        head.insert(3, "to raw")
+    return table(head, rows, others="---")
+
+
+def _seconds(value: float) -> str:
+    return f"{value:.1f} s" if value >= 1 else f"{1000 * value:.0f} ms"
+
+
+def _each(text: Callable[[float], str], of: Callable[[Life], float | None]) -> Callable[..., str]:
+    """Write the median of the rounds; nothing if none has the value."""
+
+    def column(lives: Iterable[Life]) -> str:
+        known = [value for life in lives if (value := of(life)) is not None]
+        return text(statistics.median(known)) if known else ""
+
+    return column
+
+
+def _pooled(share: float, of: Callable[[Life], Sequence[float]]) -> Callable[..., str]:
+    """Write a quantile of what all rounds have together."""
+
+    def column(lives: Iterable[Life]) -> str:
+        known = sorted(value for life in lives for value in of(life))
+        return _seconds(known[min(len(known) - 1, int(share * len(known)))]) if known else ""
+
+    return column
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.1f} %"
+
+
+def _per_job(life: Life) -> float | None:
+    return None if life.cpu is None else life.cpu / life.jobs
+
+
+_CREATION: tuple[_Column, ...] = (
+    ("all pods exist", _each(_seconds, lambda life: life.pods_exist)),
+    ("all run", _each(_seconds, lambda life: life.all_run)),
+    ("CPU a job", _each(_seconds, _per_job)),
+    ("writes a job", _each("{:.1f}".format, lambda life: _a_job(life, life.requests.writes))),
+    ("reads a job", _each("{:.1f}".format, lambda life: _a_job(life, life.requests.reads))),
+    ("deleted", _each(_seconds, lambda life: life.deleted)),
+)
+_RUNNING: tuple[_Column, ...] = (
+    ("failure → replacement, p50", _pooled(0.5, lambda life: life.replaced)),
+    ("p99", _pooled(0.99, lambda life: life.replaced)),
+    ("chief's exit → Succeeded, p50", _pooled(0.5, lambda life: life.succeeded)),
+    ("p99", _pooled(0.99, lambda life: life.succeeded)),
+    ("start → synced", _each(_seconds, lambda life: life.synced)),
+    ("at rest", _each(_percent, lambda life: life.rest)),
+    ("all report", _each(_percent, lambda life: life.steady)),
+    ("writes a second", _each("{:.1f}".format, lambda life: life.steady_writes)),
+    ("RSS", _each("{:.0f} MB".format, lambda life: life.memory)),
+    ("longest turn", _each(_seconds, lambda life: life.stall)),
+)
+
+
+def _a_job(life: Life, counted: Counter[str]) -> float:
+    return counted.total() / life.jobs
+
+
+def _writes(results: Results) -> list[tuple[str, str, str, str]]:
+    rows = []
+    most = max(jobs for jobs, _ in results.lives)
+    for (jobs, who), rounds in results.lives.items():
         if jobs == most:
-            counted = _mean([life.requests for life in lives], jobs)
-            parts = [f"{count:.1f} {what}" for what, count in counted.items()]
-            rows.append((who, ", ".join(parts)))
+            lives = list(rounds.values())
+            began = _mean([life.requests for life in lives], sum(life.jobs for life in lives))
+            ended = _mean([life.ending for life in lives], sum(len(x.succeeded) for x in lives))
+            rows.append((str(jobs), who, began, ended))
     return rows
 
 
-def _mean(requests: Sequence[Requests], jobs: int) -> Mapping[str, float]:
+def _mean(requests: Sequence[Requests], jobs: int) -> str:
     total: Counter[str] = Counter()
     for each in requests:
         total += each.writes
-    return {what: count / jobs / len(requests) for what, count in total.most_common()}
-
-
-def _seconds(values: Iterable[float]) -> str:
-    return f"{statistics.median(values):.1f} s"
-
-
-def _median(values: Iterable[float | None], text: Callable[[float], str]) -> str:
-    known = [value for value in values if value is not None]
-    return text(statistics.median(known)) if known else ""
+    return ", ".join(f"{count / jobs:.1f} {what}" for what, count in total.most_common())
