@@ -43,7 +43,7 @@ def _start(job: Job) -> NoReturn:
     _LOG.info("%s of %s, strategy %s", env.task, env.job or "this computer", env.strategy)
     if env.cluster is not None and _is_server(env):
         supervisor.end_on_sigterm()
-        server.run(env, env.cluster)
+        server.run(env, env.cluster, cpus=job.arguments.logical_cpus)
         supervisor.leave(ExitCode.SUCCEEDED, None, env.termination_log)
     static_check.check(job.arguments.task)
     run = Run(

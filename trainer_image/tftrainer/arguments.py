@@ -288,7 +288,8 @@ def _parser() -> argparse.ArgumentParser:
         type=_count,
         default=1,
         metavar="N",
-        help="split the CPU into N logical devices, to try Mirrored without GPUs (default 1)",
+        help="split the CPU into N logical devices, to try several GPUs in a process without them "
+        "(default 1)",
     )
     return parser
 

@@ -12,7 +12,8 @@ class Context:
     """Settings of this run.
 
     `batch_size` is what to batch with: the examples of one step of one input pipeline. Under
-    Mirrored and MultiWorkerMirrored that is the batch of all replicas, which TensorFlow splits.
+    Mirrored and MultiWorkerMirrored that is the batch of all replicas, which TensorFlow splits, and
+    on a ParameterServer worker with several GPUs that of all its GPUs, which the trainer splits.
 
     `seed` is the same in every process that trains, and after every restart: --seed, or else drawn
     once and kept in the checkpoints. Shuffling with it, or with no seed, gives each pass over the

@@ -53,11 +53,16 @@ def serve(*, chief_gone_seconds: float = 30.0) -> NoReturn:
 
 
 def run(
-    environment: Environment, cluster: Cluster, *, chief_gone_seconds: float | None = None
+    environment: Environment,
+    cluster: Cluster,
+    *,
+    chief_gone_seconds: float | None = None,
+    cpus: int = 1,
 ) -> None:
     """Serve until SIGTERM or SIGINT, and return when the process may end.
 
-    With `chief_gone_seconds`, also return when a chief was there and is gone for so long.
+    With `chief_gone_seconds`, also return when a chief was there and is gone for so long. `cpus` is
+    the number of logical devices that the CPU is split into.
     """
     began = time.monotonic()
     library = server_library.load()
@@ -72,7 +77,9 @@ def run(
             job_name=str(member.task.role),
             task_index=member.task.index,
             protocol="grpc",
-            config=library.ConfigProto(inter_op_parallelism_threads=threads),
+            config=library.ConfigProto(
+                inter_op_parallelism_threads=threads, device_count={"CPU": cpus}
+            ),
         )
     except library.OpError as error:
         raise TrainerError(

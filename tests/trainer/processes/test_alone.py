@@ -5,7 +5,7 @@ import signal
 from pathlib import Path
 
 import pytest
-from harness import DIGITS, Computer
+from harness import DIGITS, EXAMPLE, Computer
 
 
 def newest_data(folder: Path) -> list[Path]:
@@ -13,7 +13,7 @@ def newest_data(folder: Path) -> list[Path]:
 
 
 def test_a_laptop_trains_without_any_variable(here: Computer) -> None:
-    laptop = here.start("laptop", DIGITS, "--epochs=3", "--seed=1", serve=False)
+    laptop = here.start("laptop", EXAMPLE, "--epochs=3", "--seed=1", serve=False)
 
     assert laptop.ends() == 0
     done = json.loads(laptop.last_words)
@@ -106,7 +106,7 @@ def test_bad_arguments_end_with_64_before_tensorflow(here: Computer) -> None:
 
 RAISES = """
 import tensorflow as tf
-from tftrainer.examples.mnist import dataset, model
+from light_digits import dataset, model
 
 class Mine(tf.keras.callbacks.Callback):
     def on_epoch_end(self, epoch, logs=None):

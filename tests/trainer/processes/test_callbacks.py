@@ -15,7 +15,7 @@ from tftrainer.task import load
 
 STOPPING = """
     import tensorflow as tf
-    from tftrainer.examples.mnist import dataset, model
+    from light_digits import dataset, model
 
     class Told(tf.keras.callbacks.Callback):
         def on_train_begin(self, logs):

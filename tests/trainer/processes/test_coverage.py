@@ -169,3 +169,21 @@ def test_one_process_and_a_gang_see_each_example_once(here: Computer) -> None:
     alone = here.start("chief", *arguments, env={**shared, "TFTRAINING_JOB": "scenario"})
     _, seen = completed(alone)
     assert np.all(seen == 2), np.bincount(seen)
+
+
+@pytest.mark.parametrize("mode", ["asynchronous", "fit"])
+def test_each_device_of_a_worker_sees_its_own_examples(
+    here: Computer, servers: Servers, mode: str
+) -> None:
+    # As GPUs would be, which no machine of ours has.
+    devices = (coverage.TASK, "--logical-cpus=2")
+    addresses = {**servers.cluster.addresses, "worker": [f"localhost:{free_port()}"]}
+    own = Servers(here, LoopbackCluster(addresses))
+    here.start("worker-0", *devices, env=own.cluster.env("worker"), serve=False)
+    # The last batch of 1 goes to both.
+    arguments = (f"--mode={mode}", "--epochs=2", "--option=examples=1001", "--steps-per-closure=5")
+    done, seen = completed(start_chief(here, own, *devices, *arguments, "--batch-size=10"))
+
+    assert done["step"] == 2 * 51
+    assert np.all(seen[:-1] == 2), np.bincount(seen)
+    assert seen[-1] == 4

@@ -137,7 +137,7 @@ KILLED = """
     import signal
     from pathlib import Path
     import tensorflow as tf
-    from tftrainer.examples.mnist import dataset, model
+    from light_digits import dataset, model
 
     def callbacks(context):
         return [tf.keras.callbacks.EarlyStopping("loss", patience=1, min_delta=1e9)]

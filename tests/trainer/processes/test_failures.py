@@ -8,11 +8,11 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from harness import DIGITS, Computer, LoopbackCluster, Process, Servers, free_port, until
+from harness import DIGITS, EXAMPLE, Computer, LoopbackCluster, Process, Servers, free_port, until
 from relay import Relay
 
 # Long enough that no scenario reaches its end, and a checkpoint every second.
-LONG = (DIGITS, "--epochs=1000", "--checkpoint-seconds=1", "--log-seconds=1")
+LONG = (EXAMPLE, "--epochs=1000", "--checkpoint-seconds=1", "--log-seconds=1")
 
 
 BIG = """
@@ -36,12 +36,12 @@ def dataset(split, context):
 
 SLOW = """
 from tensorflow.python.data.experimental.ops import testing
-from tftrainer.examples import mnist
+import light_digits
 
-model = mnist.model
+model = light_digits.model
 
 def dataset(split, context):
-    return mnist.dataset(split, context).apply(testing.sleep(200_000))
+    return light_digits.dataset(split, context).apply(testing.sleep(200_000))
 """
 """A task whose workers wait for their input most of the time."""
 
@@ -75,8 +75,7 @@ def model():
 READS_FOR_EVER = """
 import time
 import tensorflow as tf
-from tftrainer.examples import mnist
-from tftrainer.examples.mnist import dataset, model
+from light_digits import dataset, model
 
 def read_for_ever():
     with tf.init_scope(), tf.device("/job:ps/replica:0/task:0/device:CPU:0"):
@@ -269,9 +268,11 @@ def test_a_hung_worker_is_named_and_left_aside_until_it_is_back(
         assert time.monotonic() - stopped_at < 15
         assert [each["task"] for each in named["unreachable"]] == ["worker-1"]
         assert "does not answer" in named["unreachable"][0]["reason"]
-        # Neither an epoch's end nor a checkpoint waits for it.
+        # Neither an epoch's end nor a checkpoint waits for it, but the first.
+        chief.says("continuing without it")
         before = chief.progress()["lastCheckpoint"]["step"]
         chief.progress_until(lambda d: d["lastCheckpoint"]["step"] > before + 200, "checkpoints")
+        assert chief.log.count("continuing without it") == 1
         assert "failed with" not in chief.log
     finally:
         worker.signal(signal.SIGCONT)

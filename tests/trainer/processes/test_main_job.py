@@ -5,7 +5,7 @@ import os
 from pathlib import Path
 
 import pytest
-from harness import DIGITS, Computer, Servers
+from harness import EXAMPLE, Computer, Servers
 
 
 def train_and_evaluate(here: Computer, servers: Servers, **more: str) -> tuple[dict, dict]:
@@ -17,8 +17,8 @@ def train_and_evaluate(here: Computer, servers: Servers, **more: str) -> tuple[d
     }
     of_evaluator, of_chief = (servers.cluster.env(r, **shared) for r in ("evaluator", "chief"))
     # As a pod starts them.
-    evaluator = here.start("evaluator", DIGITS, env=of_evaluator, fresh=True)
-    chief = here.start("chief", DIGITS, "--epochs=3", env=of_chief, fresh=True)
+    evaluator = here.start("evaluator", EXAMPLE, env=of_evaluator, fresh=True)
+    chief = here.start("chief", EXAMPLE, "--epochs=3", env=of_chief, fresh=True)
     assert (chief.ends(), evaluator.ends()) == (0, 0), chief.log + evaluator.log
     return json.loads(chief.last_words), json.loads(evaluator.last_words)
 

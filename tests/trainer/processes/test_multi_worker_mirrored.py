@@ -85,7 +85,7 @@ def test_a_member_lost_while_the_model_is_built_is_not_the_users_mistake(here: C
 SLOWER_AND_SHORTER = """
     import gc
     import tensorflow as tf
-    from tftrainer.examples.mnist import dataset, model
+    from light_digits import dataset, model
 
     class Slower(tf.keras.callbacks.Callback):
         def on_epoch_end(self, epoch, logs):

@@ -10,12 +10,12 @@ from harness import DIGITS, Computer, LoopbackCluster, Process, until
 
 SLOW = """
 from tensorflow.python.data.experimental.ops import testing
-from tftrainer.examples import mnist
+import light_digits
 
-model = mnist.model
+model = light_digits.model
 
 def dataset(split, context):
-    return mnist.dataset(split, context).apply(testing.sleep(200_000))
+    return light_digits.dataset(split, context).apply(testing.sleep(200_000))
 """
 """A task whose steps take 0.2 s."""
 

@@ -41,7 +41,7 @@ def test_scalars_are_written_as_tensorboard_reads_them(tmp_path: Path) -> None:
 
 WITH_CALLBACK = """
     import tensorflow as tf
-    from tftrainer.examples.mnist import dataset, model
+    from light_digits import dataset, model
 
     def callbacks(context):
         return [tf.keras.callbacks.TensorBoard(context.options["logs"])]

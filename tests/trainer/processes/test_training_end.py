@@ -13,7 +13,7 @@ FAILING = """
     from pathlib import Path
 
     import tensorflow as tf
-    from tftrainer.examples.mnist import dataset, model
+    from light_digits import dataset, model
 
     class Export(tf.keras.callbacks.Callback):
         def on_train_end(self, logs=None):
@@ -26,7 +26,7 @@ FAILING = """
 """
 CHANGING = """
     import tensorflow as tf
-    from tftrainer.examples.mnist import dataset, model
+    from light_digits import dataset, model
 
     class Restore(tf.keras.callbacks.Callback):
         def HOOK(self, *_, **__):
@@ -40,7 +40,7 @@ SLOW = """
     import time
 
     import tensorflow as tf
-    from tftrainer.examples.mnist import dataset, model
+    from light_digits import dataset, model
 
     class Slow(tf.keras.callbacks.Callback):
         def on_epoch_end(self, epoch, logs=None):

@@ -133,6 +133,22 @@ def test_what_a_worker_has_left_that_is_not_there_goes_to_another(fate: str) -> 
         assert deals.take(4, 20, 0) == range(13, 21, 2)
 
 
+def test_a_worker_hangs_until_it_ends_what_it_had_when_it_was_given_up() -> None:
+    deals = dealer(lanes=2)
+    hung = deals.take(6, 20, 1)
+    assert hung
+    assert deals.hanging == 0
+    deals.give_up_waiting()
+    assert deals.hanging == 1
+    assert deals.take(6, 20, 0)
+    assert deals.hanging == 1, "the other was given something since, and is waited for"
+
+    deals.note(hung, 6)
+    assert deals.hanging == 0
+    assert deals.take(6, 20, 1)
+    assert deals.hanging == 0
+
+
 def test_a_worker_that_does_not_come_for_the_little_it_has_left_is_not_waited_for() -> None:
     deals = dealer(lanes=2)
     for worker, most in ((0, 10), (1, 8)):

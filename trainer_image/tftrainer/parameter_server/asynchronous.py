@@ -8,6 +8,7 @@ import tensorflow as tf
 
 from tftrainer import tf_types
 from tftrainer.batches import examples_in, time_after
+from tftrainer.parameter_server.replicas import on_shares
 from tftrainer.parameter_server.scheduled_loop import LONGEST_CALL, ScheduledLoop
 from tftrainer.parameter_server.session import Session
 from tftrainer.parameter_server.shared_input import SharedInput
@@ -23,12 +24,8 @@ def call(session: Session, shared: SharedInput) -> tf_types.Function:
 
     It returns how many it made and the place of the last (int64, [3]); see ScheduledLoop.
     """
-    strategy, make_step, step, work = (
-        session.strategy,
-        session.make_step,
-        session.step,
-        session.work,
-    )
+    strategy, step, work = session.strategy, session.step, session.work
+    make_step = on_shares(session.make_step, strategy)
 
     @tf.function
     def train(

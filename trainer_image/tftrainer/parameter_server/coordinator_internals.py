@@ -70,6 +70,13 @@ def queue_depth(coordinator: tf_types.Coordinator) -> int:
     return int(coordinator._cluster.closure_queue._queue.qsize())  # noqa: SLF001 -- no other way
 
 
+def unfinished(coordinator: tf_types.Coordinator) -> int:
+    """Return the number of scheduled functions that are queued or running."""
+    closures = coordinator._cluster.closure_queue  # noqa: SLF001 -- no other way
+    with closures._queue_lock:  # noqa: SLF001
+        return int(closures._queue.qsize() + closures.inflight_closure_count)  # noqa: SLF001
+
+
 def reset_transient_failures(coordinator: tf_types.Coordinator) -> None:
     """Reset the count of transient failures between workers and ps; call it when a ps has answered.
 

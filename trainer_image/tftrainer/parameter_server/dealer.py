@@ -38,6 +38,7 @@ class Dealer:
         self._follows: dict[int, range] = {}
         """What each worker would go on with: from the number behind its last, at the same steps."""
         self._lost: set[int] = set()
+        """Workers that are lost, or hang: nothing is kept for them."""
         self._declined = 0
         """How often in a row workers were given nothing."""
         self.trained = 0
@@ -115,6 +116,12 @@ class Dealer:
         """Have others take what is left to workers that are at something, as those hang."""
         with self._lock:
             self._lost.update(worker for worker, _ in self._out.values())
+
+    @property
+    def hanging(self) -> int:
+        """How many workers are still at what they had when they were given up."""
+        with self._lock:
+            return sum(worker in self._lost for worker, _ in self._out.values())
 
     def take_back(self) -> int:
         """Give out again all that is out; returns how many batches that were."""

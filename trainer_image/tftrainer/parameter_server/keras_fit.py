@@ -246,7 +246,7 @@ class _Reporter(tf.keras.callbacks.Callback):  # type: ignore[misc]
     def wait_until_idle(self) -> int:
         """Wait until all that is scheduled is done, or one worker hangs; return the step."""
         began = time.monotonic()
-        while not self._session.coordinator.done():
+        while not self._session.is_idle:
             self._look_now_and_then()
             if time.monotonic() - began > (LONGEST_STOP if self._stopped else self._patience):
                 _LOG.info("a worker is still busy or hangs; continuing without it")

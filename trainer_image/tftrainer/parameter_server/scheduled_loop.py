@@ -6,9 +6,9 @@ checkpoints saved and callbacks called, so that the values that are read belong 
 Each function is given some batches when a worker begins with it, which nobody else gets. When a
 worker is lost they are given to others, so a few steps are made twice, and none is left out.
 
-A worker that hangs is never idle. It is not waited for: the others continue with the next epoch,
-and checkpoints are saved without it. Its batches are noted there as missing, and given to others
-before training ends.
+A worker that hangs is never idle. It is waited for once. Then, until it ends what it is at, the
+others continue with the next epoch, and checkpoints are saved, without it. Its batches are noted
+there as missing, and given to others before training ends.
 """
 
 import logging
@@ -123,7 +123,7 @@ class ScheduledLoop:
             all_given = False
             while not (closed or all_given) and queue_depth(self._coordinator) < self._ready:
                 all_given = not self._schedule(target)
-            idle, now = self._coordinator.done(), time.monotonic()
+            idle, now = self._session.is_idle, time.monotonic()
             if idle or now >= look_due:
                 look_due = now + _LOOK_SECONDS
                 now_at = int(self._step.numpy())

@@ -12,7 +12,7 @@ import tensorflow as tf
 from numpy.typing import NDArray
 
 from tftrainer import model, remote_context, tensorboard, tf_types, validation
-from tftrainer.arguments import FitInput, Mode
+from tftrainer.arguments import Arguments, FitInput, Mode
 from tftrainer.callbacks import Callbacks
 from tftrainer.cluster import Cluster, Role
 from tftrainer.context import Context
@@ -27,8 +27,10 @@ from tftrainer.parameter_server.coordinator_internals import (
     reset_transient_failures,
     schedule,
     traced,
+    unfinished,
 )
 from tftrainer.parameter_server.dealer import Dealer
+from tftrainer.parameter_server.replicas import use_logical_cpus
 from tftrainer.parameter_server.shared_input import SharedInput
 from tftrainer.parameter_server.work import WorkTable
 from tftrainer.position import ENDLESS, Passes, Position, drawn
@@ -129,6 +131,15 @@ class Session:
         )
         return True
 
+    @property
+    def is_idle(self) -> bool:
+        """Whether all that was scheduled is done, but for what workers that hang are at.
+
+        Raises what a scheduled function raised.
+        """
+        # In this order: a worker that ends meanwhile, and begins anew, does not hang any more.
+        return self.coordinator.done() or unfinished(self.coordinator) <= self.dealer.hanging
+
     def publish(self, step: int, metrics: Mapping[str, float]) -> None:
         """Publish step and metrics, and at which step training will probably end."""
         # While functions run, what they have made is in the step, but not yet off what is left.
@@ -193,7 +204,7 @@ def begin(job: Job, run: Run, cluster: Cluster) -> Session:
     """Connect, build the model on the ps and restore it; the peers are known to answer."""
     arguments = job.arguments
     remote_context.set_keep_alive(arguments.keep_alive_seconds)
-    strategy = _connect(cluster, arguments.partition_bytes)
+    strategy = _connect(cluster, arguments)
     context_id = remote_context.own()
     run.before_exit = functools.partial(remote_context.close, cluster.peers, context_id)
     job, fence = claim(job, context=context_id)
@@ -205,7 +216,7 @@ def begin(job: Job, run: Run, cluster: Cluster) -> Session:
     task = load(arguments.task)
     workers = tuple(member.name for member in cluster.of(Role.WORKER))
     seed = drawn(arguments.seed)
-    context = job.context(seed=seed)
+    context = job.context(seed=seed, replicas=strategy.num_replicas_in_sync)
     dataset = task.dataset("train", context)
     length = model.length(task, context, dataset, arguments.steps_per_epoch)
     if arguments.seed is not None:
@@ -259,7 +270,7 @@ def begin(job: Job, run: Run, cluster: Cluster) -> Session:
     )
 
 
-def _connect(cluster: Cluster, partition_bytes: int) -> tf_types.Strategy:
+def _connect(cluster: Cluster, arguments: Arguments) -> tf_types.Strategy:
     began = time.monotonic()
     resolver = tf.distribute.cluster_resolver.SimpleClusterResolver(
         tf.train.ClusterSpec(cluster.addresses()),
@@ -268,9 +279,13 @@ def _connect(cluster: Cluster, partition_bytes: int) -> tf_types.Strategy:
         rpc_layer="grpc",
     )
     strategy = tf.distribute.ParameterServerStrategy(
-        resolver, variable_partitioner=_partitioner(cluster, partition_bytes)
+        resolver, variable_partitioner=_partitioner(cluster, arguments.partition_bytes)
     )
+    if arguments.logical_cpus > 1:
+        use_logical_cpus(strategy, arguments.logical_cpus)
     _LOG.info("connected to the cluster in %.1f s", time.monotonic() - began)
+    if strategy.num_replicas_in_sync > 1:
+        _LOG.info("each worker trains on %d devices", strategy.num_replicas_in_sync)
     moved = [f"{peer.name} as {peer.task}" for peer in cluster.peers if peer.name != str(peer.task)]
     if moved:
         _LOG.info("TensorFlow numbers workers without gaps; it refers to %s", ", ".join(moved))
