@@ -77,7 +77,10 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name (.Chart.Version | replace "+" "_") 
   resources: [tftrainingjobs/finalizers]
   verbs: [update] # required by OwnerReferencesPermissionEnforcement
 - apiGroups: [""]
-  resources: [pods, services]
+  resources: [pods]
+  verbs: [get, list, watch, create, delete, deletecollection]
+- apiGroups: [""]
+  resources: [services]
   verbs: [get, list, watch, create, delete]
 - apiGroups: [networking.k8s.io]
   resources: [networkpolicies]
