@@ -77,14 +77,23 @@ def read(cluster: Cluster, found: list[Source], choice: Choice) -> list[Line]:
 
 
 class Follower:
-    """Follows the logs of a job until it has finished, across restarts and replaced pods."""
+    """Follows the logs of a job until it has finished, across restarts and replaced pods.
+
+    The end of a stream is not the end of a log: the API server ends it in the same way when its own
+    connection to the node breaks. A log is complete when it was read to its end after its container
+    had ended; until then it is opened again, where it stopped.
+    """
 
     def __init__(self, cluster: Cluster, job: str, choice: Choice) -> None:
         self._cluster, self._job, self._choice = cluster, job, choice
-        self._lines: queue.Queue[Line] = queue.Queue()
+        self._lines: queue.Queue[Line | TFTrainingError] = queue.Queue()
         self._readers: dict[Source, threading.Thread] = {}
+        self._listed: list[Source] = []
+        """The logs that there were at the last look."""
         self._newest: dict[tuple[str, str], str] = {}
         """Time of the newest line of each container of each pod: what is older was shown."""
+        self._untimed: dict[Source, str] = {}
+        """Text of the last line without a time: the node says something of the log itself."""
         self._complete: set[Source] = set()
 
     def lines(self) -> Iterator[Line]:
@@ -98,9 +107,8 @@ class Follower:
                 yield line
                 last = time.monotonic()
             silent = time.monotonic() - last
-            reading = any(reader.is_alive() for reader in self._readers.values())
             # Pods that outlive the job (cleanPodPolicy: None) may never end.
-            if ended and silent > (_LAST_WORDS if reading else _BATCH_SECONDS):
+            if ended and silent > (_BATCH_SECONDS if self._all_read() else _LAST_WORDS):
                 return
 
     def _look(self) -> bool:
@@ -112,8 +120,10 @@ class Follower:
         except NotFoundError:
             if not self._readers:
                 raise
+            self._listed = []
             return True
-        for source in self._choice.sources(seen):
+        self._listed = self._choice.sources(seen)
+        for source in self._listed:
             reader = self._readers.get(source)
             if source not in self._complete and (reader is None or not reader.is_alive()):
                 reader = threading.Thread(target=self._read, args=(source,), daemon=True)
@@ -121,33 +131,51 @@ class Follower:
                 reader.start()
         return reached(seen.job, ConditionType.FINISHED)
 
+    def _all_read(self) -> bool:
+        reading = any(reader.is_alive() for reader in self._readers.values())
+        return not reading and self._complete.issuperset(self._listed)
+
     def _arrived(self) -> Iterator[Line]:
         end = time.monotonic() + _BATCH_SECONDS
         while (left := end - time.monotonic()) > 0:
             try:
-                yield self._lines.get(timeout=left)
+                found = self._lines.get(timeout=left)
             except queue.Empty:
                 return
+            if isinstance(found, TFTrainingError):
+                raise found
+            yield found
 
     def _read(self, source: Source) -> None:
+        try:
+            self._read_stream(source)
+        except UnreachableError:
+            return  # the next look opens it again, where it stopped
+        except (InputError, NotFoundError):
+            pass  # the pod is gone, or its node cannot send the log now
+        except TFTrainingError as error:
+            self._lines.put(error)
+        if not source.running:
+            self._complete.add(source)
+
+    def _read_stream(self, source: Source) -> None:
         key = (source.uid, source.container)
+        before = self._newest.get(key, "")
         query = {"timestamps": "true", "follow": "true"}
-        if self._newest.get(key):
-            query["sinceTime"] = self._newest[key].partition(".")[0] + "Z"
+        if before:
+            query["sinceTime"] = before.partition(".")[0] + "Z"
         elif self._choice.tail is not None:
             query["tailLines"] = str(self._choice.tail)
-        before = self._newest.get(key, "")
-        try:
-            with self._cluster.log(source.pod, source.container, query) as stream:
-                for text in stream:
-                    line = parse(source, text)
-                    at = sort_key(line.time)
-                    if at and at <= before:
-                        continue
+        with self._cluster.log(source.pod, source.container, query) as stream:
+            for text in stream:
+                line = parse(source, text)
+                at = sort_key(line.time)
+                if at and at <= before:
+                    continue
+                if not at and self._untimed.get(source) == line.text:
+                    continue
+                if at:
                     self._newest[key] = max(at, self._newest.get(key, ""))
-                    self._lines.put(line)
-        except UnreachableError:
-            return  # the next look starts it again, where it stopped
-        except TFTrainingError:
-            pass  # the pod is gone
-        self._complete.add(source)
+                else:
+                    self._untimed[source] = line.text
+                self._lines.put(line)

@@ -18,6 +18,9 @@ from tftraining.view.why import Why, why
 _PLAIN_SECONDS = 5.0
 _MAX_SPARKS = 60
 _LABEL = 10
+_MIN_BAR, _MAX_BAR = 10, 60
+_GAPS = 3
+"""Columns between label, bar and rates."""
 
 
 class ProgressView:
@@ -72,12 +75,16 @@ class ProgressView:
         if seen.job is None:
             return Group(*lines)
         if progress is not None and progress.total_steps:
-            bar = Table.grid(padding=(0, 1))
-            width = max(10, min(60, self._console.width - 70))
-            done = ProgressBar(total=progress.total_steps, completed=progress.step, width=width)
             rates = Text(training.rates(seen.job), overflow="ellipsis", no_wrap=True)
-            bar.add_row(Text(" " * _LABEL), done, rates)
-            lines.append(bar)
+            row: list[Text | ProgressBar] = [Text(" " * _LABEL)]
+            room = self._console.width - _LABEL - _GAPS - rates.cell_len
+            if room >= _MIN_BAR:
+                width = min(_MAX_BAR, room)
+                done = ProgressBar(total=progress.total_steps, completed=progress.step, width=width)
+                row.append(done)
+            line = Table.grid(padding=(0, 1))
+            line.add_row(*row, rates)
+            lines.append(line)
         sparks = training.sparkline(
             self._losses.values, min(_MAX_SPARKS, max(10, self._console.width - 30))
         )

@@ -1,5 +1,6 @@
 """The program `tftj`: its commands, and how errors end it."""
 
+import gc
 import os
 import sys
 import traceback
@@ -7,12 +8,24 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from typer.core import TyperGroup, TyperOption
 
 from tftraining.cli.commands import change, convert, local, look, results, setup, web
 from tftraining.errors import TFTrainingError
 
+
+class _Group(TyperGroup):
+    def get_help_option(self, ctx: typer.Context) -> TyperOption | None:  # type: ignore[override]
+        """Return --help, which is False if it is not given: typer imports pydantic to read None."""
+        option = super().get_help_option(ctx)
+        if option is not None:
+            option.default = False
+        return option
+
+
 app = typer.Typer(
     name="tftj",
+    cls=_Group,
     help="Train TensorFlow models with TFTrainingJobs, in a cluster or on this computer.",
     no_args_is_help=True,
     add_completion=False,
@@ -24,12 +37,15 @@ for group in (change, look, web, results, local, convert, setup):
     app.add_typer(group.app)
 
 _DEBUG = "TFTJ_VERBOSE"
+_OBJECTS_BETWEEN_COLLECTIONS = 50_000
 COMPLETE = "_TFTJ_COMPLETE"
 """The variable by which typer is asked what could stand in a line."""
 
 
 def main() -> None:
     """Run the command line; the process ends here."""
+    # The imports of a command make many objects, none of which is garbage.
+    gc.set_threshold(_OBJECTS_BETWEEN_COLLECTIONS)
     # kubectl runs a plugin as kubectl-NAME; its users type `kubectl tftj`.
     name = "kubectl tftj" if Path(sys.argv[0]).name.startswith("kubectl-") else "tftj"
     if COMPLETE in os.environ:  # set by the script that `tftj completion` prints

@@ -1,7 +1,7 @@
 """Which container logs of a job there are to read, and how their lines are merged and shown."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from tftraining_operator.api.keys import CONTAINER, LABEL_INDEX, LABEL_ROLE, Role
@@ -23,6 +23,8 @@ class Source:
     restarts: int
     role: Role
     index: int
+    running: bool = field(default=False, compare=False)
+    """Whether it may write more."""
 
     @property
     def label(self) -> str:
@@ -74,6 +76,7 @@ def sources(
             restarts=restarts,
             role=Role(labels[LABEL_ROLE]),
             index=int(labels[LABEL_INDEX]),
+            running=raw_pod.state(status, "running") is not None,
         )
         if role in (None, source.role) and index in (None, source.index):
             found.append(source)

@@ -113,9 +113,10 @@ def _of_seen(job: Job, pods: Sequence[_Object], events: Sequence[_Object], now: 
     ready = find(status.conditions, ConditionType.PODS_READY)
     if (found := _ended(status) or _stopped(job, message)) is not None:
         return found
-    if find_true(status, ConditionType.RESTARTING) is not None:
+    if (restarting := find_true(status, ConditionType.RESTARTING)) is not None:
         problem = _problem(job, pods, events, now)
-        return Why(state, _restart(job, message, now) + (f"; now {problem}" if problem else ""))
+        text = _restart(job, restarting.message, now)
+        return Why("Restarting", text + (f"; now {problem}" if problem else ""))
     if state == "Running" and ready is not None and ready.status == "True":
         return Why(state, rates(job) or message)
     if state == "Starting" or (ready is not None and ready.reason in _KUBELETS_WORD_IS_BETTER):

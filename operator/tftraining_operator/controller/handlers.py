@@ -1,4 +1,7 @@
-"""kopf's triggers. Each only says: look at this job again. The only module that imports kopf."""
+"""kopf's triggers. Each only says: look at this job again. The only module that imports kopf.
+
+Pods are watched without it, by pod_watch.
+"""
 
 import gc
 import socket
@@ -59,10 +62,6 @@ def registry(runtime: Runtime) -> kopf.OperatorRegistry:
     async def job_changed(event: kopf.RawEvent, **_: object) -> None:
         runtime.see(Kind.JOB, event["object"], event["type"])
 
-    @kopf.on.event("", "v1", "pods", labels=_CHILDREN, registry=found)
-    async def pod_changed(event: kopf.RawEvent, **_: object) -> None:
-        runtime.see(Kind.POD, event["object"], event["type"])
-
     @kopf.on.event("", "v1", "services", labels=_CHILDREN, registry=found)
     async def service_changed(event: kopf.RawEvent, **_: object) -> None:
         runtime.see(Kind.SERVICE, event["object"], event["type"])
@@ -99,7 +98,7 @@ def _configure(settings: kopf.OperatorSettings) -> None:
     settings.queueing.idle_timeout = 0.1
     settings.watching.chunk_size = PAGE
     settings.networking.trust_env = bool(getproxies())
-    for plural in ("pods", "services", *(plural for _, _, plural in _SAFEGUARDS.values())):
+    for plural in ("services", *(plural for _, _, plural in _SAFEGUARDS.values())):
         settings.watching.label_selectors[plural] = keys.LABEL_JOB
     settings.watching.server_timeout = 300
     settings.watching.client_timeout = 320  # a stream that went silent

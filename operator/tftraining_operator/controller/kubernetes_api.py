@@ -19,6 +19,7 @@ from kubernetes.aio import client, config
 
 from tftraining_operator import __version__
 from tftraining_operator.api import keys
+from tftraining_operator.core.naming import servers_selector
 from tftraining_operator.core.text import one_line, printable
 from tftraining_operator.reconcile import errors
 from tftraining_operator.reconcile.store import GROUPS, Kind
@@ -53,6 +54,7 @@ _VERBS = {
     "PATCH": "patch",
     "DELETE": "delete",
 }
+_VERBS_OF_COLLECTIONS = {"GET": "list", "DELETE": "deletecollection"}
 _DENIED = ("denied the request", "denied request")
 """How the API server begins what an admission webhook or a ValidatingAdmissionPolicy says."""
 
@@ -69,7 +71,7 @@ class Call(NamedTuple):
     """A request that was sent."""
 
     verb: str
-    """The API's word for it: get, list, create, update, patch or delete."""
+    """The API's word for it: get, list, create, update, patch, delete or deletecollection."""
     resource: str
     """Plural of the kind, with the subresource: tftrainingjobs/status."""
     code: str
@@ -201,6 +203,12 @@ class KubernetesApi:
             options["gracePeriodSeconds"] = grace
         return await self._call("DELETE", f"{_collection(kind, namespace)}/{name}", body=options)
 
+    async def delete_servers(self, namespace: str, job: str, uid: str) -> None:
+        """Delete all workers and parameter servers of the job with this uid, by one request."""
+        query = {"labelSelector": servers_selector(job, uid)}
+        options = {"kind": "DeleteOptions", "apiVersion": "v1", "propagationPolicy": "Background"}
+        await self._call("DELETE", _collection(Kind.POD, namespace), body=options, query=query)
+
     async def patch_status(
         self, namespace: str, name: str, resource_version: str, patch: _Object
     ) -> _Object:
@@ -237,9 +245,10 @@ class KubernetesApi:
     async def watch(
         self, kind: Kind, namespace: str | None, resource_version: str, seconds: int
     ) -> AsyncIterator[_Object]:
-        """Yield the watch events of our objects of a kind; end after so many seconds."""
+        """Yield the watch events of our objects of a kind, bookmarks too, for so many seconds."""
         query = {
             "watch": "true",
+            "allowWatchBookmarks": "true",
             "labelSelector": keys.LABEL_JOB,
             "resourceVersion": resource_version,
             "timeoutSeconds": str(seconds),
@@ -383,7 +392,7 @@ def _words(method: str, path: str) -> tuple[str, str]:
     if parts[0] == "namespaces":
         parts = parts[2:]
     resource, name, subresource = (*parts, "", "")[:3]
-    verb = "list" if method == "GET" and not name else _VERBS[method]
+    verb = _VERBS[method] if name else _VERBS_OF_COLLECTIONS.get(method, _VERBS[method])
     return verb, f"{resource}/{subresource}" if subresource else resource
 
 

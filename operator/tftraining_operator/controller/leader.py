@@ -26,8 +26,12 @@ _API_VERSION = "coordination.k8s.io/v1"
 _DEADLINE = 2 / 3
 """A leader that could not renew for so long lost leadership; the rest is for calls in flight."""
 _RENEW = 2 / 15
-_RETRY = 1 / 15
+RETRY = 1 / 15
 _ATTEMPT = 1 / 3
+_RESTORED = (
+    "its resource version went back, as after a restore of etcd: what this process knows, and from "
+    "where it watches, is of another time"
+)
 
 
 class LeaseLostError(Exception):
@@ -103,6 +107,8 @@ class Candidate:
         self._seconds = seconds
         self._clock = clock
         self._lease: _Object | None = None
+        self._written = 0
+        """The lease's resource version when this process wrote it last."""
         self._seen: _Object | None = None
         self._seen_at = 0.0
         self._renewed_at = -math.inf
@@ -111,10 +117,10 @@ class Candidate:
     async def acquire(self) -> None:
         """Wait until this process leads."""
         while True:
-            if await self._try_to_lead():
+            if await self.try_to_lead():
                 logger.info("%s became the leader", self._identity)
                 return
-            await asyncio.sleep(self._seconds * _RETRY)
+            await asyncio.sleep(self._seconds * RETRY)
 
     async def keep(self) -> None:
         """Renew the lease until it is lost. Raises LeaseLostError."""
@@ -152,7 +158,8 @@ class Candidate:
         """Return why the lease can be neither read nor taken, None if it can."""
         return self._problem
 
-    async def _try_to_lead(self) -> bool:
+    async def try_to_lead(self) -> bool:
+        """Acquire the lease if it is free; tell whether this process leads."""
         try:
             async with asyncio.timeout(self._seconds * _ATTEMPT):
                 lease = await self._look()
@@ -187,17 +194,27 @@ class Candidate:
     def _is_free(self, lease: _Object | None) -> bool:
         if _holder(lease) in ("", self._identity):
             return True
-        lasts: float = _spec(lease).get("leaseDurationSeconds") or self._seconds
-        return self._clock() - self._seen_at >= lasts
+        return self._unrenewed_for() >= self._lasts()
+
+    def _unrenewed_for(self) -> float:
+        return self._clock() - self._seen_at
+
+    def _lasts(self) -> float:
+        return float((self._seen or {}).get("leaseDurationSeconds") or self._seconds)
 
     async def _renew(self) -> None:
+        newest = self._written
         try:
             await self._claim(self._lease)
         except (errors.ConflictError, errors.NotFoundError, errors.AlreadyExistsError):
             self._lease = await self._look()
             if (holder := _holder(self._lease)) not in ("", self._identity):
                 raise LeaseLostError(f"{one_line(holder)} acquired the lease") from None
+            if self._lease is not None and _version(self._lease) < newest:
+                raise LeaseLostError(_RESTORED) from None
             await self._claim(self._lease)
+        if self._written < newest:
+            raise LeaseLostError(_RESTORED)
 
     async def _claim(self, lease: _Object | None) -> None:
         """Write our name into the lease, if it still is the one that was seen."""
@@ -208,6 +225,7 @@ class Candidate:
             self._lease = await self._api.create_lease(self._held(made))
         else:
             self._lease = await self._api.replace_lease(self._held(lease))
+        self._written = _version(self._lease)
         self._renewed_at = began
 
     def _held(self, lease: _Object) -> _Object:
@@ -228,6 +246,11 @@ def _released(lease: _Object) -> _Object:
     spec = {**_spec(lease), "renewTime": _micro_time()}
     del spec["holderIdentity"]
     return {**lease, "spec": spec}
+
+
+def _version(lease: _Object) -> int:
+    # Comparable by the API's own guarantee (KEP-5504), and by etcd's counter ever since.
+    return int(lease["metadata"]["resourceVersion"])
 
 
 def _spec(lease: _Object | None) -> _Object:

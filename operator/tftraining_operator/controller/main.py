@@ -7,8 +7,8 @@ import secrets
 import signal
 import socket
 from collections.abc import AsyncIterator, Coroutine
-from contextlib import asynccontextmanager
-from typing import Any
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
+from typing import TYPE_CHECKING, Any
 
 from tftraining_operator.controller import handlers
 from tftraining_operator.controller.health import served
@@ -17,7 +17,13 @@ from tftraining_operator.controller.leader import Alone, Candidate, Leadership
 from tftraining_operator.controller.metrics import Metrics
 from tftraining_operator.controller.metrics_server import exposed
 from tftraining_operator.controller.runtime import Runtime
-from tftraining_operator.controller.settings import Settings
+from tftraining_operator.controller.settings import Settings, SettingsError
+from tftraining_operator.controller.shard_lease import ShardLease
+from tftraining_operator.controller.sharding import lease_name
+from tftraining_operator.controller.shards import Shards
+
+if TYPE_CHECKING:
+    from tftraining_operator.controller.tracing import Tracing
 
 logger = logging.getLogger(__name__)
 
@@ -26,18 +32,24 @@ LOST = 75
 
 
 async def operate(settings: Settings) -> None:
-    """Stand by, then run until asked to stop; exits the process if leadership is lost."""
+    """Stand by, then run until asked to stop; exits the process if leadership is lost.
+
+    Raises SettingsError.
+    """
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
     metrics = Metrics()
     async with (
+        _tracing(settings) as tracing,
         exposed(settings.metrics_port, metrics),
         _leadership(settings, metrics) as leadership,
     ):
         metrics.read_leadership(leadership.seconds_left)
-        runtime = Runtime(settings, leadership.seconds_left, metrics)
+        runtime = Runtime(settings, leadership.seconds_left, metrics, tracing)
+        if isinstance(leadership, Shards):
+            leadership.serve(runtime)
 
         def unready() -> str | None:
             return runtime.unready() if leadership.seconds_left() > 0 else leadership.problem()
@@ -45,6 +57,19 @@ async def operate(settings: Settings) -> None:
         async with served(settings.health, alive=runtime.health, ready=unready):
             if await _unless(stop, leadership.acquire()):
                 await _lead(settings, leadership, runtime, stop)
+
+
+def _tracing(settings: Settings) -> AbstractAsyncContextManager["Tracing | None"]:
+    if not settings.traces_endpoint:
+        return nullcontext()
+    try:
+        from tftraining_operator.controller.tracing import tracing  # noqa: PLC0415 - an extra
+    except ImportError as error:
+        raise SettingsError(
+            f"TFTRAINING_TRACES_ENDPOINT is set, but {error.name} is not installed: "
+            "pip install 'tftraining[operator,traces]'"
+        ) from error
+    return tracing(settings.traces_endpoint)
 
 
 @asynccontextmanager
@@ -55,19 +80,27 @@ async def _leadership(settings: Settings, metrics: Metrics) -> AsyncIterator[Lea
     # A connection of its own: a renewal must not wait behind the calls of passes.
     api = await KubernetesApi.connect(observe=metrics.saw_call)
     try:
-        candidate = Candidate(
-            api,
-            namespace=settings.lease_namespace,
-            name=settings.lease_name,
-            identity=settings.lease_identity or f"{socket.gethostname()}_{secrets.token_hex(4)}",
-            seconds=settings.lease_seconds,
-        )
+        leadership = _elected(settings, api)
         try:
-            yield candidate
+            yield leadership
         finally:
-            await candidate.release()
+            await leadership.release()
     finally:
         await api.close()
+
+
+def _elected(settings: Settings, api: KubernetesApi) -> Candidate | Shards:
+    identity = settings.lease_identity or f"{socket.gethostname()}_{secrets.token_hex(4)}"
+    common: dict[str, Any] = {
+        "namespace": settings.lease_namespace,
+        "identity": identity,
+        "seconds": settings.lease_seconds,
+    }
+    if settings.shards == 1:
+        return Candidate(api, name=settings.lease_name, **common)
+    names = [lease_name(settings.lease_name, shard) for shard in range(settings.shards)]
+    leases = [ShardLease(api, name=name, **common) for name in names]
+    return Shards(leases, identity=identity, seconds=settings.lease_seconds)
 
 
 async def _lead(
@@ -76,10 +109,15 @@ async def _lead(
     # Made before kopf begins: at its end it waits for every task that was made later.
     keeping = asyncio.create_task(leadership.keep())
     stopping = asyncio.create_task(stop.wait())
+    restored = asyncio.create_task(runtime.restored())
     working = asyncio.create_task(handlers.run(settings, runtime))
-    await asyncio.wait({working, keeping, stopping}, return_when=asyncio.FIRST_COMPLETED)
-    if keeping.done():
-        logger.critical("lost leadership: %s", keeping.exception())
+    running = {working, keeping, stopping, restored}
+    await asyncio.wait(running, return_when=asyncio.FIRST_COMPLETED)
+    if keeping.done() or restored.done():
+        if keeping.done():
+            logger.critical("lost leadership: %s", keeping.exception())
+        else:
+            logger.critical("etcd was restored: a new process lists and watches everything anew")
         # Nothing that this process still does can be right, and to stop kopf may take seconds.
         os._exit(LOST)
     try:
@@ -90,9 +128,9 @@ async def _lead(
         else:
             await working
     finally:
-        for task in (keeping, stopping):
+        for task in (keeping, stopping, restored):
             task.cancel()
-        await asyncio.wait({keeping, stopping})
+        await asyncio.wait({keeping, stopping, restored})
 
 
 async def _unless(stop: asyncio.Event, work: Coroutine[Any, Any, None]) -> bool:

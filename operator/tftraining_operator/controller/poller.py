@@ -15,10 +15,9 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 from http import HTTPStatus
 
-import aiohttp
-
 from tftraining_operator.api.keys import Role
 from tftraining_operator.controller.logs import about
+from tftraining_operator.controller.progress_request import BadAnswerError, ask
 from tftraining_operator.core.progress import Report, parse_report
 from tftraining_operator.core.text import one_line
 from tftraining_operator.reconcile.protocols import Target
@@ -27,7 +26,6 @@ from tftraining_operator.reconcile.store import JobKey
 logger = logging.getLogger(__name__)
 
 _TIMEOUT = 2.0
-_MAX_BYTES = 64 * 1024
 _MAX_REQUESTS = 256
 _MAX_RETRIES = 256
 """Requests at once to pods that did not answer last time: they wait for each other only."""
@@ -95,7 +93,6 @@ class ProgressPoller:
         self._monotonic = monotonic
         self._observe = observe
         self._pods: dict[JobKey, dict[Role, _Pod]] = {}
-        self._session: aiohttp.ClientSession | None = None
         self._tasks: asyncio.TaskGroup | None = None
         self._requests = asyncio.Semaphore(_MAX_REQUESTS)
         self._retries = asyncio.Semaphore(_MAX_RETRIES)
@@ -139,34 +136,25 @@ class ProgressPoller:
 
     async def run(self) -> None:
         """Ask until cancelled."""
-        session = aiohttp.ClientSession(
-            timeout=aiohttp.ClientTimeout(total=_TIMEOUT),
-            # The limit is ours: a request that waits for a connection must not time out.
-            connector=aiohttp.TCPConnector(limit=0),
-            cookie_jar=aiohttp.DummyCookieJar(),
-            headers={"Accept-Encoding": "identity"},
-            auto_decompress=False,
-            trust_env=False,
-        )
-        async with session, asyncio.TaskGroup() as tasks:
-            self._session, self._tasks = session, tasks
+        async with asyncio.TaskGroup() as tasks:
+            self._tasks = tasks
             try:
                 for pods in self._pods.values():
                     for pod in pods.values():
                         self._start(pod)
                 await asyncio.Event().wait()
             finally:
-                self._session = self._tasks = None
+                self._tasks = None
 
     def _start(self, pod: _Pod) -> None:
-        if self._tasks is not None and self._session is not None:
-            pod.task = self._tasks.create_task(self._follow(self._session, pod))
+        if self._tasks is not None:
+            pod.task = self._tasks.create_task(self._follow(pod))
 
-    async def _follow(self, session: aiohttp.ClientSession, pod: _Pod) -> None:
+    async def _follow(self, pod: _Pod) -> None:
         with about(namespace=pod.key.namespace, job=pod.key.name, role=pod.role.value):
             while True:
                 async with self._requests if pod.answered else self._retries:
-                    report = await self._ask(session, pod)
+                    report = await self._ask(pod)
                 if report is not None:
                     self._take(pod, report)
                 pod.silent = 0 if report is not None else pod.silent + 1
@@ -192,15 +180,14 @@ class ProgressPoller:
             tell = self._progressed if report.only_progresses(before) else self._changed
             tell(pod.key)
 
-    async def _ask(self, session: aiohttp.ClientSession, pod: _Pod) -> Report | None:
+    async def _ask(self, pod: _Pod) -> Report | None:
         text, result = None, PollResult.INVALID_REPORT
         try:
-            async with session.get(pod.target.url, allow_redirects=False) as response:
-                if response.status == HTTPStatus.OK:
-                    text = await _read(response)
-                else:
-                    result = PollResult.HTTP_ERROR
-        except (aiohttp.ClientError, OSError) as error:
+            async with asyncio.timeout(_TIMEOUT):
+                status, text = await ask(pod.target.url)
+            if status != HTTPStatus.OK:
+                text, result = None, PollResult.HTTP_ERROR
+        except (BadAnswerError, OSError) as error:
             timed_out = isinstance(error, TimeoutError)
             result = PollResult.TIMEOUT if timed_out else PollResult.CONNECTION_FAILED
             reason = one_line(str(error)) or type(error).__name__
@@ -208,16 +195,6 @@ class ProgressPoller:
         report = None if text is None else parse_report(text, pod_uid=pod.target.pod_uid)
         self._observe(result if report is None else PollResult.SUCCESS)
         return report
-
-
-async def _read(response: aiohttp.ClientResponse) -> bytes | None:
-    """Read an answer; None if it is longer than any report."""
-    text = b""
-    async for chunk in response.content.iter_chunked(_MAX_BYTES):
-        text += chunk
-        if len(text) > _MAX_BYTES:
-            return None
-    return text
 
 
 def _stop(pod: _Pod) -> None:

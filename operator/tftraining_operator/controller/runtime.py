@@ -10,21 +10,25 @@ import logging
 import math
 import random
 import socket
-from collections.abc import Callable, Coroutine, Iterable, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tftraining_operator.controller import logs
 from tftraining_operator.controller.groups import Groups
-from tftraining_operator.controller.kubernetes_api import KubernetesApi
+from tftraining_operator.controller.kubernetes_api import Call, KubernetesApi
+from tftraining_operator.controller.listings import Listings
 from tftraining_operator.controller.metrics import Metrics
+from tftraining_operator.controller.pod_watch import PodWatch
 from tftraining_operator.controller.poller import ProgressPoller
 from tftraining_operator.controller.recorder import Recorder
 from tftraining_operator.controller.safeguards import Safeguards
 from tftraining_operator.controller.settings import Settings
+from tftraining_operator.controller.share import Share
 from tftraining_operator.controller.workloads import Workloads
 from tftraining_operator.core.budgeting import Budgeting
+from tftraining_operator.core.pod_state import is_on_its_way
 from tftraining_operator.core.schedulers.offer import Offer
 from tftraining_operator.core.text import one_line
 from tftraining_operator.reconcile.errors import ApiError
@@ -33,13 +37,15 @@ from tftraining_operator.reconcile.store import JobKey, Kind, Store
 from tftraining_operator.reconcile.unlisted import read_unlisted
 from tftraining_operator.reconcile.workqueue import WorkQueue
 
+if TYPE_CHECKING:
+    from tftraining_operator.controller.tracing import Tracing
+
 logger = logging.getLogger(__name__)
 
 STUCK_SECONDS = 120.0
 """A job that waits or is worked on for longer than this means that the process is stuck."""
 
-_FIRST_LISTING_AGAIN = 1.0
-
+_LOOK_SECONDS = 1.0
 _READ_UNLISTED_SECONDS = 10.0
 """Between two reads of a pod that has lost our label: no watch tells of it."""
 
@@ -55,14 +61,18 @@ class Runtime:
         settings: Settings,
         seconds_left: Callable[[], float] = lambda: math.inf,
         metrics: Metrics | None = None,
+        tracing: "Tracing | None" = None,
     ) -> None:
         self._settings = settings
         self._metrics = metrics or Metrics()
+        self._tracing = tracing
         self._seconds_left = seconds_left
-        self._store = Store()
+        self._share = Share(settings.shards)
+        self._store = Store(self._share.takes_in)
+        self._changing = asyncio.Lock()
         self._tasks: list[asyncio.Task[object]] = []
         self._cluster: KubernetesApi | None = None
-        self._groups: Groups | None = None
+        self._listings: Listings | None = None
         self._reconciler: Reconciler | None = None
         self._safeguards: list[Safeguards] = []
         self._workloads: list[Workloads] = []
@@ -72,7 +82,7 @@ class Runtime:
     async def start(self) -> None:
         """Connect, list what exists, and only then begin to reconcile. Raises ApiError."""
         cluster = self._cluster = await KubernetesApi.connect(
-            seconds_left=self._seconds_left, observe=self._metrics.saw_call
+            seconds_left=self._seconds_left, observe=self._saw_call
         )
         poller = ProgressPoller(
             self._look,
@@ -82,7 +92,7 @@ class Runtime:
             observe=self._metrics.saw_poll,
         )
         namespaces = self._settings.namespaces or (None,)
-        groups = self._groups = Groups(cluster, self._store, namespaces, self._look)
+        groups = Groups(cluster, self._store, namespaces, self._look)
         self._workloads = [
             Workloads(cluster, self._store, each, self._look, self._look_at_all)
             for each in namespaces
@@ -91,6 +101,17 @@ class Runtime:
             Safeguards(kind, cluster, self._store, namespaces, self._look)
             for kind in (Kind.NETWORK_POLICY, Kind.DISRUPTION_BUDGET)
         ]
+        listings = self._listings = Listings(
+            cluster,
+            self._store,
+            namespaces,
+            self._look,
+            [
+                groups.list,
+                *(each.list for each in self._safeguards),
+                *(each.list for each in self._workloads),
+            ],
+        )
         reconciler = self._reconciler = Reconciler(
             cluster,
             self._store,
@@ -105,25 +126,33 @@ class Runtime:
         )
 
         async def named(key: JobKey) -> float | None:
+            if not self._share.works_on(key) or self._store.went_back:
+                return None
             logs.begin_job(key, self._store.job(key))
             return await reconciler(key)
 
-        self._queue = WorkQueue(
-            self._metrics.timed(named), workers=self._settings.workers, group=_namespace
-        )
+        handle = self._metrics.timed(named)
+        if self._tracing is not None:
+            handle = self._tracing.traced(handle, self._store.job)
+        self._queue = WorkQueue(handle, workers=self._settings.workers, group=_namespace)
         self._metrics.read_queue(self._queue)
         self._metrics.read_reports(poller.ages)
-        # A pass before the first listing would take every existing pod for missing.
-        await self._first_listing()
-        self._metrics.read_jobs(self._store)
-        self.start_task("queue", self._queue.run())
-        self.start_task("progress polling", poller.run())
-        self.start_task("resync", self._keep_in_sync())
-        self.start_task("listing of groups", self._follow(groups))
-        for each in self._workloads:
-            follow = each.follow(self._settings.groups_seconds)
-            self.start_task("watch of Workloads", follow)
-        self.start_task("reads of pods without our label", self._read_unlisted(cluster))
+        async with self._changing:
+            # A pass before the first listing would take every existing pod for missing.
+            await listings.succeed()
+            self._metrics.read_jobs(self._store)
+            self.start_task("queue", self._queue.run())
+            self.start_task("progress polling", poller.run())
+            self.start_task("resync", self._keep_in_sync(listings))
+            self.start_task("listing of groups", self._follow(groups))
+            for namespace in namespaces:
+                pods = PodWatch(cluster, namespace, self.see, listings.list_pods)
+                follow = pods.follow(listings.pods_at[namespace])
+                self.start_task("watch of pods", follow)
+            for each in self._workloads:
+                follow = each.follow(self._settings.groups_seconds)
+                self.start_task("watch of Workloads", follow)
+            self.start_task("reads of pods without our label", self._read_unlisted(cluster))
 
     def usable_safeguards(self) -> list[Kind]:
         """Return which of the kinds that an older chart gives no permission for can be used."""
@@ -143,6 +172,30 @@ class Runtime:
         if self._cluster is not None:
             await self._cluster.close()
 
+    async def gain(self, shard: int) -> None:
+        """Work on the jobs of a shard from now on; if running, once all their objects are known."""
+        async with self._changing:
+            self._share.take_in(shard)
+            if self._tasks and self._listings is not None:
+                await self._listings.succeed()
+            self._share.work_on(shard)
+        self._look_at_all()
+
+    async def lose(self, shard: int) -> None:
+        """Work no longer on the jobs of a shard: once this returns, nothing of them is written."""
+
+        def lost(key: JobKey) -> bool:
+            return self._share.shard(key) == shard
+
+        async with self._changing:
+            self._share.stop_work(shard)
+            if self._queue is not None:
+                await self._queue.ended(lost)
+            self._share.forget(shard)
+            for key in self._store.drop(lost):
+                if self._reconciler is not None:
+                    await self._reconciler(key)  # a job that is unknown is forgotten
+
     def see(self, kind: Kind, seen: Mapping[str, Any], event_type: str | None) -> None:
         """Take in one watch event, of type None while a watch lists what exists.
 
@@ -152,7 +205,11 @@ class Runtime:
         deleted = event_type == "DELETED"
         raw = {**seen, "metadata": dict(seen["metadata"])}
         key = self._store.remove(kind, raw) if deleted else self._store.put(kind, raw)
-        self._take(key)
+        if kind is Kind.POD and not deleted and is_on_its_way(raw):
+            # A job's pods start together, each with several events.
+            self._look_soon(key)
+        else:
+            self._take(key)
         if deleted and "deletionTimestamp" not in raw["metadata"]:
             self._unlisted.set()
 
@@ -165,24 +222,34 @@ class Runtime:
             return f"the oldest job in the queue has waited {self._queue.stuck_for():.0f} s"
         return None
 
+    async def restored(self) -> None:
+        """Return when a listing was older than what was known; no pass is begun from then on."""
+        while not self._store.went_back:  # noqa: ASYNC110 - the store knows no event loop
+            await asyncio.sleep(_LOOK_SECONDS)
+
     def unready(self) -> str | None:
         """Return what delays the first pass, None once passes run."""
         return None if self._tasks else "jobs, pods and services are not listed yet"
+
+    def _saw_call(self, call: Call) -> None:
+        self._metrics.saw_call(call)
+        if self._tracing is not None:
+            self._tracing.saw_call(call)
 
     def _take(self, changed: JobKey | None) -> None:
         if changed is not None:
             self._look(changed)
 
-    def _look_at(self, changed: Iterable[JobKey]) -> None:
-        for key in changed:
-            self._look(key)
+    def _look_soon(self, changed: JobKey | None) -> None:
+        if changed is not None and self._queue is not None and self._share.works_on(changed):
+            self._queue.add_soon(changed)
 
     def _look(self, key: JobKey) -> None:
-        if self._queue is not None:
+        if self._queue is not None and self._share.works_on(key):
             self._queue.add(key)
 
     def _progressed(self, key: JobKey) -> None:
-        if self._queue is not None and self._reconciler is not None:
+        if self._queue is not None and self._reconciler is not None and self._share.works_on(key):
             self._queue.add_within(key, self._reconciler.progress_due(key))
 
     def _look_at_all(self) -> None:
@@ -197,26 +264,12 @@ class Runtime:
             kueue_forbidden=any(each.access.forbidden for each in self._workloads),
         )
 
-    async def _first_listing(self) -> None:
-        while True:
-            try:
-                await self._resync()
-            except ApiError as error:
-                # kopf would repeat a failed startup only after a minute.
-                logger.warning(
-                    "cannot list jobs, pods and services yet (%s); is the CRD installed?",
-                    one_line(error.message),
-                )
-                await asyncio.sleep(_FIRST_LISTING_AGAIN)
-            else:
-                return
-
-    async def _keep_in_sync(self) -> None:
+    async def _keep_in_sync(self, listings: Listings) -> None:
         while True:
             spread = random.uniform(0.8, 1.2)  # noqa: S311 - jitter, not a secret
             await asyncio.sleep(self._settings.resync_seconds * spread)
             try:
-                await self._resync()
+                await listings.list_all()
             except ApiError as error:
                 logger.warning("resync failed; the watches continue: %s", one_line(error.message))
 
@@ -224,26 +277,6 @@ class Runtime:
         while True:
             await asyncio.sleep(self._settings.groups_seconds)
             await groups.list()
-
-    async def _resync(self) -> None:
-        if self._cluster is None or self._groups is None:
-            return
-        # Before the passes: a gang whose scheduler is not known would be refused.
-        await self._groups.list()
-        for guards in self._safeguards:
-            await guards.list()
-        for each in self._workloads:
-            await each.list()
-        for namespace in self._settings.namespaces or (None,):
-            for kind in (Kind.POD, Kind.SERVICE, Kind.JOB):
-                listing, version = self._store.begin_listing(kind, namespace), ""
-                async for page in self._cluster.pages(kind, namespace):
-                    version = page.resource_version
-                    self._look_at(self._store.take_page(listing, page.items))
-                self._look_at(self._store.end_listing(listing, version))
-            # Before the passes: a chief that is not known would be restarted.
-            for raw in (await self._cluster.list_unlabelled_pods(namespace)).items:
-                self._take(self._store.put(Kind.POD, raw))
 
     async def _read_unlisted(self, cluster: KubernetesApi) -> None:
         while True:

@@ -3,6 +3,7 @@
 import json
 import math
 import os
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Self
@@ -37,6 +38,9 @@ class Settings:
     metrics_port: int = 8081
     """Port on which Prometheus finds /metrics, of every address; 0 for none.
     TFTRAINING_METRICS_PORT."""
+    traces_endpoint: str = ""
+    """Where OpenTelemetry traces of passes are sent, by OTLP over HTTP, such as
+    http://collector:4318/v1/traces; empty for none. TFTRAINING_TRACES_ENDPOINT."""
     lease_namespace: str = ""
     """Namespace of the lease for leader election; empty to run without leader election.
     TFTRAINING_LEASE_NAMESPACE."""
@@ -68,6 +72,9 @@ class Settings:
     workers: int = 32
     """Number of jobs that are reconciled at once, at most half of them of one namespace.
     TFTRAINING_WORKERS."""
+    shards: int = 1
+    """Number of shares into which all jobs are divided among several active processes, each with a
+    lease of its own. All processes must agree on it. TFTRAINING_SHARDS."""
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str] = os.environ) -> Self:
@@ -85,6 +92,7 @@ class Settings:
             metrics_port=int(
                 _at_least(0, environment, "METRICS_PORT", default.metrics_port, most=65535)
             ),
+            traces_endpoint=_url(environment, "TRACES_ENDPOINT", default.traces_endpoint),
             lease_namespace=environment.get(_PREFIX + "LEASE_NAMESPACE") or default.lease_namespace,
             lease_name=environment.get(_PREFIX + "LEASE_NAME") or default.lease_name,
             lease_identity=environment.get(_PREFIX + "LEASE_IDENTITY") or default.lease_identity,
@@ -104,7 +112,17 @@ class Settings:
             ),
             groups_seconds=_at_least(0.1, environment, "GROUPS_SECONDS", default.groups_seconds),
             workers=int(_at_least(1, environment, "WORKERS", default.workers)),
+            shards=_shards(environment, default.shards),
         )
+
+
+def _shards(environment: Mapping[str, str], default: int) -> int:
+    found = int(_at_least(1, environment, "SHARDS", default, most=64))
+    if found > 1 and not environment.get(_PREFIX + "LEASE_NAMESPACE"):
+        raise SettingsError(
+            f"{_PREFIX}SHARDS is '{found}'; each shard needs a lease: set {_PREFIX}LEASE_NAMESPACE"
+        )
+    return found
 
 
 def _networking(environment: Mapping[str, str]) -> Networking:
@@ -164,6 +182,15 @@ def _choice(
     value = environment.get(_PREFIX + name) or default
     if value not in allowed:
         raise SettingsError(f"{_PREFIX}{name} is {value!r}; it may be {', '.join(allowed)}")
+    return value
+
+
+def _url(environment: Mapping[str, str], name: str, default: str) -> str:
+    value = environment.get(_PREFIX + name) or default
+    if value and not re.match(r"https?://[^/\s]", value):
+        raise SettingsError(
+            f"{_PREFIX}{name} is {value!r}; it must be a URL such as http://collector:4318/v1/traces"
+        )
     return value
 
 

@@ -89,6 +89,8 @@ class Workloads:
                 if raw.get("code") != _EXPIRED:
                     logger.warning("watching Workloads: %s", one_line(str(raw.get("message"))))
                 return
+            if kind == "BOOKMARK":
+                continue
             if kind == "DELETED":
                 key = self._store.remove(Kind.WORKLOAD, raw)
             else:

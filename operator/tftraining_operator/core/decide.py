@@ -95,7 +95,6 @@ def _finished(job: Job, observed: Observed, facts: Facts, now: datetime) -> Deci
         job,
         replace(
             stay(job, Phase.FINISHED),
-            delete_service=observed.has_service and not cleanup.keeps_service(job),
             delete_groups=_groups_but(None, observed),
             workload=workload_changes.at_the_end(job, observed, facts, now),
         ),

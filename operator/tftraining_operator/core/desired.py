@@ -197,17 +197,20 @@ def samples(job: Job, trainer_image: str) -> list[_Object]:
     """
     if scheduling(job).gang not in (None, Gang.AUTO, Gang.NONE):
         require_one_scheduler(job)
-    tried: list[tuple[_Object, bool]] = []
-    found: list[_Object] = []
+    checkpoint = job.spec.checkpoint
+    has_volume = checkpoint is not None and not checkpoint.uri
+    found: list[tuple[_Object, bool, _Object]] = []
     for role in Role:
         if not job.desired(role):
             continue
-        # What we add can clash with what the user wrote only by the checkpoint's mount.
-        mounts = traits(job.spec.strategy, role).mounts_checkpoint
-        shape = template(job, role), bool(job.spec.checkpoint) and mounts
+        shape = template(job, role)
+        mounts = has_volume and traits(job.spec.strategy, role).mounts_checkpoint
         # Each is made, as what no role's pod could hold must not wait until the pod is created.
         made = pod(job, role, 0, 0, trainer_image)
-        if shape not in tried:
-            tried.append(shape)
-            found.append(made)
-    return found
+        same = next((at for at, (other, _, _) in enumerate(found) if other == shape), None)
+        if same is None:
+            found.append((shape, mounts, made))
+        elif mounts and not found[same][1]:
+            # What we add can clash with what the user wrote only by the checkpoint's mount.
+            found[same] = shape, mounts, made
+    return [made for _, _, made in found]

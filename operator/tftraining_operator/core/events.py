@@ -65,6 +65,10 @@ class Actions:
     repairs: Sequence[str] = ()
     """What was wrong with the stored status."""
 
+    def __bool__(self) -> bool:
+        """Tell whether there are any."""
+        return bool(self.created or self.created_service or self.replaced or self.repairs)
+
 
 def events_of(before: Status, after: Status, actions: Actions, now: datetime) -> list[Event]:
     """Return the events of one pass; none when nothing happened."""
@@ -214,20 +218,29 @@ def _not_ready(before: Status, after: Status) -> list[Event]:
 
 
 def _ready(before: Status, after: Status, now: datetime) -> list[Event]:
+    if _turned(before, after, ConditionType.RUNNING):
+        return []  # which tells of it
+    note = _readiness(before, after, now)
+    return [Event(Reason.PODS_READY, note, Action.OBSERVE)] if note else []
+
+
+def _readiness(before: Status, after: Status, now: datetime) -> str:
+    """Say that all pods became ready, "" if they did not now."""
     if not _turned(before, after, ConditionType.PODS_READY):
-        return []
+        return ""
     took = round(seconds_since(after.start_time, now))
     since = f" after {took} s" if after.restarts == 0 and before.progress is None else ""
-    note = f"{_message(after, ConditionType.PODS_READY)}{since}"
-    return [Event(Reason.PODS_READY, note, Action.OBSERVE)]
+    return f"{_message(after, ConditionType.PODS_READY)}{since}"
 
 
 def _transitions(before: Status, after: Status, now: datetime) -> list[Event]:
     events = []
     if _turned(before, after, ConditionType.RUNNING):
         resumed = before.first_running_time is not None
-        note = "training again" if resumed else "training"
-        events.append(Event(Reason.RUNNING, f"{note} (attempt {after.attempt})", Action.OBSERVE))
+        note = f"training{' again' if resumed else ''} (attempt {after.attempt})"
+        if readiness := _readiness(before, after, now):
+            note += f"; {readiness}"
+        events.append(Event(Reason.RUNNING, note, Action.OBSERVE))
     events += _resumed_from_checkpoint(before, after)
     if _turned(before, after, ConditionType.STALLED) and after.attempt == before.attempt:
         note = _message(after, ConditionType.STALLED)
@@ -236,11 +249,12 @@ def _transitions(before: Status, after: Status, now: datetime) -> list[Event]:
     events += _suspended(before, after)
     if is_true(before, ConditionType.SUSPENDED) and not is_true(after, ConditionType.SUSPENDED):
         events.append(Event(Reason.RESUMED, "the job is resumed", Action.RESUME))
-    if before.chief_completion_time is None and after.chief_completion_time is not None:
+    succeeded = _turned(before, after, ConditionType.SUCCEEDED)
+    if before.chief_completion_time is None and after.chief_completion_time and not succeeded:
         steps = f" after {after.progress.step} steps" if after.progress else ""
         note = f"the chief succeeded{steps}"
         events.append(Event(Reason.CHIEF_SUCCEEDED, note, Action.OBSERVE))
-    if _turned(before, after, ConditionType.SUCCEEDED):
+    if succeeded:
         events.append(Event(Reason.SUCCEEDED, _success_note(after, now), Action.FINISH))
     if _turned(before, after, ConditionType.FAILED):
         note = _message(after, ConditionType.FAILED)
@@ -298,7 +312,8 @@ def _success_note(after: Status, now: datetime) -> str:
         note += f"; best {best.metric.name} {best.metric.value} at step {best.step}"
     if after.model is not None:
         note += f"; model ({', '.join(after.model.formats)}) in {after.model.path}"
-    return f"{note}; {round(seconds_since(after.start_time, now))} s in all"
+    steps = f"{after.progress.step} steps, " if after.progress is not None else ""
+    return f"{note}; {steps}{round(seconds_since(after.start_time, now))} s in all"
 
 
 def _turned(before: Status, after: Status, kind: ConditionType) -> bool:

@@ -1,6 +1,6 @@
 """One job as the core sees it: identity, parsed spec, stored status."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
@@ -25,6 +25,10 @@ class Job:
     """One sentence for each stored status field that was garbage."""
     unsupported: str = ""
     """Why this operator does not understand the spec of a started job; `spec` is a guess then."""
+    templates: dict[keys.Role, dict[str, Any]] = field(
+        default_factory=dict, init=False, repr=False, compare=False
+    )
+    """What podtemplate.template has made of the spec."""
 
     @property
     def name(self) -> str:

@@ -14,6 +14,7 @@ from tftraining_operator.core.naming import join_names, network_policy_name
 from tftraining_operator.core.observed import Observed, Pod, slots
 from tftraining_operator.core.policies import isolation
 from tftraining_operator.core.schedulers import SCHEDULERS
+from tftraining_operator.core.times import parse
 
 NOT_PLACED = frozenset({"Unschedulable", "SchedulingGated", "NotScheduled"})
 """Causes by which a pod has no node."""
@@ -49,6 +50,16 @@ def pods_not_ready(job: Job, observed: Observed, facts: Facts) -> list[tuple[str
 def describe_problem(name: str, cause: Cause) -> str:
     """Say what keeps a pod from running."""
     return f"{name}: {cause.reason}: {cause.message or describe_exit(cause)}"
+
+
+def unplaced_since(observed: Observed) -> str | None:
+    """Return since when a pod waits for a node, of those that have none, None if all have one."""
+    found = (
+        pod.created_at
+        for pod in observed.pods.values()
+        if pod.startup_problem is not None and pod.startup_problem.reason in NOT_PLACED
+    )
+    return min((created for created in found if created is not None), key=parse, default=None)
 
 
 def refused_objects(

@@ -1,10 +1,11 @@
 """Names are computed, never generated: a crash between two calls is repaired by the same names."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from tftraining_operator.api import keys
 
 _SHOWN = 4
+_SERVERS = (keys.Role.PS.value, keys.Role.WORKER.value)
 
 
 def pod_name(job: str, role: keys.Role, index: int) -> str:
@@ -53,6 +54,18 @@ def pod_labels(job: str, uid: str, role: keys.Role, index: int, attempt: int) ->
 def worker_selector(job: str) -> str:
     """Return the selector of a job's workers, for the scale subresource."""
     return f"{keys.LABEL_JOB}={job},{keys.LABEL_ROLE}={keys.Role.WORKER.value}"
+
+
+def servers_selector(job: str, uid: str) -> str:
+    """Return the selector of the workers and parameter servers of one job, and no other's."""
+    roles = ",".join(_SERVERS)
+    return f"{keys.LABEL_JOB}={job},{keys.LABEL_JOB_UID}={uid},{keys.LABEL_ROLE} in ({roles})"
+
+
+def is_server(labels: Mapping[str, str], job: str, uid: str) -> bool:
+    """Tell whether `servers_selector` selects a pod with these labels."""
+    names = (labels.get(keys.LABEL_JOB), labels.get(keys.LABEL_JOB_UID))
+    return names == (job, uid) and labels.get(keys.LABEL_ROLE) in _SERVERS
 
 
 def join_names(names: Sequence[str]) -> str:

@@ -5,7 +5,7 @@ from typing import Any
 
 from tftraining_operator.api.scheduling import Gang
 from tftraining_operator.core import desired
-from tftraining_operator.core.decision import Decision
+from tftraining_operator.core.decision import Decision, Phase
 from tftraining_operator.core.job import Job
 from tftraining_operator.core.observed import Observed, PodGroup
 from tftraining_operator.core.policies.removal import Removal
@@ -18,6 +18,8 @@ class Plan:
     """Calls to make, in this order: deletes, service, NetworkPolicy, group, pods, and the rest."""
 
     removals: tuple[Removal, ...] = ()
+    servers_are_done: bool = False
+    """Whether the job will never have workers and parameter servers again."""
     delete_service: bool = False
     service: dict[str, Any] | None = None
     delete_network_policy: bool = False
@@ -42,6 +44,7 @@ def make_plan(job: Job, observed: Observed, decision: Decision, trainer_image: s
     gang = decision.gang
     return Plan(
         removals=decision.removals,
+        servers_are_done=decision.phase in (Phase.EVALUATING, Phase.FINISHED),
         delete_service=decision.delete_service,
         service=desired.service(job) if missing else None,
         delete_network_policy=decision.isolation.policy.delete,

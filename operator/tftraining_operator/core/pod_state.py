@@ -86,6 +86,16 @@ def runs_any_container(raw: _Object) -> bool:
     return any(raw_pod.state(c, "running") is not None for c in raw_pod.all_statuses(raw))
 
 
+def is_on_its_way(raw: _Object) -> bool:
+    """Tell whether a pod starts or runs, and nothing of it has ended or is to end."""
+    phase = (raw.get("status") or {}).get("phase")
+    return (
+        phase in ("Pending", "Running")
+        and "deletionTimestamp" not in raw["metadata"]
+        and not any(raw_pod.last_end(each) for each in raw_pod.all_statuses(raw))
+    )
+
+
 def addresses(raw: _Object) -> frozenset[str]:
     """Return the IP addresses of a pod."""
     status = raw.get("status") or {}

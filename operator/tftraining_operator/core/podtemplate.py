@@ -33,13 +33,19 @@ class InvalidTemplateError(Exception):
 
 
 def template(job: Job, role: Role) -> _Object:
-    """Return the user's template for a role: its own merged over the shared one, checked."""
+    """Return the user's template for a role: its own merged over the shared one, checked.
+
+    It is made once for each Job and not to be changed. Raises InvalidTemplateError.
+    """
+    if (known := job.templates.get(role)) is not None:
+        return known
     shared = job.spec.template.as_dict() if job.spec.template else {}
     given = job.spec.role(role)
     own = given.template.as_dict() if given and given.template else {}
     # Over nothing first: an empty `volumes:` in YAML is null, which Kubernetes takes for absent.
     merged = merge(merge({}, shared), own)
     _check(merged, role)
+    job.templates[role] = merged
     return merged
 
 

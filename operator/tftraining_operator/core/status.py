@@ -1,5 +1,6 @@
 """The whole status, computed from (job, observed, decision, facts, now) and nothing else."""
 
+from dataclasses import replace
 from datetime import datetime
 
 from tftraining_operator.api.keys import ConditionType, Role
@@ -17,6 +18,7 @@ from tftraining_operator.core.facts import Facts
 from tftraining_operator.core.job import Job
 from tftraining_operator.core.naming import worker_selector
 from tftraining_operator.core.observed import Observed
+from tftraining_operator.core.policies import cleanup
 from tftraining_operator.core.policies.deadlines import has_run
 from tftraining_operator.core.policies.servers import FORGOTTEN_AFTER, replacements_in_a_row
 from tftraining_operator.core.progress import (
@@ -47,18 +49,17 @@ def compute_status(
     trainer_image: str,
 ) -> Status:
     """Return the next status of an accepted job."""
+    staying = _staying(job, observed, decision)
+    counts = {"roles": _roles(job, staying), "worker_replicas": _workers(staying)}
     if decision.phase is Phase.FINISHED:
-        return job.status.model_copy(
-            update={"roles": _roles(job, observed), "worker_replicas": _workers(observed)}
-        )
+        return job.status.model_copy(update=counts)
     before = job.status
     status = before.model_copy(
         update={
             "observed_generation": job.meta.generation,
             "restarts": decision.restarts,
             "trainer_image": before.trainer_image or trainer_image,
-            "roles": _roles(job, observed),
-            "worker_replicas": _workers(observed),
+            **counts,
             "worker_selector": worker_selector(job.name),
             "cluster_workers": decision.membership.size,
             "excluded_workers": list(decision.membership.excluded),
@@ -75,7 +76,7 @@ def compute_status(
     )
     if decision.phase is not Phase.FAILED:
         released = before.replicas if before.chief_completion_time is not None else None
-        status = status.model_copy(update={"replicas": _replicas(status.roles, released)})
+        status = status.model_copy(update={"replicas": _replicas(_roles(job, observed), released)})
     status = status.model_copy(
         update={"conditions": conditions(job, observed, decision, facts, now)}
     )
@@ -248,6 +249,26 @@ def _roles(job: Job, observed: Observed) -> list[RoleStatus]:
         for role in (Role.CHIEF, Role.WORKER, Role.PS, Role.EVALUATOR)
         if (pods := observed.of(role)) or job.desired(role)
     ]
+
+
+def _staying(job: Job, observed: Observed, decision: Decision) -> Observed:
+    """Return the pods without those that the job's end takes away.
+
+    They are not counted from then on: each that is gone would be another write.
+    """
+    if decision.phase is Phase.EVALUATING:
+        going = cleanup.servers_to_release(job, observed)
+    elif decision.phase in (Phase.SUCCEEDED, Phase.FAILED, Phase.FINISHED):
+        going = [pod for pod in cleanup.pods_to_clean(job, observed) if pod.active]
+    else:
+        return observed
+    names = {pod.name for pod in going}
+    pods = {
+        slot: pod
+        for slot, pod in observed.pods.items()
+        if pod.name not in names and not pod.deleting
+    }
+    return replace(observed, pods=pods)
 
 
 def _replicas(roles: list[RoleStatus], released: Replicas | None) -> Replicas:

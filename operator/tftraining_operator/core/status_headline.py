@@ -4,6 +4,7 @@ from tftraining_operator.api.keys import ConditionType
 from tftraining_operator.api.reasons import Reason
 from tftraining_operator.api.status import Condition, Status
 from tftraining_operator.core.conditions import find, is_true
+from tftraining_operator.core.messages import NOT_PLACED
 
 _ROUTINE = frozenset({Reason.STARTING, Reason.POD_REPLACED, Reason.ALL_READY})
 """Reasons of PodsReady that name no problem."""
@@ -31,6 +32,9 @@ def _not_running(
     status: Status, pods: Condition | None, running: Condition | None
 ) -> tuple[str, str]:
     if pods is not None and pods.reason == Reason.QUEUED:
+        return pods.reason, pods.message
+    if pods is not None and pods.reason in NOT_PLACED:
+        # Also of a job that restarts: nothing happens until there is a node.
         return pods.reason, pods.message
     restarting = find(status.conditions, ConditionType.RESTARTING)
     if restarting is not None and is_true(status, ConditionType.RESTARTING):

@@ -14,6 +14,7 @@ from tftraining_operator.core.messages import (
     describe_undeletable,
     pods_not_ready,
     refused_objects,
+    unplaced_since,
 )
 from tftraining_operator.core.naming import join_names
 from tftraining_operator.core.observed import Observed
@@ -59,6 +60,8 @@ def set_pods_ready(
         more = sum(1 for _, other in waiting[1:] if other is not None)
         tail = f" (and {more} more pod{'s' if more > 1 else ''})" if more else ""
         message = f"{describe_problem(name, cause)}{tail}"
+        if cause.reason in NOT_PLACED and (since := unplaced_since(observed)) is not None:
+            message = f"waiting since {since} for a node: {message}"
         writer.set(kind, value=False, reason=cause.reason, message=message)
         return
     names = join_names([name for name, _ in waiting])

@@ -47,6 +47,8 @@ class Outcome:
     """Pods that were refused, or not tried because others were; a budget that was not written."""
     corrected: list[str] = field(default_factory=list)
     """Names of objects that somebody had changed, and that are now as they have to be."""
+    ending: list[str] = field(default_factory=list)
+    """uids of pods that were told to end by a call that does not answer with them."""
     undeletable: dict[str, Cause] = field(default_factory=dict)
     """Pods whose deletion was refused, by name."""
 
@@ -99,7 +101,7 @@ class Applier:
         if plan.delete_job:
             await self._objects.delete(Kind.JOB, key, job.name, job.uid)
             return outcome
-        await self._delete_pods(key, plan, outcome)
+        await self._delete_pods(job, plan, outcome)
         if plan.delete_service:
             await self._objects.delete_own(Kind.SERVICE, job)
         if plan.delete_network_policy:
@@ -122,7 +124,11 @@ class Applier:
         await self._change_disruption_budget(job, plan, outcome)
         return outcome
 
-    async def _delete_pods(self, key: JobKey, plan: Plan, outcome: Outcome) -> None:
+    async def _delete_pods(self, job: Job, plan: Plan, outcome: Outcome) -> None:
+        if plan.servers_are_done and await self._objects.delete_servers(job, plan.removals):
+            outcome.ending = [removal.pod.uid for removal in plan.removals]
+            return
+        key = JobKey(job.namespace, job.name)
         deleted = await self._objects.together(
             key,
             (

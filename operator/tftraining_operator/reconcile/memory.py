@@ -4,7 +4,7 @@ None of it has to survive the process: a new operator asks again, or waits once 
 survive stands in the status.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
@@ -17,10 +17,14 @@ from tftraining_operator.core.networking import Networking
 from tftraining_operator.core.observed import Observed, Pod
 from tftraining_operator.core.progress import Report
 from tftraining_operator.core.schedulers.offer import Offer
+from tftraining_operator.core.starting import HOLD
 from tftraining_operator.core.times import parse, rfc3339
 
 _FIRST_RETRY = timedelta(seconds=15)
 _LONGEST_RETRY = timedelta(seconds=60)
+
+_GRACE = timedelta(seconds=30)
+"""Kubernetes' default; if a pod is never seen to end, it counts as overdue some time after."""
 
 _IMMEDIATE_PASSES = 3
 _PAUSE_SECONDS = 1.0
@@ -45,6 +49,8 @@ class Memory:
     _asked_since: datetime | None = None
     _ready_since: dict[str, datetime] = field(default_factory=dict)
     _immediate: int = 0
+    _held_since: datetime | None = None
+    _ending: dict[str, str] = field(default_factory=dict)
 
     @property
     def was_refused(self) -> bool:
@@ -105,7 +111,26 @@ class Memory:
         if uid != self._chief_uid:
             self._chief_uid, self._asked_since = uid, now if uid else None
 
-    def settle_clocks(self, observed: Observed, now: datetime) -> Observed:
+    def note_ending(self, uids: Iterable[str], now: datetime) -> None:
+        """Note that pods were told to end, before the watch tells of it."""
+        self._ending |= dict.fromkeys(uids, rfc3339(now + _GRACE))
+
+    def settle(self, observed: Observed, now: datetime) -> Observed:
+        """Return pods as this process knows them: told to end, and since when they are ready."""
+        return self._with_ends(self._with_clocks(observed, now))
+
+    def _with_ends(self, observed: Observed) -> Observed:
+        known = {pod.uid for pod in observed.pods.values()}
+        self._ending = {uid: end for uid, end in self._ending.items() if uid in known}
+        if not self._ending:
+            return observed
+        pods = {
+            slot: replace(pod, grace_ends=pod.grace_ends or self._ending.get(pod.uid))
+            for slot, pod in observed.pods.items()
+        }
+        return replace(observed, pods=pods)
+
+    def _with_clocks(self, observed: Observed, now: datetime) -> Observed:
         """Return pods whose readiness is not later than this process first saw it.
 
         A node's clock may be ahead: what it calls the future must not seem new at each look.
@@ -121,11 +146,19 @@ class Memory:
         }
         return replace(observed, pods=pods)
 
+    def hold(self, now: datetime) -> datetime | None:
+        """Return until when a status waits that tells only of some pods, None to write it now."""
+        if self._held_since is None:
+            self._held_since = now
+        due = self._held_since + HOLD
+        return due if due > now else None
+
     def next_pass_after_write(self) -> float:
         """Return in how many seconds to look again at what a write may have begun.
 
         At once, but not for ever: a status that differs at each look must make no hot loop.
         """
+        self._held_since = None
         self._immediate += 1
         return 0.0 if self._immediate <= _IMMEDIATE_PASSES else _PAUSE_SECONDS
 

@@ -5,18 +5,23 @@ Every call may be repeated after a crash at any point: names are fixed, deletes 
 
 import asyncio
 import logging
-from collections.abc import Coroutine, Iterable
+from collections.abc import Coroutine, Iterable, Sequence
 from typing import Any, TypeVar
 
 from tftraining_operator.api import keys
 from tftraining_operator.core.job import Job
+from tftraining_operator.core.naming import is_server
 from tftraining_operator.core.observed import owned_by
+from tftraining_operator.core.policies.removal import Removal
 from tftraining_operator.reconcile import errors
 from tftraining_operator.reconcile.limits import Limits
 from tftraining_operator.reconcile.protocols import Api
 from tftraining_operator.reconcile.store import JobKey, Kind, Store
 
 logger = logging.getLogger(__name__)
+
+_AT_ONCE_FROM, _AT_ONCE_TO = 2, 32
+"""So many pods are deleted by one call: the API server takes them one after the other."""
 
 _Object = dict[str, Any]
 _T = TypeVar("_T")
@@ -71,6 +76,31 @@ class Objects:
             self._store.put(kind, answer)
         else:
             self._store.forget(kind, key, name, uid)
+
+    async def delete_servers(self, job: Job, removals: Sequence[Removal]) -> bool:
+        """Delete an ended job's workers and parameter servers by one call, if these are all.
+
+        Return False, and delete nothing, where they are not, or without permission for that call.
+        """
+        key, wanted = JobKey(job.namespace, job.name), {each.pod.uid for each in removals}
+        # A label alone is no proof of whose a pod is: `removals` are of pods that the job owns.
+        selected = {
+            raw["metadata"]["uid"]
+            for raw in self._store.children(Kind.POD, key)
+            if is_server(raw["metadata"].get("labels") or {}, job.name, job.uid)
+        }
+        if selected != wanted or not _AT_ONCE_FROM <= len(wanted) <= _AT_ONCE_TO:
+            return False
+        if any(each.grace is not None for each in removals):
+            return False
+        try:
+            async with self._limits.one(key):
+                await self._api.delete_servers(job.namespace, job.name, job.uid)
+        except errors.ForbiddenError:
+            # One by one it is known which of them may not be deleted, and why.
+            return False
+        logger.debug("%s: deleted workers and parameter servers", key)
+        return True
 
     async def delete_own(self, kind: Kind, job: Job) -> None:
         """Delete a job's own objects of a kind."""

@@ -25,6 +25,7 @@ class Api(Protocol):
     async def delete(  # noqa: D102
         self, kind: Kind, namespace: str, name: str, uid: str, *, grace: int | None = None
     ) -> _Object: ...
+    async def delete_servers(self, namespace: str, job: str, uid: str) -> None: ...  # noqa: D102
     async def patch_status(  # noqa: D102
         self, namespace: str, name: str, resource_version: str, patch: _Object
     ) -> _Object: ...

@@ -30,6 +30,7 @@ from tftraining_operator.core.progress import (
     write_interval,
 )
 from tftraining_operator.core.schedulers.offer import Offer
+from tftraining_operator.core.starting import only_starts
 from tftraining_operator.core.status import compute_status, held_status
 from tftraining_operator.core.trainer_image import trainer_image
 from tftraining_operator.reconcile.applier import Applier, NameConflictError, Outcome
@@ -124,8 +125,11 @@ class Reconciler:
         observed = self._observe(key, job, memory, now)
         facts = self._facts(key, memory, queue)
         status = compute_status(job, observed, decision, facts, now, trainer_image=image)
-        due = next_write(job.status, status, now, write_interval(self._reports.count()))
         actions = _actions(job, plan, outcome, created_service=prepared or outcome.created_service)
+        if not actions and only_starts(job.status, status):
+            due = memory.hold(now)
+        else:
+            due = next_write(job.status, status, now, write_interval(self._reports.count()))
         written = due is None and await self._write(key, raw, job, status, actions=actions, now=now)
         known = status if written else job.status
         memory.progress, memory.checkpoint = known.progress, known.last_checkpoint
@@ -180,7 +184,7 @@ class Reconciler:
             disruption_budgets=self._store.children(Kind.DISRUPTION_BUDGET, key),
             workloads=self._store.children(Kind.WORKLOAD, key),
         )
-        return memory.settle_clocks(observed, now)
+        return memory.settle(observed, now)
 
     def _facts(self, key: JobKey, memory: Memory, queue: QueueFacts) -> Facts:
         return memory.facts(
@@ -290,6 +294,7 @@ def _targets(observed: Observed) -> dict[Role, Target]:
 
 def _note(memory: Memory, outcome: Outcome, now: datetime) -> None:
     memory.corrected |= dict.fromkeys(outcome.corrected, now)
+    memory.note_ending(outcome.ending, now)
     if outcome.has_refusals:
         memory.note_refusals(outcome.refused, frozenset(outcome.held), outcome.undeletable, now)
     elif outcome.created:

@@ -9,7 +9,7 @@ readers.
 import logging
 import math
 from collections import OrderedDict
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, NamedTuple
@@ -91,6 +91,8 @@ class Listing:
     kind: Kind
     namespace: str | None
     mark: int
+    newest: int = 0
+    """The highest resource version of this kind that was known when it was started."""
     uids: set[str] = field(default_factory=set)
     went_back: bool = False
 
@@ -98,13 +100,22 @@ class Listing:
 class Store:
     """The newest known version of every object, by kind and job."""
 
-    def __init__(self) -> None:
+    def __init__(self, keeps: Callable[[JobKey], bool] = lambda _key: True) -> None:
+        """Take in the objects of those jobs that `keeps` tells of."""
+        self._keeps = keeps
         self._objects: dict[Kind, dict[JobKey, dict[str, _Known]]] = {kind: {} for kind in Kind}
         self._keys: dict[str, JobKey] = {}
         """The job of every known object, by the object's uid."""
         self._gone: OrderedDict[str, _Tombstone] = OrderedDict()
         """Deleted objects by their uid, so that an answer that comes late revives none."""
         self._learned = 0
+        self._newest = dict.fromkeys(Kind, 0)
+        """The highest resource version that was taken in."""
+        self.went_back = False
+        """Whether a listing was older than what was known, as after a restore of etcd.
+
+        What is known here is of two times then, and no decision may be based on it.
+        """
 
     def mark(self) -> int:
         """Return what `replace` needs to tell what was learned before a listing was started."""
@@ -116,7 +127,9 @@ class Store:
         key = _key(kind, metadata)
         # A change that takes our label is told as a deletion; a read answers that same version.
         tombstone = self._gone.get(metadata["uid"])
-        if key is None or (tombstone is not None and _version(raw) < tombstone.version):
+        if key is None or not self._keeps(key):
+            return None
+        if tombstone is not None and _version(raw) < tombstone.version:
             return None
         for known in (self._find(kind, raw), self._named(kind, key, metadata["name"])):
             if known is not None and known.version >= _version(raw):
@@ -137,13 +150,24 @@ class Store:
             return self.put(kind, {**raw, "metadata": {**metadata, "labels": labels}})
         known = self._find(kind, raw)
         key = _key(kind, metadata) if known is None else self._keys[known.uid]
-        if key is not None and (known is None or known.version <= _version(raw)):
+        if key is None or not self._keeps(key):
+            return None
+        if known is None or known.version <= _version(raw):
             self._bury(kind, key, metadata["name"], metadata["uid"], _version(raw))
         return key
 
     def forget(self, kind: Kind, key: JobKey, name: str, uid: str) -> None:
         """Take out an object that the server does not find any more."""
         self._bury(kind, key, name, uid, math.inf)
+
+    def drop(self, dropped: Callable[[JobKey], bool]) -> set[JobKey]:
+        """Forget all objects of some jobs; return these."""
+        found = {key for named in self._objects.values() for key in named if dropped(key)}
+        for kind, named in self._objects.items():
+            for key in found & named.keys():
+                for known in list(named[key].values()):
+                    self._drop(kind, known)
+        return found
 
     def replace(
         self,
@@ -159,15 +183,21 @@ class Store:
         these are those of a restored etcd. What was learned since is compared by its version.
         """
         listing = Listing(kind, namespace, mark)
-        return self.take_page(listing, items) | self.end_listing(listing, resource_version)
+        touched = self.take_page(listing, items, resource_version)
+        return touched | self.end_listing(listing, resource_version)
 
     def begin_listing(self, kind: Kind, namespace: str | None) -> Listing:
         """Note that a listing is started, whose pages are taken in one by one as `replace` does."""
-        return Listing(kind, namespace, self._learned)
+        return Listing(kind, namespace, self._learned, self._newest[kind])
 
-    def take_page(self, listing: Listing, items: Iterable[_Object]) -> set[JobKey]:
+    def take_page(
+        self, listing: Listing, items: Iterable[_Object], resource_version: str
+    ) -> set[JobKey]:
         """Take in a page of a listing; return the jobs to look at."""
         touched: set[JobKey] = set()
+        if int(resource_version) < listing.newest:
+            # Before any of it is looked at.
+            self._go_back(listing)
         for raw in items:
             uid = raw["metadata"]["uid"]
             listing.uids.add(uid)
@@ -180,7 +210,7 @@ class Store:
                 and known.learned <= listing.mark
                 and known.version > _version(raw)
             ):
-                listing.went_back = True
+                self._go_back(listing)
                 touched |= self._drop(listing.kind, known)
             if (key := self.put(listing.kind, raw)) is not None:
                 touched.add(key)
@@ -192,7 +222,8 @@ class Store:
         for known in self._all(listing.kind, listing.namespace):
             outdated = known.learned <= listing.mark or known.version <= int(resource_version)
             if outdated and known.uid not in listing.uids and _is_listed(listing.kind, known.raw):
-                listing.went_back = listing.went_back or known.version > int(resource_version)
+                if known.version > int(resource_version):
+                    self._go_back(listing)
                 touched |= self._drop(listing.kind, known)
         if listing.went_back:
             logger.warning(
@@ -201,6 +232,10 @@ class Store:
                 listing.kind.lower(),
             )
         return touched
+
+    def _go_back(self, listing: Listing) -> None:
+        listing.went_back = self.went_back = True
+        self._newest[listing.kind] = 0
 
     def job(self, key: JobKey) -> _Object | None:
         """Return a job."""
@@ -238,6 +273,7 @@ class Store:
             self._drop(kind, predecessor)
         self._gone.pop(uid, None)
         self._learned += 1
+        self._newest[kind] = max(self._newest[kind], _version(raw))
         self._objects[kind].setdefault(key, {})[name] = _Known(
             _SLIM.get(kind, slim.other)(raw), self._learned
         )

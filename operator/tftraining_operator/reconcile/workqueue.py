@@ -29,6 +29,8 @@ IMMEDIATE_PASSES = 5
 """So many passes in a row may ask for the next one at once; further ones are delayed."""
 LONGEST_DELAY = 5.0
 """The longest delay of a pass that is asked for at once."""
+SOON = 0.1
+"""The moment (s) in which events that no one waits for share a pass."""
 PATIENCE = 5.0
 """How long (s) routine passes wait for others at most."""
 
@@ -54,6 +56,7 @@ class WorkQueue(Generic[K]):
         self._urgent: Turns[K] = Turns(group)
         self._routine: Turns[K] = Turns(group)
         self._working: dict[K, float] = {}
+        self._ended = asyncio.Event()
         self._busy: Counter[Hashable] = Counter()
         self._again: dict[K, bool] = {}
         """Keys to work on again after their present pass, and whether that is routine."""
@@ -71,6 +74,11 @@ class WorkQueue(Generic[K]):
             waiting = self._routine if routine else self._urgent
             waiting.add(key, self._clock() if since is None else since)
             self._dispatch()
+
+    def add_soon(self, key: K) -> None:
+        """Ask for a pass in a moment: what happens to the key until then shares it."""
+        if key not in self._urgent:
+            self._add_by(key, SOON)
 
     def add_after(self, key: K, seconds: float, *, routine: bool = False) -> None:
         """Ask for a pass in `seconds`, instead of at the time asked for before."""
@@ -98,6 +106,12 @@ class WorkQueue(Generic[K]):
         """Return how long (s) the oldest key has been waiting or in work."""
         since = [*self._urgent.since(), *self._routine.since(), *self._working.values()]
         return self._clock() - min(since) if since else 0.0
+
+    async def ended(self, concerned: Callable[[K], bool]) -> None:
+        """Wait until no pass over such a key runs."""
+        while any(concerned(key) for key in self._working):
+            self._ended.clear()
+            await self._ended.wait()
 
     def depth(self) -> int:
         """Return how many keys wait for a pass."""
@@ -134,6 +148,7 @@ class WorkQueue(Generic[K]):
             await self._pass(key)
         finally:
             del self._working[key]
+            self._ended.set()
             self._busy[self._group(key)] -= 1
             if not self._busy[self._group(key)]:
                 del self._busy[self._group(key)]

@@ -55,8 +55,10 @@ Python = Annotated[
 
 def client(namespace: str | None, context: str | None) -> "TFTrainingClient":
     """Connect to the cluster of the kubeconfig. Raises TFTrainingError."""
+    from tftraining.cli.lazy_imports import import_connection
     from tftraining.client import TFTrainingClient
 
+    import_connection()
     return TFTrainingClient(namespace, context=context)
 
 

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from datetime import datetime
 from typing import Any, Protocol
 
+from tftraining_operator.core.naming import is_server
 from tftraining_operator.core.times import rfc3339
 from tftraining_operator.reconcile import errors
 from tftraining_operator.reconcile.store import JobKey, Kind, Store
@@ -136,6 +137,13 @@ class LocalApi:
             "deletionGracePeriodSeconds": 0,
         }
         return gone
+
+    async def delete_servers(self, namespace: str, job: str, uid: str) -> None:
+        """Delete the workers and parameter servers: their processes get their grace."""
+        for raw in self._kubelet.pods():
+            metadata = raw["metadata"]
+            if is_server(metadata["labels"], job, uid):
+                await self.delete(Kind.POD, namespace, metadata["name"], metadata["uid"])
 
     async def read(self, path: str) -> _Object:
         """Raise NotFoundError: here are no queues, to which alone such paths lead."""

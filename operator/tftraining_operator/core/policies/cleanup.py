@@ -29,8 +29,3 @@ def servers_to_release(job: Job, observed: Observed) -> list[Pod]:
         for pod in observed.of(role)
         if pod.active and not pod.deleting
     ]
-
-
-def keeps_service(job: Job) -> bool:
-    """Tell whether a finished job keeps its service."""
-    return job.spec.run_policy.clean_pod_policy is CleanPodPolicy.NONE

@@ -1,6 +1,6 @@
 """Whether a job has a NetworkPolicy, and what is done if it cannot be made.
 
-It is made before the pods, and goes after the last of them. A job that asks for it gets no pods
+It is made before the pods, and goes with the job. A job that asks for it gets no pods
 without it; for one that has it by the operator's default, the condition Isolated says that it is
 missing, and training goes on.
 """
@@ -36,10 +36,7 @@ def isolation(job: Job, observed: Observed, facts: Facts, now: datetime) -> Isol
     exists = observed.network_policy is not None
     if policy(job, facts) is NetworkPolicy.OPEN:
         return Isolation(Upkeep(delete=exists))
-    if is_finished(job.status):
-        left = any(pod.active or pod.runs for pod in observed.pods.values())
-        return Isolation(Upkeep(delete=exists and not left))
-    if job.spec.run_policy.suspend and not observed.pods:
+    if is_finished(job.status) or (job.spec.run_policy.suspend and not observed.pods):
         return Isolation()
     if observed.network_policy_occupied:
         return Isolation(blocks_pods=True)

@@ -1,0 +1,85 @@
+"""Lists all that the store keeps: at the start, every few minutes, and when a shard is gained.
+
+Called by runtime.py. In between, watches tell of changes.
+"""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Sequence
+
+from tftraining_operator.controller.kubernetes_api import KubernetesApi
+from tftraining_operator.core.text import one_line
+from tftraining_operator.reconcile.errors import ApiError
+from tftraining_operator.reconcile.store import JobKey, Kind, Store
+
+logger = logging.getLogger(__name__)
+
+_AGAIN_SECONDS = 1.0
+
+
+class Listings:
+    """Listings of these namespaces, one after the other; None stands for all."""
+
+    def __init__(
+        self,
+        cluster: KubernetesApi,
+        store: Store,
+        namespaces: Sequence[str | None],
+        look: Callable[[JobKey], None],
+        first: Sequence[Callable[[], Awaitable[object]]],
+    ) -> None:
+        """List what `first` lists, and then pods, services and jobs."""
+        self._cluster = cluster
+        self._store = store
+        self._namespaces = namespaces
+        self._look = look
+        self._first = first
+        self._lock = asyncio.Lock()
+        self.pods_at: dict[str | None, str] = {}
+        """The resource version at which the pods of a namespace were listed last."""
+
+    async def list_all(self) -> None:
+        """List everything. Raises ApiError."""
+        async with self._lock:
+            # Before the passes: a gang whose scheduler is not known would be refused.
+            for each in self._first:
+                await each()
+            for namespace in self._namespaces:
+                for kind in (Kind.POD, Kind.SERVICE, Kind.JOB):
+                    version = await self._list(kind, namespace)
+                    if kind is Kind.POD:
+                        self.pods_at[namespace] = version
+                # Before the passes: a chief that is not known would be restarted.
+                for raw in (await self._cluster.list_unlabelled_pods(namespace)).items:
+                    if (key := self._store.put(Kind.POD, raw)) is not None:
+                        self._look(key)
+
+    async def succeed(self) -> None:
+        """List everything; again and again if the API server does not answer."""
+        while True:
+            try:
+                await self.list_all()
+            except ApiError as error:
+                # kopf would repeat a failed startup only after a minute.
+                logger.warning(
+                    "cannot list jobs, pods and services yet (%s); is the CRD installed?",
+                    one_line(error.message),
+                )
+                await asyncio.sleep(_AGAIN_SECONDS)
+            else:
+                return
+
+    async def list_pods(self, namespace: str | None) -> str:
+        """List the pods of a namespace; return their resource version. Raises ApiError."""
+        async with self._lock:
+            return await self._list(Kind.POD, namespace)
+
+    async def _list(self, kind: Kind, namespace: str | None) -> str:
+        listing, version = self._store.begin_listing(kind, namespace), ""
+        async for page in self._cluster.pages(kind, namespace):
+            version = page.resource_version
+            for key in self._store.take_page(listing, page.items, version):
+                self._look(key)
+        for key in self._store.end_listing(listing, version):
+            self._look(key)
+        return version

@@ -1,0 +1,80 @@
+"""Follows the pods of all jobs by a watch of the operator's own; called by runtime.py.
+
+Nine of ten watch events are of pods, and each costs kopf a task, a queue and several objects before
+a handler is called, and at its start once more for each pod. So kopf watches all but these.
+"""
+
+import asyncio
+import logging
+import random
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from typing import Any, Protocol
+
+from tftraining_operator.core.text import one_line
+from tftraining_operator.reconcile.errors import ApiError
+from tftraining_operator.reconcile.store import Kind
+
+logger = logging.getLogger(__name__)
+
+_Object = dict[str, Any]
+
+_WATCH_SECONDS = 300
+_PAUSE_SECONDS = 1.0
+
+_EXPIRED = 410
+"""Code of a resource version that is too old to watch from."""
+_VERSION_IS_GOOD = (0, 429)
+"""Codes that say nothing of the version: no answer at all, and too many requests."""
+
+
+class PodApi(Protocol):
+    """The call of a watch; see controller.kubernetes_api."""
+
+    def watch(  # noqa: D102
+        self, kind: Kind, namespace: str | None, resource_version: str, seconds: int
+    ) -> AsyncIterator[_Object]: ...
+
+
+class PodWatch:
+    """The pods of one namespace, or of all."""
+
+    def __init__(
+        self,
+        cluster: PodApi,
+        namespace: str | None,
+        see: Callable[[Kind, Mapping[str, Any], str], None],
+        list_all: Callable[[str | None], Awaitable[str]],
+    ) -> None:
+        """Follow them; `list_all` takes in a whole listing and returns its resource version."""
+        self._cluster = cluster
+        self._namespace = namespace
+        self._see = see
+        self._list_all = list_all
+        self._version = ""
+
+    async def follow(self, version: str) -> None:
+        """Follow them for ever, from a resource version on."""
+        self._version = version
+        while True:
+            try:
+                if not self._version:
+                    self._version = await self._list_all(self._namespace)
+                await self._watch()
+            except ApiError as error:
+                # Whatever the server says against a version, one that it lists is good.
+                if error.status not in _VERSION_IS_GOOD:
+                    self._version = ""
+                if error.status == _EXPIRED:
+                    continue
+                logger.warning("the watch of pods ended: %s", one_line(error.message))
+                await asyncio.sleep(_PAUSE_SECONDS * random.uniform(0.5, 1.5))  # noqa: S311
+
+    async def _watch(self) -> None:
+        events = self._cluster.watch(Kind.POD, self._namespace, self._version, _WATCH_SECONDS)
+        async for event in events:
+            kind, raw = event["type"], event["object"]
+            if kind == "ERROR":
+                raise ApiError(str(raw.get("message")), status=int(raw.get("code") or 0))
+            self._version = raw["metadata"]["resourceVersion"]
+            if kind != "BOOKMARK":
+                self._see(Kind.POD, raw, kind)

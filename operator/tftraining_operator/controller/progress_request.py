@@ -1,0 +1,78 @@
+"""Asks one pod for its progress, and takes no more from it than a report can be long.
+
+Whoever wrote the pod's image answers: with anything, without end, or never. HTTP clients bound the
+length of headers and bodies, but not the number of informational responses before them, nor what
+comes unasked over a connection that is kept. So each request has a connection of its own, of which
+a bounded number of bytes is read and then parsed. Called by poller.
+"""
+
+import asyncio
+import http.client
+import io
+from typing import TYPE_CHECKING, cast
+from urllib.parse import SplitResult, urlsplit
+
+if TYPE_CHECKING:
+    import socket
+
+MAX_BODY = 64 * 1024
+"""Bytes: a longer body is no report."""
+_MAX_HEAD = 16 * 1024
+
+
+class BadAnswerError(Exception):
+    """What came is no HTTP response; the text says why."""
+
+
+async def ask(url: str) -> tuple[int, bytes | None]:
+    """Return status and body of the answer to GET; no body if it is longer than MAX_BODY.
+
+    No redirect is followed and no credentials are sent. Raises OSError and BadAnswerError; the
+    caller limits the time.
+    """
+    address = urlsplit(url)
+    reader, writer = await asyncio.open_connection(address.hostname, address.port)
+    try:
+        writer.write(_request(address))
+        return _parsed(await _read(reader))
+    finally:
+        # Nothing that is still to come is waited for.
+        writer.transport.abort()
+
+
+def _request(address: SplitResult) -> bytes:
+    lines = (
+        f"GET {address.path} HTTP/1.1",
+        f"Host: {address.netloc}",
+        "Accept: application/json",
+        "Connection: close",
+    )
+    return ("\r\n".join(lines) + "\r\n\r\n").encode()
+
+
+async def _read(reader: asyncio.StreamReader) -> bytes:
+    """Read until the pod closes the connection or has sent more than a report can be long."""
+    received = bytearray()
+    while len(received) <= _MAX_HEAD + MAX_BODY:
+        piece = await reader.read(_MAX_HEAD)
+        if not piece:
+            break
+        received += piece
+    return bytes(received)
+
+
+def _parsed(received: bytes) -> tuple[int, bytes | None]:
+    response = http.client.HTTPResponse(cast("socket.socket", _Received(received)), method="GET")
+    try:
+        response.begin()
+        body = response.read(MAX_BODY + 1)
+    except (http.client.HTTPException, ValueError) as error:
+        raise BadAnswerError(str(error) or type(error).__name__) from error
+    return response.status, body if len(body) <= MAX_BODY else None
+
+
+class _Received(io.BytesIO):
+    """Bytes that were read, as the socket of which the standard library reads a response."""
+
+    def makefile(self, _mode: str) -> "_Received":
+        return self

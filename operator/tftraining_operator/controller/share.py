@@ -1,0 +1,45 @@
+"""The jobs that this process serves: all, or those of the shards whose leases it holds."""
+
+from tftraining_operator.controller.sharding import shard_of
+from tftraining_operator.reconcile.store import JobKey
+
+
+class Share:
+    """Which shards' objects are taken in, and which shards' jobs are worked on.
+
+    Of a shard that is gained, jobs are worked on once all objects are known.
+    """
+
+    def __init__(self, shards: int) -> None:
+        self._shards = shards
+        unsharded = {0} if shards == 1 else set()
+        self._taken_in: set[int] = set(unsharded)
+        self._worked_on: set[int] = set(unsharded)
+
+    def takes_in(self, key: JobKey) -> bool:
+        """Tell whether objects of a job are kept."""
+        return self.shard(key) in self._taken_in
+
+    def works_on(self, key: JobKey) -> bool:
+        """Tell whether passes over a job may begin."""
+        return self.shard(key) in self._worked_on
+
+    def shard(self, key: JobKey) -> int:
+        """Return the shard of a job."""
+        return shard_of(key.namespace, key.name, self._shards)
+
+    def take_in(self, shard: int) -> None:
+        """Keep the objects of a shard from now on."""
+        self._taken_in.add(shard)
+
+    def work_on(self, shard: int) -> None:
+        """Let passes over a shard's jobs begin."""
+        self._worked_on.add(shard)
+
+    def stop_work(self, shard: int) -> None:
+        """Let no further pass over a shard's jobs begin."""
+        self._worked_on.discard(shard)
+
+    def forget(self, shard: int) -> None:
+        """Keep no objects of a shard any longer."""
+        self._taken_in.discard(shard)
