@@ -80,6 +80,7 @@ manifests: .venv/ready ## Generate the CRD, the references of tftj and of fields
 	@$(PY) -m tools.chart_readme
 	@$(PY) -m tools.install_manifest
 	@$(PY) -m tools.operator_rights
+	@$(PY) -m tests.integration.rights_page
 	@$(PY) -m tools.fields_reference
 
 .PHONY: docs
@@ -87,12 +88,16 @@ docs: .venv/ready ## Build the documentation as a site in site/, and check its l
 	@$(PY) -m tools.site
 
 .PHONY: screenshots
-screenshots: .venv/ready ## Make the pictures of the web page in docs, in headless Chromium
-	@$(PY) -m tests.integration.web_pictures
+screenshots: .venv/ready ## Make the pictures of the docs (web page, progress, TensorBoard, notebook) from jobs on a cluster, in headless Chromium (8 minutes)
+	@$(PY) -m e2e.screenshots
 
 .PHONY: lint
 lint: .venv/ready .venv-trainer/ready ## Check style, types, layers, generated files, chart, workflow and documentation
 	@$(PY) -m tools.lint
+
+.PHONY: audit
+audit: .venv/ready ## Ask the Python index for known vulnerabilities of what is locked; skipped without a network
+	@$(PY) -m tools.audit
 
 .PHONY: format
 format: .venv/ready ## Format the Python code
@@ -114,8 +119,12 @@ images: .venv/ready ## Build both images and load them into the cluster
 bench: .venv/ready ## Measure how fast the operator creates a job's pods
 	@$(PY) -m bench.creation
 
+.PHONY: bench-start
+bench-start: .venv/ready ## Measure how long each command of tftj takes to start (3 minutes)
+	@$(PY) -m bench.start
+
 .PHONY: bench-scale
-bench-scale: .venv/ready ## Measure what many jobs at once cost, beside a bare client (an hour)
+bench-scale: .venv/ready ## Measure what many jobs at once cost, beside a bare client and training-operator (three hours)
 	@$(PY) -m bench.scale --page docs/scale.md
 
 .PHONY: bench-train
@@ -133,6 +142,18 @@ classics: .venv/ready .venv-trainer/ready ## Run the classic programs and update
 .PHONY: broken-jobs
 broken-jobs: .venv/ready ## Run jobs with one mistake each, and update what is said of them in the docs (10 minutes)
 	@$(PY) -m e2e.scenarios.broken_jobs --page docs/guide/troubleshooting.md
+
+.PHONY: preemption
+preemption: .venv/ready ## Have Kueue preempt a job that trains, and update what that costs in the docs (4 minutes)
+	@$(PY) -m e2e.preemption --page docs/guide/preemption.md
+
+.PHONY: bench-upgrade
+bench-upgrade: .venv/ready ## Measure what an upgrade and a rollback cost jobs that train, and write docs/guide/upgrade.md (4 minutes)
+	@$(PY) -m e2e.scenarios.upgrade
+
+.PHONY: runbook
+runbook: .venv/ready ## Let things go wrong on a real cluster, and write what Prometheus answers into docs/runbook.md
+	@$(PY) -m e2e.runbook
 
 .PHONY: chaos
 MINUTES ?= 30

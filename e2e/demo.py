@@ -5,14 +5,16 @@ import shutil
 import subprocess
 import sys
 import tarfile
+import tempfile
 import time
 from pathlib import Path
 from typing import Any
 
-from rich.console import Console
 from rich.markup import escape
 
+from e2e.curve import curve
 from e2e.install import ROOT, installed, make_namespace
+from e2e.terminal import console
 from tools.cluster import Cluster, ClusterError, obtain
 
 MANIFEST = ROOT / "examples/mnist.yaml"
@@ -44,7 +46,17 @@ _TAR = (
     "tarfile.open(fileobj=sys.stdout.buffer, mode='w|').add('/checkpoints', '.')"
 )
 
-console = Console(highlight=False)
+_LOSSES = 'jsonpath={.status.progress.step} {.status.progress.loss}{"\\n"}'
+_NEXT = {
+    "make cluster-up images": "a cluster that stays, with both images; it names its KUBECONFIG",
+    "helm install tftraining charts/tftraining-operator -n tftraining-system --create-namespace": (
+        "the operator, in that cluster or in one that can pull the images"
+    ),
+    "tftj submit task.py --workers 2 --wait": (
+        "your own model, from a Python file: docs/guide/getting-started.md, from pip install on"
+    ),
+}
+"""The commands that a reader of the demo may want, and what each is for."""
 
 
 def main() -> int:
@@ -58,7 +70,16 @@ def main() -> int:
         console.print(f"[red]{escape(str(error))}[/]")
         return 1
     console.print(f"{'done' if good else '[red]failed[/]'} in {time.monotonic() - began:.0f} s")
+    if good:
+        _show_next()
     return 0 if good else 1
+
+
+def _show_next() -> None:
+    console.rule("next")
+    for command, what in _NEXT.items():
+        console.print(f"[bold]{escape(command)}[/]", soft_wrap=True)
+        console.print(f"    [dim]{escape(what)}[/]", soft_wrap=True)
 
 
 def say(line: str) -> None:
@@ -72,12 +93,14 @@ def _train(cluster: Cluster) -> bool:
         console.rule(f"kubectl apply -f {MANIFEST.relative_to(ROOT)}")
         began = time.monotonic()
         _kubectl(cluster, "apply", "-f", MANIFEST)
-        job = _watch(cluster)
+        job, losses = _watch(cluster)
         seconds = time.monotonic() - began
         console.rule("kubectl get tftj -o wide")
         _kubectl(cluster, "get", "tftj", "-o", "wide")
         console.rule("kubectl describe tftj mnist (its events)")
         _events(cluster)
+        console.rule("loss")
+        console.print("\n".join(curve(losses)))
         console.rule("result")
         _keep(cluster, job)
         return _verdict(job, seconds)
@@ -85,25 +108,42 @@ def _train(cluster: Cluster) -> bool:
         cluster.kubectl("delete", "namespace", NAMESPACE, "--ignore-not-found", "--wait=true")
 
 
-def _watch(cluster: Cluster) -> dict[str, Any]:
-    """Print the job's line each time it changes, until it is finished; return the job."""
+def _watch(cluster: Cluster) -> tuple[dict[str, Any], list[tuple[int, float]]]:
+    """Print the job's line each time it changes, until it is finished.
+
+    Return the job, and the losses that its status had, by step.
+    """
     console.rule("kubectl get tftj mnist -w")
     command = _command(cluster)
     limit = [f"--timeout={_LIMIT_SECONDS}s"]
-    watch = subprocess.Popen([*command, "get", "tftj", JOB, "-o", "wide", "--watch"])
-    try:
-        subprocess.run(
-            [*command, "wait", "--for=condition=Finished", f"tftj/{JOB}", *limit],
-            check=False,
-            stdout=subprocess.DEVNULL,
-        )
-    finally:
-        watch.terminate()
-        watch.wait()
+    get = [*command, "get", "tftj", JOB, "--watch", "-o"]
+    with tempfile.TemporaryFile("w+") as losses:
+        watches = [
+            subprocess.Popen([*get, "wide"]),
+            subprocess.Popen([*get, _LOSSES], stdout=losses),
+        ]
+        try:
+            subprocess.run(
+                [*command, "wait", "--for=condition=Finished", f"tftj/{JOB}", *limit],
+                check=False,
+                stdout=subprocess.DEVNULL,
+            )
+        finally:
+            for watch in watches:
+                watch.terminate()
+                watch.wait()
+        losses.seek(0)
+        seen = points(losses.read())
     found: dict[str, Any] = json.loads(
         cluster.kubectl("-n", NAMESPACE, "get", "tftj", JOB, "-o", "json")
     )
-    return found
+    return found, seen
+
+
+def points(written: str) -> list[tuple[int, float]]:
+    """Return steps and losses of lines with both, the last of each step, by step."""
+    pairs = [line.split() for line in written.splitlines()]
+    return sorted({int(pair[0]): float(pair[1]) for pair in pairs if len(pair) == 2}.items())
 
 
 def _verdict(job: dict[str, Any], seconds: float) -> bool:

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
 PROGRAMS = ("etcd", "kube-apiserver", "kubectl")
 
+_DATA = "etcd"
 _START_SECONDS = 45
 _ATTEMPTS = 3
 
@@ -72,6 +73,7 @@ class ApiServer:
     ca: Path
     _kubectl: Path
     _pool: urllib3.PoolManager
+    _processes: _Processes
 
     def kubectl(self, *args: str, stdin: str | None = None) -> str:
         """Run kubectl and return its standard output. Raises KubectlError with what it said."""
@@ -139,9 +141,17 @@ class ApiServer:
         listed = {"apiVersion": "v1", "kind": "List", "items": list(objects)}
         self.kubectl("apply", "-f", "-", stdin=json.dumps(listed))
 
-    def serve_crd(self, manifest: Path) -> str:
+    @contextmanager
+    def stopped(self) -> Iterator[Path]:
+        """End both processes, and start them again afterwards; yield the folder of etcd's data."""
+        self._processes.end()
+        yield self._processes.folder / _DATA
+        self._processes.start()
+        _wait(self)
+
+    def serve_crd(self, manifest: Path, *flags: str) -> str:
         """Apply a CustomResourceDefinition as a user does, wait until it is served, name it."""
-        applied = self.kubectl("apply", "-f", str(manifest), "-o", "name").strip()
+        applied = self.kubectl("apply", *flags, "-f", str(manifest), "-o", "name").strip()
         name = applied.partition("/")[2]
         self.wait_for_crd(name)
         return name
@@ -160,6 +170,27 @@ class ApiServer:
         self.kubectl("get", name, "--all-namespaces")
 
 
+class _Processes:
+    """etcd and the API server, which are started in this order."""
+
+    def __init__(self, folder: Path, commands: Mapping[Path, Sequence[str]]) -> None:
+        self.folder = folder
+        self._commands = commands
+        self._running: list[subprocess.Popen[bytes]] = []
+
+    def start(self) -> None:
+        for program, flags in self._commands.items():
+            self._running.append(_spawn(program, flags, self.folder / f"{program.name}.log"))
+
+    def end(self) -> None:
+        _end(self._running)
+        self._running = []
+
+    @property
+    def any_ended(self) -> bool:
+        return any(process.poll() is not None for process in self._running)
+
+
 @contextmanager
 def running(programs: Mapping[str, Path], *flags: str) -> Iterator[ApiServer]:
     """Start both processes, wait until they serve, and end them whatever happens.
@@ -168,10 +199,11 @@ def running(programs: Mapping[str, Path], *flags: str) -> Iterator[ApiServer]:
     """
     for attempt in range(1, _ATTEMPTS + 1):
         with tempfile.TemporaryDirectory(prefix="apiserver-") as folder:
-            processes: list[subprocess.Popen[bytes]] = []
+            server = _prepared(programs, Path(folder), flags)
             try:
+                server._processes.start()
                 try:
-                    server = _start(programs, Path(folder), processes, flags)
+                    _wait(server)
                 except EndedError:
                     if attempt == _ATTEMPTS:
                         raise
@@ -179,25 +211,26 @@ def running(programs: Mapping[str, Path], *flags: str) -> Iterator[ApiServer]:
                 yield server
                 return
             finally:
-                _end(processes)
+                server._processes.end()
 
 
 @contextmanager
-def collecting(program: Path, server: ApiServer) -> Iterator[None]:
+def collecting(program: Path, server: ApiServer, *flags: str) -> Iterator[subprocess.Popen[bytes]]:
     """Run the garbage collector, which is a part of kube-controller-manager.
 
     It learns of a resource that comes later only after half a minute: serve CRDs first.
     """
-    with working(program, server, "--controllers=garbage-collector-controller"):
-        yield
+    only = "--controllers=garbage-collector-controller"
+    with working(program, server, only, *flags) as process:
+        yield process
 
 
 @contextmanager
-def working(program: Path, server: ApiServer, *flags: str) -> Iterator[None]:
+def working(program: Path, server: ApiServer, *flags: str) -> Iterator[subprocess.Popen[bytes]]:
     """Run another component of Kubernetes: controllers or a scheduler."""
     common = (f"--kubeconfig={server.kubeconfig}", "--leader-elect=false", "--secure-port=0")
-    with companion(program, server.kubeconfig.parent, *common, *flags):
-        yield
+    with companion(program, server.kubeconfig.parent, *common, *flags) as process:
+        yield process
 
 
 @contextmanager
@@ -215,26 +248,21 @@ def companion(program: Path, folder: Path, *flags: str) -> Iterator[subprocess.P
         _end([process])
 
 
-def _start(
-    programs: Mapping[str, Path],
-    folder: Path,
-    processes: list[subprocess.Popen[bytes]],
-    flags: Sequence[str],
-) -> ApiServer:
+def _prepared(programs: Mapping[str, Path], folder: Path, flags: Sequence[str]) -> ApiServer:
     etcd_port, port = _free_ports(2)
     token = secrets.token_hex(16)
     key, certificate = _certificate(folder)
     (folder / "tokens.csv").write_text(f'{token},admin,admin,"system:masters"\n')
     etcd_url = f"http://127.0.0.1:{etcd_port}"
     commands = {
-        "etcd": [
-            f"--data-dir={folder}/etcd",
+        programs["etcd"]: [
+            f"--data-dir={folder / _DATA}",
             "--unsafe-no-fsync",
             f"--listen-client-urls={etcd_url}",
             f"--advertise-client-urls={etcd_url}",
             "--listen-peer-urls=http://127.0.0.1:0",
         ],
-        "kube-apiserver": [
+        programs["kube-apiserver"]: [
             f"--etcd-servers={etcd_url}",
             "--bind-address=127.0.0.1",
             "--advertise-address=127.0.0.1",
@@ -254,8 +282,6 @@ def _start(
             *flags,
         ],
     }
-    for name, command in commands.items():
-        processes.append(_spawn(programs[name], command, folder / f"{name}.log"))
     server = ApiServer(
         url=f"https://127.0.0.1:{port}",
         kubeconfig=folder / "kubeconfig",
@@ -263,9 +289,9 @@ def _start(
         ca=certificate,
         _kubectl=programs["kubectl"],
         _pool=urllib3.PoolManager(ca_certs=str(certificate), maxsize=8, retries=False),
+        _processes=_Processes(folder, commands),
     )
     server.kubeconfig.write_text(json.dumps(_kubeconfig(server)))
-    _wait(server, processes, folder)
     return server
 
 
@@ -313,10 +339,11 @@ def _end(processes: Sequence[subprocess.Popen[bytes]]) -> None:
         process.wait()
 
 
-def _wait(server: ApiServer, processes: Sequence[subprocess.Popen[bytes]], folder: Path) -> None:
+def _wait(server: ApiServer) -> None:
     deadline = time.monotonic() + _START_SECONDS
+    folder = server._processes.folder
     while True:
-        if any(process.poll() is not None for process in processes):
+        if server._processes.any_ended:
             raise EndedError(f"a process ended at once\n{_logs(folder)}")
         try:
             ready = all(

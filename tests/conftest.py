@@ -23,6 +23,7 @@ _NEEDED: Mapping[str, tuple[str, ...]] = {
     "audited": PROGRAMS,
     "garbage_collector": ("kube-controller-manager",),
     "gang_server": (*PROGRAMS, "kube-controller-manager", "kube-scheduler", "coscheduling"),
+    "gpu_server": (*PROGRAMS, "kube-controller-manager", "kube-scheduler"),
     "kueue": (*PROGRAMS, "kueue"),
     "helm": ("helm",),
     "promtool": ("promtool",),

@@ -1,25 +1,17 @@
-"""The real Kueue as a process beside a test's API server: its CRDs, its webhooks, its queues.
-
-Nothing of it lies here: CRDs and webhooks are read from its Go module, and only told the address of
-the process, where a cluster would have a Service. Left out are its webhooks for kinds of others.
-"""
+"""The real Kueue as a process beside a test's API server, as tools/kueue.py makes it."""
 
 from __future__ import annotations
 
 import json
-import shutil
-import subprocess
-from base64 import b64encode
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 from urllib.error import URLError
 from urllib.request import urlopen
 
-import yaml
-
-from tests.apiserver import StartError, companion
-from tools.cluster.binaries import module_dir
+from tests.apiserver import companion
+from tools import kueue
+from tools.kueue import NAMESPACE, made
 from tools.ports import free_port
 from tools.waiting import eventually
 
@@ -31,11 +23,7 @@ if TYPE_CHECKING:
 
 _Object = dict[str, Any]
 
-API = "kueue.x-k8s.io/v1beta2"
-PATH = f"/apis/{API}"
-_NAMESPACE = "kueue-system"
-_SERVICE = f"kueue-webhook-service.{_NAMESPACE}.svc"
-_CONVERTED = ("clusterqueues", "cohorts", "localqueues", "multikueueclusters", "workloads")
+PATH = f"/apis/{kueue.API}"
 
 
 @dataclass
@@ -73,9 +61,9 @@ class Kueue:
         }
         labels = {"nodeLabels": {"example.com/pool": name}}
         self.server.apply(
-            _made("ResourceFlavor", name, spec=labels),
-            _made("ClusterQueue", name, spec=cluster_queue),
-            _made("LocalQueue", name, namespace, spec={"clusterQueue": name}),
+            made("ResourceFlavor", name, spec=labels),
+            made("ClusterQueue", name, spec=cluster_queue),
+            made("LocalQueue", name, namespace, spec={"clusterQueue": name}),
         )
 
     def set_quota(self, queue: str, cpus: str) -> None:
@@ -90,7 +78,7 @@ class Kueue:
 
     def priority(self, name: str, value: int) -> None:
         """Make a WorkloadPriorityClass."""
-        self.server.apply(_made("WorkloadPriorityClass", name, value=value))
+        self.server.apply(made("WorkloadPriorityClass", name, value=value))
 
     def workload(self, namespace: str, job: str) -> _Object:
         """Read the Workload of a job, {} without one."""
@@ -127,19 +115,9 @@ def installed(server: ApiServer, program: Path) -> Kueue:
     """Install Kueue into an API server, ready to run."""
     folder = server.kubeconfig.parent / "kueue"
     folder.mkdir()
-    files = _certificates(folder)
-    sources = module_dir("kueue", "sigs.k8s.io/kueue") / "config" / "components"
-    port, health = free_port(), f"127.0.0.1:{free_port()}"
-    ca = b64encode(files["ca.crt"]).decode()
-    crds = [
-        yaml.safe_load(path.read_text())
-        for path in sorted((sources / "crd" / "bases").glob("*.yaml"))
-    ]
-    for crd in crds:
-        if crd["spec"]["names"]["plural"] in _CONVERTED:
-            client = {"url": f"https://127.0.0.1:{port}/convert", "caBundle": ca}
-            webhook = {"clientConfig": client, "conversionReviewVersions": ["v1"]}
-            crd["spec"]["conversion"] = {"strategy": "Webhook", "webhook": webhook}
+    files = kueue.certificates(folder)
+    port, health, ca = free_port(), f"127.0.0.1:{free_port()}", files["ca.crt"]
+    crds = kueue.crds(port, ca)
     listed = {"apiVersion": "v1", "kind": "List", "items": crds}
     server.kubectl("apply", "--server-side", "-f", "-", stdin=json.dumps(listed))
     plurals = [crd["spec"]["names"]["plural"] for crd in crds]
@@ -148,86 +126,8 @@ def installed(server: ApiServer, program: Path) -> Kueue:
         "Kueue's API is served",
         60,
     )
-    server.kubectl("create", "namespace", _NAMESPACE)
-    secret = {name: b64encode(data).decode() for name, data in files.items()}
-    server.apply(
-        {
-            "apiVersion": "v1",
-            "kind": "Secret",
-            "metadata": {"name": "kueue-webhook-server-cert", "namespace": _NAMESPACE},
-            "data": secret,
-        },
-        *_webhooks(sources / "webhook" / "manifests.yaml", port, ca),
-    )
+    server.kubectl("create", "namespace", NAMESPACE)
+    server.apply(kueue.secret(files), *kueue.webhooks(port, ca))
     config = folder / "config.yaml"
-    config.write_text(json.dumps(_config(port, health, folder)))
+    config.write_text(json.dumps(kueue.configuration(port, health, str(folder))))
     return Kueue(server, program, config, health)
-
-
-def _config(port: int, health: str, folder: Path) -> _Object:
-    return {
-        "apiVersion": "config.kueue.x-k8s.io/v1beta2",
-        "kind": "Configuration",
-        "namespace": _NAMESPACE,
-        "health": {"healthProbeBindAddress": health},
-        "metrics": {"bindAddress": "0"},
-        "webhook": {"host": "127.0.0.1", "port": port, "certDir": str(folder)},
-        "leaderElection": {"leaderElect": False},
-        "clientConnection": {"qps": 50, "burst": 100},
-        "integrations": {
-            "frameworks": ["batch/job"],
-            "externalFrameworks": ["TFTrainingJob.v1alpha1.tftraining.dev"],
-        },
-        # Its own API server for users, which would be one more process to be reached.
-        "featureGates": {"VisibilityOnDemand": False, "MultiKueue": False},
-    }
-
-
-def _webhooks(manifests: Path, port: int, ca: str) -> list[_Object]:
-    found = []
-    for raw in yaml.safe_load_all(manifests.read_text()):
-        raw["metadata"]["name"] = f"kueue-{raw['metadata']['name']}"
-        raw["webhooks"] = [
-            {**each, "clientConfig": {"url": f"https://127.0.0.1:{port}{path}", "caBundle": ca}}
-            for each in raw["webhooks"]
-            if each["rules"][0]["apiGroups"] == ["kueue.x-k8s.io"]
-            and (path := each["clientConfig"]["service"]["path"])
-        ]
-        found.append(raw)
-    return found
-
-
-def _certificates(folder: Path) -> dict[str, bytes]:
-    """Make the certificates that Kueue would make for its Service, for loopback as well.
-
-    It takes those that it finds in its Secret, if they are as its own: an RSA key in PKCS #1.
-    """
-    openssl = shutil.which("openssl")
-    if openssl is None:
-        raise StartError("openssl is needed to make the certificates of Kueue's webhooks")
-
-    def run(*words: str) -> None:
-        subprocess.run([openssl, *words], check=True, capture_output=True, cwd=folder)
-
-    for name in ("ca", "tls"):
-        run("genrsa", "-traditional", "-out", f"{name}.key", "2048")
-    subject = ("-subj", "/O=kueue/CN=kueue-ca", "-addext", "subjectAltName=DNS:kueue-ca")
-    usage = "keyUsage=critical,digitalSignature,keyEncipherment,keyCertSign"
-    common = ("-x509", "-days", "3650")
-    run("req", *common, "-key", "ca.key", "-out", "ca.crt", *subject, "-addext", usage)
-    names = f"subjectAltName=DNS:{_SERVICE},IP:127.0.0.1"
-    run(
-        *("req", *common, "-CA", "ca.crt", "-CAkey", "ca.key", "-key", "tls.key"),
-        *("-out", "tls.crt", "-subj", f"/CN={_SERVICE}", "-addext", names),
-        *("-addext", "basicConstraints=critical,CA:FALSE"),
-        *("-addext", "keyUsage=critical,digitalSignature,keyEncipherment"),
-        *("-addext", "extendedKeyUsage=serverAuth"),
-    )
-    return {
-        name: (folder / name).read_bytes() for name in ("ca.crt", "ca.key", "tls.crt", "tls.key")
-    }
-
-
-def _made(kind: str, name: str, namespace: str = "", **fields: Any) -> _Object:
-    metadata = {"name": name, **({"namespace": namespace} if namespace else {})}
-    return {"apiVersion": API, "kind": kind, "metadata": metadata, **fields}

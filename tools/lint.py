@@ -44,6 +44,7 @@ def checks() -> Mapping[str, list[str]]:
         "helm lint": [helm, "lint", "--strict", CHART],
         "yamllint": [f"{BIN}/yamllint", "--strict", "examples", ".github"],
         "actionlint": [actionlint],
+        "zizmor": [f"{BIN}/zizmor", "--offline", "--quiet", ".github"],
     }
 
 

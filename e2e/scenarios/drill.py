@@ -147,7 +147,7 @@ class Drill:
     def wait_for_success(self, *, restarts: int | None = None, unreadable: int = 0) -> _Object:
         """Expect the same of a job that hurries; it asks nothing of the API server."""
         with self._described():
-            status = eventually(self._final_status, f"{self.job} is finished", _END_SECONDS)
+            status = self._wait_for_end()
             assert status["state"] == "Succeeded", status["state"]
             conditions = {c["type"]: c["status"] for c in status["conditions"]}
             assert conditions["Succeeded"] == "True"
@@ -167,6 +167,17 @@ class Drill:
         """The job was Running at every moment since."""
         seen = self.record.conditions(self.job, "Running", since)
         assert set(seen) <= {"True"}, seen
+
+    def _wait_for_end(self) -> _Object:
+        """Return the status of a finished job; one that makes steps has all the time it needs."""
+        while (status := self._final_status()) is None:
+            step = self.record.step(self.job)
+            eventually(
+                lambda step=step: self._final_status() or self.record.step(self.job) > step,  # type: ignore[misc]
+                f"{self.job} is finished, or beyond step {step}",
+                _END_SECONDS,
+            )
+        return status
 
     def _final_status(self) -> _Object | None:
         changes = (job for job in reversed(list(self.record.jobs)) if job.name == self.job)

@@ -1,7 +1,10 @@
 """What a user does in a namespace of a real cluster."""
 
 import json
+import os
 import re
+import subprocess
+import sys
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -81,6 +84,31 @@ class Space:
 
     cluster: Cluster
     name: str
+
+    def environment(self) -> dict[str, str]:
+        """Return the environment in which a user of the cluster runs tftj and kubectl."""
+        kubectl = self.cluster.tool("kubectl")
+        return {
+            **os.environ,
+            "PATH": f"{kubectl.parent}:{os.environ['PATH']}",
+            "KUBECONFIG": str(self.cluster.kubeconfig),
+            "PYTHONPATH": str(ROOT / "operator"),
+        }
+
+    def tftj(self, command: str, *arguments: str | Path) -> subprocess.CompletedProcess[str]:
+        """Run a command of tftj in the namespace."""
+        return subprocess.run(
+            self.tftj_command(command, *arguments),
+            env=self.environment(),
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+
+    def tftj_command(self, command: str, *arguments: str | Path) -> list[str | Path]:
+        """Return the words of a command of tftj in the namespace."""
+        program = (sys.executable, "-m", "tftraining.cli")
+        return [*program, command, f"--namespace={self.name}", *arguments]
 
     def kubectl(self, *arguments: str | Path, text_in: str | None = None) -> str:
         """Run kubectl in the namespace. Raises ClusterError with what it said."""

@@ -1,53 +1,17 @@
 """A job's TensorBoard logs, shown by `tftj tensorboard` while it trains and after its end."""
 
 import json
-import os
 import re
-import signal
-import subprocess
-import sys
 import urllib.error
 import urllib.request
-from collections.abc import Iterator
-from contextlib import contextmanager
 
 import yaml
 
-from e2e.install import ROOT
+from e2e.scenarios.board import board
 from e2e.scenarios.space import CLAIM, Space, job
-from tools.ports import free_port
 from tools.waiting import eventually
 
 _CHECKPOINT = {"persistentVolumeClaim": {"claimName": "mnist"}}
-
-
-@contextmanager
-def _board(space: Space) -> Iterator[str]:
-    """Run `tftj tensorboard mnist` and yield its address; end it by Ctrl-C."""
-    port = free_port()
-    kubectl = space.cluster.tool("kubectl")
-    env = {
-        **os.environ,
-        "PATH": f"{kubectl.parent}:{os.environ['PATH']}",
-        "KUBECONFIG": str(space.cluster.kubeconfig),
-        "PYTHONPATH": str(ROOT / "operator"),
-    }
-    command = [sys.executable, "-m", "tftraining.cli", "tensorboard", "mnist"]
-    command += ["--namespace", space.name, "--port", str(port)]
-    with subprocess.Popen(
-        command, env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
-    ) as board:
-        try:
-            yield f"http://127.0.0.1:{port}"
-            board.send_signal(signal.SIGINT)
-            said, _ = board.communicate(timeout=60)
-            assert board.returncode == 0, said.decode()
-        except AssertionError as error:
-            board.terminate()
-            error.add_note(board.communicate(timeout=60)[0].decode())
-            raise
-        finally:
-            board.kill()
 
 
 def _get(address: str) -> object:
@@ -80,7 +44,7 @@ def test_logs_are_shown_while_the_job_trains_and_afterwards(space: Space) -> Non
         yaml.safe_load(CLAIM), job("mnist", *arguments, evaluator={}, checkpoint=_CHECKPOINT)
     )
     space.wait_for("Running")
-    with _board(space) as address:
+    with board(space) as address:
         _runs(address, "chief", "evaluator")
         (pod,) = (p for p in space.read("pods")["items"] if "tensorboard" in p["metadata"]["name"])
         chief = space.read("pod/mnist-chief-0")
@@ -90,6 +54,6 @@ def test_logs_are_shown_while_the_job_trains_and_afterwards(space: Space) -> Non
     ended = json.dumps({"spec": {"runPolicy": {"activeDeadlineSeconds": 1}}})
     space.kubectl("patch", "tftj/mnist", "--type=merge", "-p", ended)
     space.wait_for("Finished")
-    with _board(space) as address:
+    with board(space) as address:
         _runs(address, "chief", "evaluator")
     eventually(lambda: _is_gone(space), "its pod is deleted", 30)

@@ -120,7 +120,7 @@ def serve_groups(server: ApiServer, resource: str) -> str:
     return server.serve_crd(folder / path)
 
 
-def coscheduling(program: Path, server: ApiServer) -> AbstractContextManager[None]:
+def coscheduling(program: Path, server: ApiServer) -> AbstractContextManager[object]:
     """Run the scheduler of scheduler-plugins, with the plugin Coscheduling alone."""
     config = {
         "apiVersion": "kubescheduler.config.k8s.io/v1",
@@ -146,17 +146,19 @@ def coscheduling(program: Path, server: ApiServer) -> AbstractContextManager[Non
     )
 
 
-def add_node(server: ApiServer, name: str) -> None:
+def add_node(
+    server: ApiServer, name: str, *, taints: list[_Object] | None = None, **devices: str
+) -> None:
     """Add a node that is ready, as far as its status says; nobody runs on it."""
     server.apply({"apiVersion": "v1", "kind": "Node", "metadata": {"name": name}})
-    room = {"cpu": str(CPUS), "memory": "8Gi", "pods": "110"}
+    room = {"cpu": str(CPUS), "memory": "8Gi", "pods": "110", **devices}
     ready = {"type": "Ready", "status": "True", "reason": "KubeletReady", "message": "ready"}
     patches = {
         f"/api/v1/nodes/{name}/status": {
             "status": {"capacity": room, "allocatable": room, "conditions": [ready]}
         },
         # Admission gives each new node the taint of one that is not ready.
-        f"/api/v1/nodes/{name}": {"spec": {"taints": None}},
+        f"/api/v1/nodes/{name}": {"spec": {"taints": taints}},
     }
     for path, patch in patches.items():
         answer = server.request("PATCH", path, patch, content_type="application/merge-patch+json")

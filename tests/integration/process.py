@@ -86,6 +86,10 @@ class Operator:
         self._process.wait(timeout=20)
         self._process = None
 
+    def runs(self) -> bool:
+        """Tell whether it has not ended."""
+        return self._process is not None and self._process.poll() is None
+
     def pause(self) -> None:
         """Stop it in the middle of whatever it does; it does not notice."""
         self._signal(signal.SIGSTOP)

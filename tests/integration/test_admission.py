@@ -83,3 +83,22 @@ def test_a_policy_against_deletions_is_told_and_they_are_tried_again(space: Name
         assert suspended["reason"] == "DeletionRefused"
         assert _WORDS in suspended["message"]
     space.wait_for_pods()
+
+
+def test_a_template_with_the_labels_of_another_job_is_refused_and_that_job_left_alone(
+    space: Namespace,
+) -> None:
+    space.apply(manifest())
+    space.wait_for_pods(*ALL)
+    victim, before = space.job()["metadata"]["uid"], space.pods()
+    thief = manifest("thief")
+    labels = {"tftraining.dev/job-uid": victim, "tftraining.dev/role": "chief"}
+    thief["spec"]["template"]["metadata"] = {"labels": labels}
+    space.apply(thief)
+    refused = space.wait_for("Accepted", "False", name="thief")
+    assert refused["reason"] == "InvalidTemplate"
+    assert "tftraining.dev/ is the operator's" in refused["message"]
+    after = space.pods()
+    assert {name: pod["metadata"]["uid"] for name, pod in after.items()} == {
+        name: pod["metadata"]["uid"] for name, pod in before.items()
+    }

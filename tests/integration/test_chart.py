@@ -18,6 +18,7 @@ from tftraining_operator.api import crd
 from tftraining_operator.api.keys import Role
 from tftraining_operator.api.network import NetworkPolicy
 from tftraining_operator.controller.settings import Settings
+from tftraining_operator.controller.sharding import lease_name
 from tftraining_operator.core import desired
 from tftraining_operator.core.job import parse_job
 
@@ -100,7 +101,7 @@ RIGHTS = {
     ("tftraining.dev", "tftrainingjobs"): {"list", "watch", "delete"},
     ("tftraining.dev", "tftrainingjobs/status"): {"patch"},
     ("tftraining.dev", "tftrainingjobs/finalizers"): {"update"},
-    ("", "pods"): {"get", "list", "watch", "create", "delete"},
+    ("", "pods"): {"get", "list", "watch", "create", "delete", "deletecollection"},
     ("", "services"): {"get", "list", "watch", "create", "delete"},
     ("networking.k8s.io", "networkpolicies"): {
         *("get", "list", "watch", "create", "update", "delete")
@@ -251,6 +252,18 @@ def test_it_may_write_one_lease_in_its_own_namespace(
     )
 
 
+def test_shards_have_leases_of_their_own_and_a_replica_each(
+    render: Callable[..., list[Object]],
+) -> None:
+    objects = render("shards=3")
+    assert only(objects, "Deployment")["spec"]["replicas"] == 3
+    _, named = only(objects, "Role", LEASE_ROLE)["rules"]
+    assert named["resourceNames"] == [lease_name(FULLNAME, shard) for shard in range(3)]
+    assert Settings.from_environment(environment(objects)).shards == 3
+    assert only(render("shards=3", "replicas=5"), "Deployment")["spec"]["replicas"] == 5
+    assert only(render("shards=3", "replicas=0"), "Deployment")["spec"]["replicas"] == 0
+
+
 def test_every_pod_has_a_name_of_its_own_in_the_lease(render: Callable[..., list[Object]]) -> None:
     found = container(render())["env"]
     paths = {e["name"]: e["valueFrom"]["fieldRef"]["fieldPath"] for e in found if "valueFrom" in e}
@@ -307,6 +320,7 @@ def test_every_setting_of_the_operator_has_a_value(render: Callable[..., list[Ob
         "resyncSeconds": (60, lambda s: s.resync_seconds),
         "scheduling.listSeconds": (30, lambda s: s.groups_seconds),
         "jobs.disruptionBudget.default": ("Essential", lambda s: s.disruption_budget),
+        "traces.endpoint": ("http://collector:4318/v1/traces", lambda s: s.traces_endpoint),
     }
     told = environment(render(*(f"{name}={value}" for name, (value, _) in changed.items())))
     read = Settings.from_environment(told)
@@ -433,6 +447,7 @@ def test_probes_ask_the_port_that_is_open(render: Callable[..., list[Object]]) -
         "replica=2",
         "replicas=-1",
         "leaseSeconds=0",
+        "shards=0",
         "image.tga=x",
         "log.level=loud",
         "jobs.networkPolicy.default=Closed",
@@ -443,6 +458,7 @@ def test_probes_ask_the_port_that_is_open(render: Callable[..., list[Object]]) -
         "watchNamespaces={Red}",
         "crds.keep=perhaps",
         "metrics.serviceMonitor.interval=often",
+        "traces.endpoint=collector:4318",
     ],
 )
 def test_a_wrong_value_is_refused(run_helm: Helm, value: str) -> None:

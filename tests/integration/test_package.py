@@ -105,7 +105,7 @@ def test_the_wheel_has_the_packages_and_nothing_else(wheel: Path) -> None:
     assert tops == {"tftraining", "tftraining_operator", "tftrainer"}
     assert "tftraining/py.typed" in names
     assert "tftraining/web/static/page.js" in names
-    assert set(headers.get_all("Provides-Extra") or []) == {"local", "operator"}
+    assert set(headers.get_all("Provides-Extra") or []) == {"local", "operator", "traces"}
     assert wheel.stat().st_size < SMALL
 
 

@@ -17,12 +17,20 @@ from urllib.error import URLError
 from urllib.request import urlopen
 
 import pytest
-import yaml
 
 from tests.apiserver import PROGRAMS, ApiServer, KubectlError, running
 from tests.conftest import ROOT, program_or_skip
 from tests.integration.jobs import Namespace, manifest
 from tests.integration.process import Operator
+from tests.integration.rights_page import (
+    ACCOUNT,
+    NAMESPACE,
+    PAGE,
+    USER,
+    install_rights,
+    page,
+    rendered,
+)
 from tools.ports import free_port
 from tools.waiting import eventually
 
@@ -33,10 +41,6 @@ if TYPE_CHECKING:
 # One job after the other, on an API server of its own.
 pytestmark = pytest.mark.timeout(240)
 
-CHART = ROOT / "charts/tftraining-operator"
-NAMESPACE = "tftraining-system"
-ACCOUNT = "tftraining-operator"
-USER = f"system:serviceaccount:{NAMESPACE}:{ACCOUNT}"
 POLICY = "mnist-isolation"
 BUDGET = "mnist-budget"
 ALL = ("mnist-chief-0", "mnist-ps-0", "mnist-worker-0", "mnist-worker-1")
@@ -105,12 +109,6 @@ def _right(event: _Object) -> Right:
     return reference.get("apiGroup", ""), "/".join(filter(None, parts)), event["verb"]
 
 
-def _rendered(helm: Path, *options: str) -> list[_Object]:
-    command = [helm, "template", "tftraining", CHART, "-n", NAMESPACE, *options]
-    done = subprocess.run(command, check=True, capture_output=True, text=True)
-    return [each for each in yaml.safe_load_all(done.stdout) if each]
-
-
 @pytest.fixture(scope="module")
 def audited(helm: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Audited]:
     folder = tmp_path_factory.mktemp("audit")
@@ -128,10 +126,7 @@ def audited(helm: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Au
     )
     with running(programs, *flags) as server:
         server.serve_crd(ROOT / "crds")
-        shown = ("rbac", "serviceaccount")
-        roles = _rendered(helm, *(f"--show-only=templates/{name}.yaml" for name in shown))
-        server.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}})
-        server.apply(*roles)
+        roles = install_rights(server, helm)
         yield Audited(server, folder / "log", roles, _kubeconfig(server, folder / "kubeconfig"))
 
 
@@ -182,6 +177,10 @@ def _uids(space: Namespace) -> dict[str, str]:
     return {name: pod["metadata"]["uid"] for name, pod in space.pods().items()}
 
 
+def test_the_guide_prints_what_kubectl_lists_of_the_operators_rights(audited: Audited) -> None:
+    assert PAGE.read_text() == page(audited.server), "run `make manifests`"
+
+
 def test_the_lives_of_jobs_need_every_right_of_the_chart_and_no_other(
     audited: Audited, operator: Operator
 ) -> None:
@@ -205,6 +204,7 @@ def test_the_lives_of_jobs_need_every_right_of_the_chart_and_no_other(
     it_repairs_the_budget_and_takes_it_back(space)
     it_replaces_a_service_that_selects_others(audited, space)
     assert _uids(space) == pods, "no pod was touched"
+    it_ends_the_servers_of_another_job(audited, space)
     it_reads_what_lost_its_labels(audited, space)
     space.kubectl("scale", "tftj/mnist", "--replicas=1")
     eventually(lambda: "mnist-worker-1" not in space.pods(), "a worker is taken away")
@@ -217,6 +217,15 @@ def test_the_lives_of_jobs_need_every_right_of_the_chart_and_no_other(
     assert {right[0] for right in audited.refused()} <= DISABLED, "nothing else is asked in vain"
     unused = audited.granted() - audited.used() - CHECKED_BY_ADMISSION
     assert unused == set(), "take these out of the chart's rules"
+
+
+def it_ends_the_servers_of_another_job(audited: Audited, space: Namespace) -> None:
+    """End a chief: the job's servers are deleted by one call."""
+    space.apply(manifest("short", scheduling={"gang": "None"}))
+    eventually(lambda: "short-chief-0" in space.pods(), "the pods of another job")
+    space.end("short-chief-0", 0)
+    deletes = ("", "pods", "deletecollection")
+    eventually(lambda: deletes in audited.used(), "its servers are deleted")
 
 
 def it_reads_what_lost_its_labels(audited: Audited, space: Namespace) -> None:
@@ -318,7 +327,7 @@ def test_without_the_right_to_policies_and_budgets_jobs_train_and_say_so(
 def test_the_web_page_needs_every_right_that_it_has(
     audited: Audited, operator: Operator, helm: Path, tmp_path: Path
 ) -> None:
-    shown = _rendered(helm, "--set=web.enabled=true", "--show-only=templates/web.yaml")
+    shown = rendered(helm, "--set=web.enabled=true", "--show-only=templates/web.yaml")
     kinds = ("ServiceAccount", "ClusterRole", "ClusterRoleBinding")
     audited.server.apply(*(each for each in shown if each["kind"] in kinds))
     account = f"{ACCOUNT}-web"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
+from tftraining_operator.api import keys
 from tftraining_operator.core import desired
 from tftraining_operator.reconcile import errors
 from tftraining_operator.reconcile.store import Kind
@@ -206,3 +207,28 @@ async def test_a_collected_pod_on_a_node_gets_its_grace(
 
 def is_deleting(raw: Raw) -> bool:
     return "deletionTimestamp" in raw["metadata"]
+
+
+async def test_one_call_ends_the_servers_of_one_job_and_nothing_else(
+    api: Api, server: Server, job: Job
+) -> None:
+    def pod(name: str, **labels: str) -> Raw:
+        body = a_worker(job)
+        body["metadata"] |= {"name": name, "labels": body["metadata"]["labels"] | labels}
+        return body
+
+    label = keys.LABEL_ROLE
+    kept = [
+        pod("chief", **{label: "chief"}),
+        pod("of-an-earlier-job", **{keys.LABEL_JOB_UID: "another"}),
+        pod("of-another-job", **{keys.LABEL_JOB: "another"}),
+    ]
+    for body in (*kept, pod("ps", **{label: "ps"}), pod("worker"), pod("bound")):
+        await api.create(Kind.POD, body)
+    server.bind("bound")
+    await api.delete_servers(server.namespace, job.name, job.uid)
+    left = {raw["metadata"]["name"]: raw for raw in (await server.listed(Kind.POD))[0]}
+    assert set(left) == {*(body["metadata"]["name"] for body in kept), "bound"}
+    going = {name for name, raw in left.items() if "deletionTimestamp" in raw["metadata"]}
+    assert going == {"bound"}, "its kubelet lets it go"
+    await api.delete_servers(server.namespace, job.name, job.uid)

@@ -27,6 +27,7 @@ from tftraining_operator.api.status import Status
 from tftraining_operator.controller.metrics import Metrics
 from tftraining_operator.controller.recorder import Recorder
 from tftraining_operator.core.budgeting import Budgeting
+from tftraining_operator.core.naming import is_server
 from tftraining_operator.core.networking import Networking
 from tftraining_operator.core.schedulers.offer import Offer
 from tftraining_operator.core.times import rfc3339
@@ -52,7 +53,15 @@ Key = tuple[Kind, str, str]
 Lag = Mapping[Kind, int]
 """How many watch events of each kind are read, as each kind has a watch of its own."""
 
-WRITES = ("create", "replace", "delete", "patch_status", "patch_workload", "create_event")
+WRITES = (
+    "create",
+    "replace",
+    "delete",
+    "delete_servers",
+    "patch_status",
+    "patch_workload",
+    "create_event",
+)
 EVENT_NOTE_BYTES = 1024
 _GRACE_SECONDS = 30
 
@@ -154,6 +163,15 @@ class FakeCluster:
         return await self._call(
             "delete", lambda: self._delete(kind, namespace, name, uid, grace=grace)
         )
+
+    async def delete_servers(self, namespace: str, job: str, uid: str) -> None:
+        def apply() -> Raw:
+            for name, raw in self.pods(namespace).items():
+                if is_server(raw["metadata"].get("labels") or {}, job, uid):
+                    self._delete(Kind.POD, namespace, name, raw["metadata"]["uid"])
+            return {}
+
+        await self._call("delete_servers", apply)
 
     async def patch_status(
         self, namespace: str, name: str, resource_version: str, patch: Raw

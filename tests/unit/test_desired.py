@@ -50,7 +50,8 @@ def test_a_pod_says_of_which_attempt_and_cluster_size_it_is() -> None:
 @pytest.mark.parametrize(
     ("job", "tried"),
     [
-        pytest.param(a_job().with_spec(checkpoint={"uri": "gs://b/c"}), 2, id="with and without"),
+        pytest.param(a_job().with_evaluator(), 1, id="with the checkpoint and without"),
+        pytest.param(a_job().with_spec(checkpoint={"uri": "gs://b/c"}), 1, id="no volume"),
         pytest.param(a_job(), 1, id="no checkpoint to mount"),
         pytest.param(a_job().mirrored(), 1, id="one role"),
         pytest.param(
@@ -62,6 +63,12 @@ def test_a_pod_says_of_which_attempt_and_cluster_size_it_is() -> None:
 )
 def test_one_sample_for_each_template_is_tried(job: JobBuilder, tried: int) -> None:
     assert len(desired.samples(job.build(), IMAGE)) == tried
+
+
+def test_the_sample_of_a_shared_template_mounts_the_checkpoint() -> None:
+    (sample,) = desired.samples(a_job().with_evaluator().build(), IMAGE)
+    assert sample["metadata"]["labels"][keys.LABEL_ROLE] == Role.CHIEF
+    assert "tftraining-checkpoint" in [each["name"] for each in sample["spec"]["volumes"]]
 
 
 def test_no_sample_is_tried_of_a_role_that_has_no_pods() -> None:

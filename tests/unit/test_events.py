@@ -102,6 +102,14 @@ SUCCESS = a_status(
             id="training begins",
         ),
         pytest.param(
+            a_status(no(T.PODS_READY), no(T.RUNNING)),
+            a_status(yes(T.PODS_READY, "3 of 3 pods are ready"), yes(T.RUNNING)),
+            "Running",
+            "training (attempt 0); 3 of 3 pods are ready after 65 s",
+            "Normal",
+            id="training begins as the last pod is ready",
+        ),
+        pytest.param(
             a_status(no(T.RUNNING), attempt=2, first_running_time=stamp()),
             a_status(
                 yes(T.RUNNING),
@@ -211,6 +219,19 @@ SUCCESS = a_status(
             "the chief succeeded; evaluation at step 900: accuracy 0.97; 65 s in all",
             "Normal",
             id="success",
+        ),
+        pytest.param(
+            a_status(no(T.SUCCEEDED)),
+            SUCCESS.model_copy(
+                update={
+                    "chief_completion_time": stamp(),
+                    "progress": Progress(step=900, updated_at=stamp()),
+                }
+            ),
+            "Succeeded",
+            "the chief succeeded; evaluation at step 900: accuracy 0.97; 900 steps, 65 s in all",
+            "Normal",
+            id="success as soon as the chief is done",
         ),
         pytest.param(
             a_status(no(T.SUCCEEDED)),

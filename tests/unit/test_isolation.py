@@ -175,17 +175,15 @@ def test_a_job_of_the_version_before_gets_it_and_keeps_its_pods(
     assert set(cluster.made.values()) == {1}
 
 
-def test_it_stays_until_the_last_pod_of_a_finished_job_has_ended(
-    operator: Operator, cluster: FakeCluster
-) -> None:
-    running(operator)
+def test_that_of_a_finished_job_goes_with_the_job(operator: Operator, cluster: FakeCluster) -> None:
+    key = running(operator)
     cluster.act("mnist-chief-0", lambda pod: pod.exited(0))
-    operator.settle()
-    assert cluster.pods()["mnist-ps-0"]["metadata"].get("deletionTimestamp")
-    assert has_policy(cluster), "servers still run"
+    at_rest(operator)
+    assert set(cluster.pods()) == {"mnist-chief-0"}
+    assert has_policy(cluster)
+    cluster.remove_job(key)
     at_rest(operator)
     assert not has_policy(cluster)
-    assert "mnist-chief-0" in cluster.pods()
 
 
 def test_pods_that_are_kept_running_keep_it(operator: Operator, cluster: FakeCluster) -> None:

@@ -69,6 +69,21 @@ async def create(api: KubernetesApi) -> Any:
     return await api.create(Kind.POD, {"metadata": {"namespace": "default", "name": "p"}})
 
 
+async def test_the_servers_of_a_job_are_selected_by_its_name_its_uid_and_their_roles() -> None:
+    asked, seen = [], []
+
+    async def answer(request: web.Request) -> web.Response:
+        asked.append((request.method, request.path, dict(request.query)))
+        return web.json_response({"kind": "PodList", "items": []})
+
+    async with serving(answer, seen.append) as api:
+        await api.delete_servers("default", "mnist", "u1")
+    labels = "tftraining.dev/job=mnist,tftraining.dev/job-uid=u1,tftraining.dev/role in (ps,worker)"
+    path = "/api/v1/namespaces/default/pods"
+    assert asked == [("DELETE", path, {"labelSelector": labels})]
+    assert [(call.verb, call.resource) for call in seen] == [("deletecollection", "pods")]
+
+
 async def delete(api: KubernetesApi) -> Any:
     return await api.delete(Kind.POD, "default", "mnist-worker-0", "u1")
 

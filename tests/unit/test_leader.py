@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import copy
 import random
-import selectors
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +14,8 @@ from hypothesis import strategies as st
 from tftraining_operator.controller.leader import Alone, Candidate, LeaseLostError
 from tftraining_operator.reconcile import errors
 
+from tests.unit.virtual_time import VirtualLoop, in_virtual_time
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
 
@@ -22,36 +23,6 @@ SECONDS = 15
 DEADLINE = 10
 LOOK = 1
 RENEW = 2
-
-
-class _Selector(selectors.DefaultSelector):
-    """Lets time pass instead of waiting for it."""
-
-    now = 0.0
-
-    def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
-        self.now += timeout or 0.0
-        return super().select(0)
-
-
-class _Loop(asyncio.SelectorEventLoop):
-    def __init__(self) -> None:
-        self._virtual = _Selector()
-        super().__init__(self._virtual)
-
-    def time(self) -> float:
-        return self._virtual.now
-
-    def jump(self, seconds: float) -> None:
-        """Let time pass that the process does not see: it is paused."""
-        self._virtual.now += seconds
-
-
-def in_virtual_time(scene: Callable[[_Loop], Coroutine[Any, Any, None]]) -> None:
-    with asyncio.Runner(loop_factory=_Loop) as runner:
-        loop = runner.get_loop()
-        assert isinstance(loop, _Loop)
-        runner.run(scene(loop))
 
 
 @dataclass
@@ -92,6 +63,10 @@ class Server:
         edited = {name: value for name, value in edited.items() if value is not None}
         self._store({**self.lease, "spec": edited})
 
+    def restore(self, backup: dict[str, Any] | None) -> None:
+        """Be as it was when the backup was made, when the count stood at 2."""
+        self.lease, self._version = copy.deepcopy(backup), 2
+
     def label(self) -> None:
         """Touch the lease as anybody may, without a word about who leads."""
         assert self.lease is not None
@@ -114,7 +89,7 @@ class Server:
         return copy.deepcopy(self.lease)
 
 
-def candidate(server: Server, loop: _Loop, identity: str = "me") -> Candidate:
+def candidate(server: Server, loop: VirtualLoop, identity: str = "me") -> Candidate:
     return Candidate(
         server,
         namespace="here",
@@ -125,7 +100,7 @@ def candidate(server: Server, loop: _Loop, identity: str = "me") -> Candidate:
     )
 
 
-async def leads(server: Server, loop: _Loop, identity: str = "me") -> Candidate:
+async def leads(server: Server, loop: VirtualLoop, identity: str = "me") -> Candidate:
     found = candidate(server, loop, identity)
     await found.acquire()
     return found
@@ -140,7 +115,7 @@ async def hang() -> None:
 
 
 def test_where_nobody_leads_it_leads_at_once() -> None:
-    async def scene(loop: _Loop) -> None:
+    async def scene(loop: VirtualLoop) -> None:
         server = Server()
         found = await leads(server, loop)
         assert loop.time() == 0
@@ -157,7 +132,7 @@ def test_where_nobody_leads_it_leads_at_once() -> None:
 
 
 def test_while_another_renews_it_stands_by() -> None:
-    async def scene(loop: _Loop) -> None:
+    async def scene(loop: VirtualLoop) -> None:
         server = Server()
         other = await leads(server, loop, "other")
         keeping = asyncio.create_task(other.keep())
@@ -176,7 +151,7 @@ def test_while_another_renews_it_stands_by() -> None:
 
 
 def test_a_holder_that_is_silent_is_followed_when_its_lease_is_over() -> None:
-    async def scene(loop: _Loop) -> None:
+    async def scene(loop: VirtualLoop) -> None:
         server = Server()
         await leads(server, loop, "other")
         await leads(server, loop)
@@ -189,7 +164,7 @@ def test_a_holder_that_is_silent_is_followed_when_its_lease_is_over() -> None:
 
 
 def test_the_holders_own_duration_counts() -> None:
-    async def scene(loop: _Loop) -> None:
+    async def scene(loop: VirtualLoop) -> None:
         server = Server()
         await leads(server, loop, "other")
         server.edit(leaseDurationSeconds=40)
@@ -200,7 +175,7 @@ def test_the_holders_own_duration_counts() -> None:
 
 
 def test_a_strangers_label_prolongs_nothing() -> None:
-    async def scene(loop: _Loop) -> None:
+    async def scene(loop: VirtualLoop) -> None:
         server = Server()
         await leads(server, loop, "other")
         acquiring = asyncio.create_task(leads(server, loop))
@@ -214,7 +189,7 @@ def test_a_strangers_label_prolongs_nothing() -> None:
 
 
 def test_a_lease_that_is_given_away_is_taken_at_the_next_look() -> None:
-    async def scene(loop: _Loop) -> None:
+    async def scene(loop: VirtualLoop) -> None:
         server = Server()
         other = await leads(server, loop, "other")
         acquiring = asyncio.create_task(leads(server, loop))
@@ -229,7 +204,7 @@ def test_a_lease_that_is_given_away_is_taken_at_the_next_look() -> None:
 
 
 def test_its_own_lease_of_an_earlier_life_is_taken_back_at_once() -> None:
-    async def scene(loop: _Loop) -> None:
+    async def scene(loop: VirtualLoop) -> None:
         server = Server()
         await leads(server, loop)
         await leads(server, loop)
@@ -239,7 +214,7 @@ def test_its_own_lease_of_an_earlier_life_is_taken_back_at_once() -> None:
 
 
 def test_who_stands_by_gives_nothing_away() -> None:
-    async def scene(loop: _Loop) -> None:
+    async def scene(loop: VirtualLoop) -> None:
         server = Server()
         await leads(server, loop, "other")
         await candidate(server, loop).release()
@@ -249,7 +224,7 @@ def test_who_stands_by_gives_nothing_away() -> None:
 
 
 def test_who_was_deposed_gives_nothing_away() -> None:
-    async def scene(loop: _Loop) -> None:
+    async def scene(loop: VirtualLoop) -> None:
         server = Server()
         found = await leads(server, loop)
         server.edit(holderIdentity="other")
@@ -260,7 +235,7 @@ def test_who_was_deposed_gives_nothing_away() -> None:
 
 
 def test_a_release_that_fails_ends_all_the_same() -> None:
-    async def scene(loop: _Loop) -> None:
+    async def scene(loop: VirtualLoop) -> None:
         server = Server()
         found = await leads(server, loop)
         server.trouble = hang
@@ -271,7 +246,7 @@ def test_a_release_that_fails_ends_all_the_same() -> None:
 
 
 def test_renewed_it_is_never_over() -> None:
-    async def scene(loop: _Loop) -> None:
+    async def scene(loop: VirtualLoop) -> None:
         server = Server()
         found = await leads(server, loop)
         keeping = asyncio.create_task(found.keep())
@@ -290,7 +265,7 @@ def test_renewed_it_is_never_over() -> None:
 def test_a_server_that_is_away_ends_the_lead_at_the_deadline(
     trouble: Callable[[], Coroutine[Any, Any, None]],
 ) -> None:
-    async def scene(loop: _Loop) -> None:
+    async def scene(loop: VirtualLoop) -> None:
         server = Server()
         found = await leads(server, loop)
         server.trouble = trouble
@@ -303,7 +278,7 @@ def test_a_server_that_is_away_ends_the_lead_at_the_deadline(
 
 
 def test_a_server_that_is_away_for_a_moment_ends_nothing() -> None:
-    async def scene(loop: _Loop) -> None:
+    async def scene(loop: VirtualLoop) -> None:
         server = Server()
         found = await leads(server, loop)
         keeping = asyncio.create_task(found.keep())
@@ -318,7 +293,7 @@ def test_a_server_that_is_away_for_a_moment_ends_nothing() -> None:
 
 
 def test_the_lead_ends_at_the_next_renewal_when_another_has_it() -> None:
-    async def scene(loop: _Loop) -> None:
+    async def scene(loop: VirtualLoop) -> None:
         server = Server()
         found = await leads(server, loop)
         server.edit(holderIdentity="other")
@@ -330,8 +305,24 @@ def test_the_lead_ends_at_the_next_renewal_when_another_has_it() -> None:
     in_virtual_time(scene)
 
 
+@pytest.mark.parametrize("had_a_lease", [True, False])
+def test_the_lead_ends_when_etcd_is_restored(*, had_a_lease: bool) -> None:
+    async def scene(loop: VirtualLoop) -> None:
+        server = Server()
+        found = await leads(server, loop)
+        backup = copy.deepcopy(server.lease) if had_a_lease else None
+        keeping = asyncio.create_task(found.keep())
+        await asyncio.sleep(20)
+        server.restore(backup)
+        with pytest.raises(LeaseLostError, match="as after a restore of etcd"):
+            await keeping
+        assert loop.time() == pytest.approx(20 + RENEW, abs=RENEW)
+
+    in_virtual_time(scene)
+
+
 def test_a_process_that_was_paused_does_not_even_ask() -> None:
-    async def scene(loop: _Loop) -> None:
+    async def scene(loop: VirtualLoop) -> None:
         server = Server()
         found = await leads(server, loop)
         keeping = asyncio.create_task(found.keep())
@@ -355,7 +346,7 @@ def test_a_process_that_was_paused_does_not_even_ask() -> None:
     ],
 )
 def test_a_lease_that_nobody_has_taken_is_kept(meddle: Callable[[Server], None]) -> None:
-    async def scene(loop: _Loop) -> None:
+    async def scene(loop: VirtualLoop) -> None:
         server = Server()
         found = await leads(server, loop)
         keeping = asyncio.create_task(found.keep())
@@ -369,7 +360,7 @@ def test_a_lease_that_nobody_has_taken_is_kept(meddle: Callable[[Server], None])
 
 
 def test_while_the_lease_cannot_be_read_it_says_so() -> None:
-    async def scene(loop: _Loop) -> None:
+    async def scene(loop: VirtualLoop) -> None:
         server = Server(trouble=refuse)
         found = candidate(server, loop)
         acquiring = asyncio.create_task(found.acquire())
@@ -383,7 +374,7 @@ def test_while_the_lease_cannot_be_read_it_says_so() -> None:
 
 
 def test_alone_it_leads_for_ever() -> None:
-    async def scene(loop: _Loop) -> None:
+    async def scene(loop: VirtualLoop) -> None:
         alone = Alone()
         await alone.acquire()
         keeping = asyncio.create_task(alone.keep())
@@ -404,7 +395,7 @@ def test_never_do_two_lead_whatever_happens_to_calls_and_processes(seed: int) ->
     dice = random.Random(seed)  # noqa: S311 - not a secret
     terms: list[str] = []
 
-    async def scene(loop: _Loop) -> None:
+    async def scene(loop: VirtualLoop) -> None:
         server = _Unreliable(dice)
         living: dict[str, Candidate] = {}
 

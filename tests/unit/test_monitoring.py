@@ -11,6 +11,8 @@ import pytest
 import yaml
 from tftraining_operator.controller.job_metrics import WAITS
 
+from e2e.questions import QUESTIONS
+
 ROOT = Path(__file__).parents[2]
 FILES = ROOT / "charts/tftraining-operator/files"
 # Tests compare this page with what operator and trainer serve.
@@ -60,6 +62,7 @@ EXPRESSIONS = [
         for name, dashboard in DASHBOARDS.items()
         for query in queries(dashboard)
     ),
+    *(pytest.param(query, id=query[:60]) for each in QUESTIONS for query in each.queries),
 ]
 
 
@@ -111,3 +114,10 @@ def test_an_alert_has_a_severity_a_summary_and_a_section_of_the_runbook(
 def test_the_runbook_has_a_section_for_each_alert_and_no_other() -> None:
     sections = re.findall(r"^## (TFTraining\w+)$", RUNBOOK, re.MULTILINE)
     assert sections == [rule["alert"] for rule in RULES]
+
+
+def test_the_runbook_answers_each_question() -> None:
+    for question in QUESTIONS:
+        assert f"**{question.text}** {question.reading}\n" in RUNBOOK
+        for query in question.queries:
+            assert f"\n{query}\n  " in RUNBOOK, "no answer"

@@ -355,20 +355,21 @@ def test_a_suspended_job_has_no_pods() -> None:
 
 
 @pytest.mark.parametrize(
-    ("policy", "gone", "service_goes"),
+    ("policy", "gone"),
     [
-        pytest.param("Running", {"worker-0", "ps-0"}, True, id="Running"),
-        pytest.param("All", {"chief-0", "worker-0", "ps-0"}, True, id="All"),
-        pytest.param("None", set(), False, id="None"),
+        pytest.param("Running", {"worker-0", "ps-0"}, id="Running"),
+        pytest.param("All", {"chief-0", "worker-0", "ps-0"}, id="All"),
+        pytest.param("None", set(), id="None"),
     ],
 )
-def test_clean_pod_policy(policy: str, gone: set[str], *, service_goes: bool) -> None:
+def test_clean_pod_policy(policy: str, gone: set[str]) -> None:
     job = a_job().with_policy(cleanPodPolicy=policy)
     job.with_status(*FINISHED, completion_time=stamp())
     pods = everything(job)
     pods["chief-0"].exited(0)
     plan = planned(job, *pods.values())
-    assert (made(plan), deleted(plan), plan.plan.delete_service) == ([], gone, service_goes)
+    assert (made(plan), deleted(plan)) == ([], gone)
+    assert not plan.plan.delete_service, "it goes with the job"
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 from typing import Any
 
@@ -9,7 +10,12 @@ import pytest
 from tftraining_operator.api import keys
 from tftraining_operator.api.keys import Role
 from tftraining_operator.core import desired
-from tftraining_operator.core.podtemplate import InvalidTemplateError, pod_spec, restart_policy
+from tftraining_operator.core.podtemplate import (
+    InvalidTemplateError,
+    pod_spec,
+    restart_policy,
+    template,
+)
 
 from tests.unit.builders import IMAGE, JobBuilder, Raw, a_job
 
@@ -51,6 +57,19 @@ def test_what_the_operator_does_not_know_is_kept() -> None:
     spec = spec_of(a_template(runtimeClassName="nvidia", brandNewField={"a": [1]}))
     assert spec["runtimeClassName"] == "nvidia"
     assert spec["brandNewField"] == {"a": [1]}
+
+
+def test_a_template_is_merged_once_and_no_pod_changes_it() -> None:
+    affinity = {"podAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": []}}
+    shared = {"spec": {"affinity": affinity, "volumes": [], "containers": [{"name": "tensorflow"}]}}
+    topology = {"topology": {"pack": "kubernetes.io/hostname"}}
+    job = a_job().with_evaluator().with_spec(template=shared, scheduling=topology).build()
+    made = {role: template(job, role) for role in Role}
+    before = copy.deepcopy(made)
+    for role in Role:
+        desired.pod(job, role, 0, 0, IMAGE)
+        assert template(job, role) is made[role]
+    assert made == before
 
 
 def test_a_number_stays_a_number() -> None:
@@ -344,3 +363,17 @@ def test_the_users_labels_and_annotations_are_on_the_pod() -> None:
     assert metadata["labels"]["team"] == "a"
     assert metadata["labels"][keys.LABEL_ROLE] == "chief"
     assert metadata["annotations"]["b"] == "c"
+
+
+def test_a_template_chooses_neither_name_nor_namespace_nor_owner() -> None:
+    job = a_job()
+    owner = {"apiVersion": "v1", "kind": "Pod", "name": "other", "uid": "uid-of-other"}
+    job.raw["spec"]["template"]["metadata"] = {
+        "name": "other-chief-0",
+        "namespace": "kube-system",
+        "ownerReferences": [owner],
+    }
+    metadata = desired.pod(job.build(), Role.CHIEF, 0, 0, IMAGE)["metadata"]
+    built = job.build()
+    assert (metadata["name"], metadata["namespace"]) == (f"{built.name}-chief-0", built.namespace)
+    assert metadata["ownerReferences"] == [desired.owner_reference(built)]

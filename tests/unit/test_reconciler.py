@@ -821,7 +821,7 @@ def test_only_running_chief_and_evaluator_are_asked_for_progress(
     assert key not in operator.progress.watched
 
 
-def test_after_the_end_servers_and_service_go_and_the_evidence_stays(
+def test_after_the_end_servers_go_and_the_evidence_stays(
     operator: Operator, cluster: FakeCluster
 ) -> None:
     key = running(operator, a_job())
@@ -830,7 +830,7 @@ def test_after_the_end_servers_and_service_go_and_the_evidence_stays(
     cluster.run_pods()
     operator.settle()
     assert set(cluster.pods()) == {"mnist-chief-0"}
-    assert names(cluster, Kind.SERVICE) == set()
+    assert names(cluster, Kind.SERVICE) == {"mnist"}, "it goes with the job"
     replicas = cluster.status(key).replicas
     assert replicas is not None
     assert (replicas.chief, replicas.worker, replicas.ps) == ("1/1", "1/1", "1/1")

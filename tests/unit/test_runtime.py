@@ -5,13 +5,20 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
+import pytest
+from tftraining_operator.api.keys import Role
 from tftraining_operator.controller.runtime import STUCK_SECONDS, Runtime
 from tftraining_operator.controller.settings import Settings
-from tftraining_operator.reconcile.store import JobKey
-from tftraining_operator.reconcile.workqueue import WorkQueue
+from tftraining_operator.reconcile.store import JobKey, Kind
+from tftraining_operator.reconcile.workqueue import SOON, WorkQueue
+
+from tests.unit.builders import PodBuilder, a_job, a_pod
+from tests.unit.virtual_time import in_virtual_time
 
 if TYPE_CHECKING:
-    import pytest
+    from collections.abc import Callable
+
+    from tests.unit.virtual_time import VirtualLoop
 
 KEY = JobKey("default", "mnist")
 
@@ -77,3 +84,40 @@ async def test_a_background_task_that_is_stopped_did_not_exit(
     runtime.start_task("resync", asyncio.Event().wait())
     await runtime.stop()
     assert caplog.records == []
+
+
+@pytest.mark.parametrize(
+    ("change", "waits"),
+    [
+        pytest.param(lambda pod: pod, True, id="it was created"),
+        pytest.param(lambda pod: pod.running(ready=False), True, id="it runs"),
+        pytest.param(lambda pod: pod.running(), True, id="it is ready"),
+        pytest.param(lambda pod: pod.exited(137), False, id="it failed"),
+        pytest.param(lambda pod: pod.exited(0), False, id="it is done"),
+        pytest.param(lambda pod: pod.restarted_in_place(137), False, id="it starts again"),
+        pytest.param(lambda pod: pod.evicted(), False, id="it is evicted"),
+        pytest.param(lambda pod: pod.running().deleting(), False, id="it is to end"),
+    ],
+)
+def test_only_a_pod_that_starts_waits_for_the_others(
+    change: Callable[[PodBuilder], PodBuilder], *, waits: bool
+) -> None:
+    raw = change(a_pod(a_job().build(), Role.WORKER)).raw
+    raw["metadata"]["resourceVersion"] = "7"
+
+    async def scene(loop: VirtualLoop) -> None:
+        worked: list[float] = []
+
+        async def work(_key: JobKey) -> float | None:
+            worked.append(loop.time())
+            return None
+
+        runtime = Runtime(Settings())
+        runtime._queue = WorkQueue(work, workers=1)
+        runtime.start_task("queue", runtime._queue.run())
+        runtime.see(Kind.POD, raw, "MODIFIED")
+        await asyncio.sleep(1)
+        assert worked == [pytest.approx(SOON if waits else 0.0)]
+        await runtime.stop()
+
+    in_virtual_time(scene)

@@ -29,15 +29,19 @@ def test_settings_are_read_from_the_environment() -> None:
             "TFTRAINING_WORKERS": "4",
             "TFTRAINING_DISRUPTION_BUDGET": "Essential",
             "TFTRAINING_METRICS_PORT": "9090",
+            "TFTRAINING_TRACES_ENDPOINT": "http://collector:4318/v1/traces",
             "TFTRAINING_LEASE_NAMESPACE": "here",
             "TFTRAINING_LEASE_NAME": "one-of-us",
             "TFTRAINING_LEASE_IDENTITY": "me",
             "TFTRAINING_LEASE_SECONDS": "30",
+            "TFTRAINING_SHARDS": "3",
         }
     )
     lease = (found.lease_namespace, found.lease_name, found.lease_identity, found.lease_seconds)
     assert lease == ("here", "one-of-us", "me", 30)
+    assert found.shards == 3
     assert found.metrics_port == 9090
+    assert found.traces_endpoint == "http://collector:4318/v1/traces"
     assert found.namespaces == ("team-a", "team-b")
     assert (found.trainer_image, found.log_level, found.log_format) == (
         "my/trainer:2",
@@ -86,7 +90,11 @@ def test_who_may_read_progress_is_read_from_the_environment() -> None:
         pytest.param("RESYNC_SECONDS", "inf", id="without end"),
         pytest.param("WORKERS", "-1", id="less than none"),
         pytest.param("WORKERS", "0.5", id="half a worker"),
+        pytest.param("SHARDS", "0", id="no shard"),
+        pytest.param("SHARDS", "65", id="more shards than anybody needs"),
+        pytest.param("SHARDS", "2", id="shards without leases"),
         pytest.param("METRICS_PORT", "65536", id="a port that is none"),
+        pytest.param("TRACES_ENDPOINT", "collector:4318", id="an address that is no URL"),
         pytest.param("LEASE_SECONDS", "0", id="a lease that is over when it begins"),
     ],
 )

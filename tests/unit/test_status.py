@@ -146,6 +146,8 @@ def test_a_status_fits_the_crd_and_never_says_both_ends(
 
 # PodsReady, Running and the headline.
 
+NO_NODE = "mnist-ps-0: Unschedulable: 0/3 nodes are available"
+
 
 @pytest.mark.parametrize(
     ("states", "facts", "reason", "message"),
@@ -161,15 +163,26 @@ def test_a_status_fits_the_crd_and_never_says_both_ends(
             {"ps_0": lambda p: p.unschedulable(), "worker_0": lambda p: p.running(ready=False)},
             NOTHING,
             "Unschedulable",
-            "mnist-ps-0: Unschedulable: 0/3 nodes are available",
+            f"waiting since {stamp()} for a node: {NO_NODE}",
             id="the one with a cause is named",
         ),
         pytest.param(
             {"ps_0": lambda p: p.unschedulable(), "worker_0": lambda p: p.waiting("ErrImagePull")},
             NOTHING,
             "Unschedulable",
-            "mnist-ps-0: Unschedulable: 0/3 nodes are available (and 1 more pod)",
+            f"waiting since {stamp()} for a node: {NO_NODE} (and 1 more pod)",
             id="and how many more",
+        ),
+        pytest.param(
+            {
+                "ps_0": lambda p: p.unschedulable().made(7),
+                "worker_0": lambda p: p.unschedulable().made(3),
+                "worker_1": lambda p: p.running(ready=False).made(1),
+            },
+            NOTHING,
+            "Unschedulable",
+            f"waiting since {stamp(3)} for a node: {NO_NODE} (and 1 more pod)",
+            id="since when the first of them has no node",
         ),
         pytest.param(
             {"worker_0": lambda p: p.running(ready=False)},
@@ -245,6 +258,19 @@ def test_restarting_lasts_until_the_next_chief_runs() -> None:
     runs = status_of(stored(job, waits), *everything(job), now=30)
     assert (runs.state, runs.restarts) == ("Running", 1)
     assert not is_true(runs, T.RESTARTING)
+
+
+def test_a_restarting_job_whose_pod_finds_no_node_says_so() -> None:
+    job = running(a_job())
+    failed = everything(job, chief_0=lambda p: p.exited(75, "UnavailableError"))
+    job = stored(job, status_of(job, *failed, now=10))
+    drained = "0/1 nodes are available: 1 node(s) were unschedulable"
+
+    waits = status_of(job, *everything(job, chief_0=lambda p: p.unschedulable(drained)), now=20)
+
+    assert is_true(waits, T.RESTARTING)
+    assert waits.state == "Unschedulable"
+    assert drained in (waits.message or "")
 
 
 def test_stalled_lasts_until_the_next_chief_runs() -> None:

@@ -213,6 +213,25 @@ def test_after_a_restore_to_lower_versions_a_listing_is_taken_as_it_is(
     assert store.put(Kind.POD, a_pod(310)) == KEY, "the watch goes on from there"
     (warning,) = caplog.messages
     assert warning.startswith("resource versions of pods went back")
+    assert store.went_back
+
+
+def test_a_restore_is_known_before_anything_of_the_listing_is_looked_at() -> None:
+    store = Store()
+    store.put(Kind.POD, a_pod(500))
+    listing = store.begin_listing(Kind.POD, None)
+    store.take_page(listing, [], "499")
+    assert store.went_back
+
+
+def test_our_own_write_while_a_listing_is_under_way_is_no_restore() -> None:
+    store = Store()
+    listing = store.begin_listing(Kind.POD, None)
+    store.put(Kind.POD, a_pod(305))
+    store.take_page(listing, [], "300")
+    store.end_listing(listing, "300")
+    store.replace(Kind.POD, [a_pod(305)], "310", None, store.mark())
+    assert not store.went_back
 
 
 def test_after_a_restore_our_own_write_is_kept_though_the_listing_was_under_way() -> None:
@@ -343,3 +362,30 @@ def test_of_the_deleted_the_newest_are_remembered_longest(monkeypatch: pytest.Mo
     assert store.put(Kind.POD, a_pod(1, uid="u3")) is None
     assert store.put(Kind.POD, a_pod(1, uid="u2")) is None
     assert store.put(Kind.POD, a_pod(1, uid="u1")) == KEY
+
+
+def test_of_jobs_that_another_process_works_on_nothing_is_kept() -> None:
+    mine: set[JobKey] = set()
+    store = Store(mine.__contains__)
+    assert store.put(Kind.POD, a_pod(5)) is None
+    assert store.remove(Kind.POD, a_pod(6, deletionTimestamp="2026-01-02T03:04:05Z")) is None
+    assert store.replace(Kind.POD, [a_pod(5)], "7", None, store.mark()) == set()
+    assert versions(store) == {}
+    mine.add(KEY)
+    assert store.replace(Kind.POD, [a_pod(5)], "7", None, store.mark()) == {KEY}
+    assert versions(store) == {"mnist-ps-0": "5"}
+
+
+def test_a_job_that_is_given_to_another_process_leaves_nothing() -> None:
+    mine = {KEY}
+    store = Store(mine.__contains__)
+    store.put(Kind.JOB, a_job(4))
+    store.put(Kind.POD, a_pod(5))
+    assert store.drop(lambda key: key == JobKey("default", "other")) == set()
+    mine.clear()
+    assert store.drop(lambda key: key == KEY) == {KEY}
+    assert store.job(KEY) is None
+    assert versions(store) == {}
+    assert store.unlisted() == []
+    mine.add(KEY)
+    assert store.put(Kind.POD, a_pod(5)) == KEY

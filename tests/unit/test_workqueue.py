@@ -8,12 +8,16 @@ from typing import TYPE_CHECKING, Self
 
 from tftraining_operator.reconcile import workqueue
 from tftraining_operator.reconcile.errors import TransientError
-from tftraining_operator.reconcile.workqueue import WorkQueue
+from tftraining_operator.reconcile.workqueue import SOON, WorkQueue
+
+from tests.unit.virtual_time import in_virtual_time
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     import pytest
+
+    from tests.unit.virtual_time import VirtualLoop
 
 
 class Desk:
@@ -273,6 +277,30 @@ async def test_a_pass_within_a_time_is_not_asked_for_twice_nor_put_off() -> None
         assert await desk.passes(2) == ["a", "a"]
 
 
+def test_what_happens_to_a_key_in_a_moment_shares_a_pass() -> None:
+    async def scene(_loop: VirtualLoop) -> None:
+        async with Desk() as desk:
+            for _ in range(3):
+                desk.queue.add_soon("a")
+                await asyncio.sleep(SOON / 10)
+            desk.queue.add("b")
+            await asyncio.sleep(2 * SOON)
+            assert desk.done == ["b", "a"]
+
+    in_virtual_time(scene)
+
+
+def test_what_does_not_wait_takes_what_comes_soon_with_it() -> None:
+    async def scene(_loop: VirtualLoop) -> None:
+        async with Desk() as desk:
+            desk.queue.add_soon("a")
+            desk.queue.add("a")
+            await asyncio.sleep(2 * SOON)
+            assert desk.done == ["a"]
+
+    in_virtual_time(scene)
+
+
 async def test_a_pass_that_failed_keeps_its_backoff() -> None:
     async with Desk() as desk:
         desk.answers = [TransientError("429", retry_after=30.0)]
@@ -321,3 +349,19 @@ async def test_a_group_whose_passes_hang_leaves_half_of_the_workers_to_others() 
         assert desk.at_work == {"many/0", "many/1", "few/0"}
         desk.gate.set()
         await desk.passes(101)
+
+
+async def test_who_gives_a_group_of_keys_away_waits_for_their_passes_only() -> None:
+    async with Desk() as desk:
+        desk.gate.clear()
+        desk.queue.add("given")
+        desk.queue.add("kept")
+        await quiet()
+        assert desk.at_work == {"given", "kept"}
+        await asyncio.wait_for(desk.queue.ended(lambda key: key == "unknown"), 1)
+        ended = asyncio.create_task(desk.queue.ended(lambda key: key == "given"))
+        await quiet()
+        assert not ended.done()
+        desk.gate.set()
+        await asyncio.wait_for(ended, 1)
+        assert "given" in desk.done

@@ -127,8 +127,16 @@ SOURCES: dict[str, Source] = {
         "github.com/cloudnativelabs/kube-router",
         ("github.com/cloudnativelabs/kube-router/pkg/version.Version={version}",),
     ),
+    # Devices without hardware, for scenarios with GPUs.
+    "device-plugin": Source("device-plugin", ".", "k8s.io/kubelet"),
     # Nodes without machines, for bench/scale.
     "kwok": Source("kwok", "sigs.k8s.io/kwok/cmd/kwok", "sigs.k8s.io/kwok"),
+    # Kubeflow's operator of TFJobs, which bench/scale measures beside ours.
+    "training-operator": Source(
+        "training-operator",
+        "github.com/kubeflow/training-operator/cmd/training-operator.v1",
+        "github.com/kubeflow/training-operator",
+    ),
 }
 """Every program by name, the first needed first."""
 

@@ -38,7 +38,7 @@ OPERATOR = Dashboard(
         Panel(
             "Jobs that should train and do not",
             "short",
-            [Query("max by (reason) (tftraining_jobs_waiting)", "{{reason}}")],
+            [Query("sum by (reason) (tftraining_jobs_waiting)", "{{reason}}")],
         ),
         Panel(
             "Which jobs wait, and for how long",

@@ -1,9 +1,6 @@
 """Runs broken jobs on a cluster, each in a namespace of its own, and reads what a user reads."""
 
-import os
 import secrets
-import subprocess
-import sys
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -12,7 +9,6 @@ from typing import Any
 
 import yaml
 
-from e2e.install import ROOT
 from e2e.scenarios.broken_jobs.broken_job import BrokenJob, Told, missing
 from e2e.scenarios.space import Space
 from tools.cluster import Cluster, ClusterError
@@ -98,10 +94,7 @@ def row(shown: str) -> tuple[str, str]:
 
 def _describe(space: Space, name: str) -> str:
     """Return the first line of `tftj describe`."""
-    command = [sys.executable, "-m", "tftraining.cli", "describe", name, "-n", space.name]
-    kubeconfig, path = str(space.cluster.kubeconfig), str(ROOT / "operator")
-    env = {**os.environ, "KUBECONFIG": kubeconfig, "PYTHONPATH": path}
-    done = subprocess.run(command, env=env, capture_output=True, text=True, check=False)
+    done = space.tftj("describe", name)
     return (done.stdout or done.stderr).partition("\n")[0]
 
 

@@ -1,15 +1,25 @@
-"""What bench/scale counts, and how it knows that all is there."""
+"""What bench/scale counts, how it knows that all is there, and how it says what is missing."""
 
 from __future__ import annotations
 
+import asyncio
 import json
 from typing import TYPE_CHECKING, Any
 
-from bench.scale.audit import Mark
-from bench.scale.tables import Table, at_least
+import pytest
+from tftraining_operator.core.progress import parse_report
+
+from bench.scale import report, reports
+from bench.scale.audit import Mark, Requests
+from bench.scale.disturbances import chosen
+from bench.scale.life import Life
+from bench.scale.results import Results
+from bench.scale.tables import StalledError, Table, all_of, at_least, created_since, none_of
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+COLUMNS = ("Status",)
 
 
 def entry(agent: str, verb: str, resource: str, **more: Any) -> str:
@@ -34,6 +44,33 @@ def test_requests_are_counted_by_agent_and_by_what_they_do(tmp_path: Path) -> No
     assert found.reads == {"watch pods": 1}
 
 
+def test_the_end_of_a_job_costs_what_is_asked_for_its_objects_from_its_chiefs_exit(
+    tmp_path: Path,
+) -> None:
+    log = tmp_path / "audit.log"
+    with log.open("w") as out:
+        for name, seconds in (
+            ("job-1", 1),
+            ("job-1", 3),
+            ("job-1-worker-0", 4),
+            ("job-1.17a", 5),
+            ("job-10", 6),
+            ("job-2", 7),
+        ):
+            moment = f"2026-01-02T03:04:{seconds:02}.000000Z"
+            what = {"about": {"name": name}, "requestReceivedTimestamp": moment}
+            out.write(entry("ours/1", "patch", "things", **what))
+        for job, seconds in (("job-1", 4), ("job-10", 5), ("job-2", 6)):
+            what = {
+                "requestReceivedTimestamp": f"2026-01-02T03:04:{seconds:02}.000000Z",
+                "requestURI": f"/pods?labelSelector=tftraining.dev%2Fjob%3D{job}%2Ca+in+%28b%29",
+            }
+            out.write(entry("ours/1", "deletecollection", "pods", **what))
+    ended = {"job-1": "2026-01-02T03:04:02.000000Z", "job-2": "2026-01-02T03:04:08.000000Z"}
+    found = Mark(log, 0).since(Mark(log, log.stat().st_size), ("ours",), ended)
+    assert found.writes == {"patch things": 3, "deletecollection pods": 1}
+
+
 def row(kind: str, name: str, status: str, *, first: bool = False) -> dict[str, Any]:
     columns = [{"name": "Name"}, {"name": "Ready"}, {"name": "Status"}]
     head = {"columnDefinitions": columns} if first else {}
@@ -41,14 +78,101 @@ def row(kind: str, name: str, status: str, *, first: bool = False) -> dict[str, 
     return {"type": kind, "object": {"kind": "Table", **head, "rows": rows}}
 
 
+def listing(**objects: str) -> dict[str, Any]:
+    columns = [{"name": "Name"}, {"name": "Status"}]
+    return {"columnDefinitions": columns, "rows": [{"cells": each} for each in objects.items()]}
+
+
 async def test_objects_are_counted_by_what_they_show_now() -> None:
-    table = Table()
-    table._take(row("ADDED", "a", "Pending", first=True), ("Status",))
-    table._take(row("ADDED", "b", "Pending"), ("Status",))
-    await table.until(at_least(2))
-    table._take(row("MODIFIED", "a", "Running"), ("Status",))
-    await table.until(at_least(1, ("Running",)))
-    assert str(table) == "1 Pending, 1 Running"
-    table._take(row("DELETED", "b", "Pending"), ("Status",))
-    table._take(row("DELETED", "a", "Running"), ("Status",))
-    await table.until(lambda counts: not counts)
+    table = Table("pods")
+    table.take(row("ADDED", "a", "Pending", first=True), COLUMNS)
+    table.take(row("ADDED", "b", "Pending"), COLUMNS)
+    await table.until(at_least(2, "pods"))
+    table.take(row("MODIFIED", "a", "Running"), COLUMNS)
+    await table.until(at_least(1, "running pods", ("Running",)))
+    await table.until(all_of(["a"], "a runs", ("Running",)))
+    assert str(table) == "pods: 1 Pending, 1 Running (a)"
+    table.take(row("DELETED", "b", "Pending"), COLUMNS)
+    await table.until(none_of(["b"], "b is gone"))
+    table.take(row("DELETED", "a", "Running"), COLUMNS)
+    await table.until(none_of(None, "all are gone"))
+
+
+async def test_a_listing_after_a_lost_watch_tells_what_has_come_and_gone_meanwhile() -> None:
+    table = Table("pods")
+    table.take_listing(listing(a="Running", b="Running"), COLUMNS)
+    moments = dict(table.appeared)
+    table.take_listing(listing(b="Running", c="Pending"), COLUMNS)
+    assert str(table) == "pods: 1 Running, 1 Pending (c)"
+    assert table.appeared["b"] == moments["b"]
+    table.take(row("ADDED", "a", "Pending", first=True), COLUMNS)
+    await table.until(created_since({"a": moments["a"]}, "a is replaced"))
+
+
+async def test_who_waits_for_what_does_not_come_is_told_what_is_there() -> None:
+    table = Table("jobs")
+    table.take_listing(listing(a="Running", b="Running", c="Starting"), COLUMNS)
+    with pytest.raises(StalledError, match="3 jobs Running: not within") as raised:
+        await table.until(at_least(3, "jobs Running", ("Running",)), quiet=0.01)
+    assert str(raised.value).endswith("there are jobs: 2 Running, 1 Starting (c)")
+
+
+async def test_who_waits_is_told_at_once_that_a_process_has_ended() -> None:
+    found: list[str] = []
+    table = Table("jobs", lambda: found[0] if found else None)
+    waiting = asyncio.create_task(table.until(at_least(1, "jobs"), quiet=0.05))
+    await asyncio.sleep(0)
+    found.append("kwok of the cluster has ended")
+    with pytest.raises(StalledError, match="kwok of the cluster has ended"):
+        await waiting
+
+
+@pytest.mark.parametrize(
+    ("jobs", "failing", "ending"),
+    [
+        pytest.param(1, [0], [0], id="the only job fails and ends"),
+        pytest.param(4, [0, 2], [1, 3], id="others fail than end"),
+    ],
+)
+def test_which_jobs_are_disturbed(jobs: int, failing: list[int], ending: list[int]) -> None:
+    assert chosen(jobs) == (failing, ending)
+
+
+@pytest.mark.parametrize("seconds", [0.0, 30.0, 3000.0])
+def test_the_reports_that_are_played_are_reports(seconds: float) -> None:
+    trained = parse_report(json.dumps(reports.training(seconds)))
+    evaluated = parse_report(json.dumps(reports.evaluation(seconds)))
+    assert trained is not None
+    assert evaluated is not None
+    assert trained.step == 10 * seconds
+    assert evaluated.step == (trained.last_checkpoint.step if trained.last_checkpoint else 0)
+
+
+def a_life(seconds: float, **more: Any) -> Life:
+    return Life(2, pods_exist=seconds, all_run=seconds + 1, deleted=1.0, **more)
+
+
+def test_rounds_are_kept_in_a_file_and_a_later_run_adds_to_them(tmp_path: Path) -> None:
+    file = tmp_path / "rounds.json"
+    first = Results.of("raw", file)
+    first.add("raw", 1, a_life(1.0))
+    requests = Requests()
+    requests.writes["create pods"] += 16
+    first.add("ours", 1, a_life(1.5, cpu=0.1, requests=requests))
+    later = Results.of("raw", file)
+    assert later.lives == first.lives
+    later.add("raw", later.last_round() + 1, a_life(4.0))
+    later.add("ours", later.last_round(), a_life(4.4, cpu=0.2))
+    assert Results.of("raw", file).ratios(2, "ours") == [1.5, 1.1]
+
+
+def test_the_tables_compare_contenders_round_by_round_and_show_quantiles_of_all() -> None:
+    results = Results("raw")
+    for number, seconds in enumerate((1.0, 2.0, 10.0)):
+        results.add("raw", number, a_life(seconds))
+        replaced = [0.01 * (1 + each + 50 * number) for each in range(50)]
+        results.add("ours", number, a_life(1.5 * seconds, cpu=0.2, replaced=replaced))
+    text = report.markdown(results)
+    assert "| 2 | ours | 3.0 s | 1.50 | 4.0 s | 100 ms |" in text
+    assert "| 2 | ours | 760 ms | 1.5 s |" in text
+    assert "| 2 | raw | 2.0 s | 1.00 |" in text

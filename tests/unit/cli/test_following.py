@@ -14,6 +14,7 @@ from tftraining.cluster.cluster import Cluster
 from tftraining.errors import (
     InputError,
     NotFoundError,
+    TFTrainingError,
     TimedOutError,
     UnreachableError,
 )
@@ -37,6 +38,10 @@ class Scripted:
     pods: list[PodBuilder] = field(default_factory=list)
     logs: dict[tuple[str, str], list[str | Exception]] = field(default_factory=dict)
     """Lines of a pod's log by its name and its sinceTime."""
+    refusals: list[Exception] = field(default_factory=list)
+    """What the first requests for a log raise, one after the other."""
+    requested: list[str] = field(default_factory=list)
+    """The pods whose logs were asked for."""
     opened: threading.Event = field(default_factory=threading.Event)
     namespace: str = "default"
 
@@ -53,6 +58,9 @@ class Scripted:
     @contextlib.contextmanager
     def lines(self, path: str, query: Mapping[str, str]) -> Iterator[Iterator[str]]:
         pod = path.split("/")[-2]
+        self.requested.append(pod)
+        if self.refusals:
+            raise self.refusals.pop(0)
         found = self.logs.get((pod, query.get("sinceTime", "")))
         if found is None:
             raise NotFoundError(f"no log of {pod} since {query.get('sinceTime')}")
@@ -225,6 +233,82 @@ def test_a_broken_stream_goes_on_where_it_broke() -> None:
             calls.answers = [finished(well=True).raw]
 
     assert run(calls, end) == ["chief-0: first", "chief-0: second"]
+
+
+def test_a_stream_that_ends_while_the_container_runs_is_opened_again() -> None:
+    # As the API server ends one whose connection to the kubelet broke: without an error.
+    job = RUNNING.build()
+    calls = Scripted([RUNNING.raw], pods=[a_pod(job, Role.WORKER).running()])
+    calls.logs["mnist-worker-0", ""] = ["2026-01-02T03:04:05.5Z first"]
+    rest = ["2026-01-02T03:04:05.5Z first", "2026-01-02T03:04:09Z second"]
+    calls.logs["mnist-worker-0", "2026-01-02T03:04:05Z"] = rest
+
+    def end(line: Line) -> None:
+        if line.text == "second":
+            calls.answers = [finished(well=True).raw]
+
+    assert run(calls, end) == ["worker-0: first", "worker-0: second"]
+
+
+def test_a_log_that_the_node_cannot_send_yet_is_asked_for_again() -> None:
+    # As the kubelet answers about an empty log if it cannot watch the file.
+    refusal = InputError("failed to create fsnotify watcher: too many open files")
+    job = RUNNING.build()
+    calls = Scripted([RUNNING.raw], [a_pod(job, Role.PS).running()], refusals=[refusal])
+    calls.logs["mnist-ps-0", ""] = ["2026-01-02T03:04:05Z first"]
+
+    def end(_line: Line) -> None:
+        calls.answers = [finished(well=True).raw]
+
+    assert run(calls, end) == ["ps-0: first"]
+
+
+def test_what_a_container_wrote_last_is_read_though_its_stream_ended_early() -> None:
+    ended = finished(well=True)
+    pod = a_pod(ended.build(), Role.CHIEF).running()
+    calls = Scripted([RUNNING.raw], pods=[pod])
+    calls.logs["mnist-chief-0", ""] = ["2026-01-02T03:04:05.5Z first"]
+
+    def end(line: Line) -> None:
+        if line.text == "first":
+            last = ["2026-01-02T03:04:05.5Z first", "2026-01-02T03:04:06Z last"]
+            calls.logs["mnist-chief-0", "2026-01-02T03:04:05Z"] = last
+            calls.pods = [a_pod(ended.build(), Role.CHIEF).exited(0)]
+            calls.answers = [ended.raw]
+
+    assert run(calls, end) == ["chief-0: first", "chief-0: last"]
+
+
+def test_the_log_of_a_container_that_has_ended_is_read_once() -> None:
+    job = RUNNING.build()
+    ended = a_pod(job, Role.WORKER).exited(1)
+    calls = Scripted([RUNNING.raw] * 5 + [finished(well=True).raw], pods=[ended])
+    calls.logs["mnist-worker-0", ""] = ["2026-01-02T03:04:05Z error"]
+    assert run(calls) == ["worker-0: error"]
+    assert calls.requested == ["mnist-worker-0"]
+
+
+def test_what_the_node_says_of_a_log_without_a_time_is_shown_once() -> None:
+    job = RUNNING.build()
+    calls = Scripted([RUNNING.raw], pods=[a_pod(job, Role.PS).running()])
+    error = "failed to watch file: too many open files"
+    calls.logs["mnist-ps-0", ""] = ["2026-01-02T03:04:05Z first", error]
+    calls.logs["mnist-ps-0", "2026-01-02T03:04:05Z"] = ["2026-01-02T03:04:05Z first", error]
+
+    def end(line: Line) -> None:
+        if line.text == error:
+            calls.answers = [RUNNING.raw] * 4 + [finished(well=True).raw]
+
+    assert run(calls, end) == ["ps-0: first", f"ps-0: {error}"]
+    assert len(calls.requested) > 1
+
+
+def test_logs_that_may_not_be_read_end_it_with_the_reason() -> None:
+    job = RUNNING.build()
+    forbidden = TFTrainingError("pods mnist-ps-0 is forbidden: you may not get pods/log")
+    calls = Scripted([RUNNING.raw], [a_pod(job, Role.PS).running()], refusals=[forbidden])
+    with pytest.raises(TFTrainingError, match="may not get pods/log"):
+        run(calls)
 
 
 def test_following_ends_though_a_pod_outlives_the_job() -> None:

@@ -118,3 +118,27 @@ def test_a_terminal_gets_a_bar_a_sparkline_and_the_roles(width: int) -> None:
     assert "\x1b[32m" not in text, "colours are off"
     for words in ("25%", "━", "loss 3 █▁ 0.5", "worker 0/1 not ready: worker-0"):
         assert words in " ".join(text.split())
+
+
+@pytest.mark.parametrize(("width", "bar"), [(80, False), (110, True), (160, True)])
+def test_the_time_left_is_shown_whole_and_the_bar_in_the_room_beside(
+    width: int,
+    bar: bool,  # noqa: FBT001
+) -> None:
+    progress = Progress(
+        step=1245,
+        total_steps=2160,
+        percent=57,
+        percent_text="57%",
+        eta_text="1m36s",
+        steps_per_second="9.551",
+        loss="0.01331",
+        updated_at=stamp(),
+    )
+    job = a_running_job()
+    job.raw["status"]["progress"] = progress.model_dump(by_alias=True, exclude_none=True)
+    out = io.StringIO()
+    with ProgressView(Console(file=out, width=width, force_terminal=True), transient=False) as view:
+        view.show(seen(job))
+    assert "9.551 steps/s, loss 0.01331, 1m36s left" in out.getvalue()
+    assert ("━" in out.getvalue()) is bar

@@ -69,7 +69,8 @@ def a_traceback(error: str) -> str:
         pytest.param(
             lambda pod: pod.unschedulable("0/3 nodes are available: 3 Insufficient cpu."),
             [
-                "Unschedulable: mnist-worker-0: 0/3 nodes are available: 3 Insufficient cpu",
+                "Unschedulable: waiting since ",
+                " for a node: mnist-worker-0: 0/3 nodes are available: 3 Insufficient cpu",
                 "request less",
             ],
             id="no node has room, in the scheduler's words",
@@ -256,6 +257,7 @@ def test_a_chief_that_waits_for_peers_says_for_which(operator: Operator) -> None
     for key in operator.progress.watched:
         operator.look(key)
     operator.settle()
+    operator.wait(1)
     assert "the chief is waiting for worker-0" in line(operator.cluster)
 
 

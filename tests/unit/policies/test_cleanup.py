@@ -10,22 +10,19 @@ from tests.unit.builders import a_job, a_pod, seen
 
 
 @pytest.mark.parametrize(
-    ("policy", "cleaned", "released", "service_stays"),
+    ("policy", "cleaned", "released"),
     [
-        pytest.param("Running", {"mnist-worker-0"}, {"mnist-worker-0"}, False, id="Running"),
+        pytest.param("Running", {"mnist-worker-0"}, {"mnist-worker-0"}, id="Running"),
         pytest.param(
             "All",
             {"mnist-worker-0", "mnist-ps-0", "mnist-chief-0"},
             {"mnist-worker-0"},
-            False,
             id="All",
         ),
-        pytest.param("None", set(), set(), True, id="None"),
+        pytest.param("None", set(), set(), id="None"),
     ],
 )
-def test_clean_pod_policy(
-    policy: str, cleaned: set[str], released: set[str], *, service_stays: bool
-) -> None:
+def test_clean_pod_policy(policy: str, cleaned: set[str], released: set[str]) -> None:
     job = a_job().with_workers(2).with_policy(cleanPodPolicy=policy).build()
     observed = seen(
         job,
@@ -36,7 +33,6 @@ def test_clean_pod_policy(
     )
     assert {p.name for p in cleanup.pods_to_clean(job, observed)} == cleaned
     assert {p.name for p in cleanup.servers_to_release(job, observed)} == released
-    assert cleanup.keeps_service(job) == service_stays
 
 
 def test_chief_and_evaluator_are_not_released_while_the_evaluator_works() -> None:

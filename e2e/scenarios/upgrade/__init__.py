@@ -1,0 +1,1 @@
+"""Upgrades and rollbacks of the operator under jobs that train."""

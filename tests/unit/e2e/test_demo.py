@@ -1,0 +1,27 @@
+"""What `make demo` draws and says, without a cluster."""
+
+from __future__ import annotations
+
+from e2e.curve import curve
+from e2e.demo import points
+
+
+def test_a_curve_falls_from_its_highest_to_its_lowest_value() -> None:
+    lines = curve([(0, 2.0), (50, 1.0), (100, 0.0)], width=10, height=4)
+    assert lines == [
+        "2 │█▅▁",
+        "  │███▆▂",
+        "  │█████▇▃",
+        "0 │████████▄▁",
+        "   step 0 step 100",
+    ]
+
+
+def test_a_value_that_stays_is_a_line_and_one_alone_is_nothing() -> None:
+    assert curve([(0, 1.0), (9, 1.0)], width=4, height=2) == ["1 │", "1 │████", "   step 0 step 9"]
+    assert curve([(3, 1.0)]) == []
+
+
+def test_the_points_are_what_the_watch_wrote_each_step_once() -> None:
+    written = " \n10 2.5\n10 2.4\n\n30 \n40 0.5\n"
+    assert points(written) == [(10, 2.4), (40, 0.5)]

@@ -1,0 +1,109 @@
+"""The pods' watch: no event is lost, whatever ends a stream."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from tftraining_operator.controller import pod_watch
+from tftraining_operator.controller.pod_watch import PodWatch
+from tftraining_operator.reconcile.errors import ApiError, TransientError
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Mapping
+
+    from tftraining_operator.reconcile.store import Kind
+
+
+def event(kind: str, version: int, **fields: Any) -> dict[str, Any]:
+    return {"type": kind, "object": {"metadata": {"resourceVersion": str(version)}} | fields}
+
+
+class Server:
+    """Answers watches one after the other, each with events and what ends it."""
+
+    def __init__(self, *streams: list[dict[str, Any] | ApiError]) -> None:
+        self.streams = list(streams)
+        self.asked: list[str] = []
+        self.listed = 0
+        self.seen: list[tuple[str, str]] = []
+
+    async def watch(
+        self, _kind: Kind, _namespace: str | None, resource_version: str, _seconds: int
+    ) -> AsyncIterator[dict[str, Any]]:
+        self.asked.append(resource_version)
+        if not self.streams:
+            await asyncio.Event().wait()
+        for each in self.streams.pop(0):
+            if isinstance(each, ApiError):
+                raise each
+            yield each
+
+    async def list_all(self, _namespace: str | None) -> str:
+        self.listed += 1
+        return "100"
+
+    def see(self, _kind: Kind, raw: Mapping[str, Any], kind: str) -> None:
+        self.seen.append((kind, raw["metadata"]["resourceVersion"]))
+
+    async def follow(self) -> None:
+        """Follow from version 7 until nothing more comes."""
+        following = asyncio.create_task(PodWatch(self, None, self.see, self.list_all).follow("7"))
+        async with asyncio.timeout(5):
+            while self.streams or len(self.asked) < 2:  # noqa: ASYNC110 - whoever asks last
+                await asyncio.sleep(0.001)
+        following.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await following
+
+
+async def test_a_stream_that_ends_is_continued_from_the_last_event() -> None:
+    server = Server([event("ADDED", 8), event("MODIFIED", 9)], [event("DELETED", 11)])
+    await server.follow()
+    assert server.asked[:3] == ["7", "9", "11"]
+    assert server.seen == [("ADDED", "8"), ("MODIFIED", "9"), ("DELETED", "11")]
+    assert server.listed == 0
+
+
+async def test_a_bookmark_is_no_event_of_a_pod_but_moves_the_version() -> None:
+    server = Server([event("BOOKMARK", 50)])
+    await server.follow()
+    assert server.asked[:2] == ["7", "50"]
+    assert server.seen == []
+
+
+@pytest.mark.parametrize(
+    "end",
+    [
+        pytest.param(event("ERROR", 0, code=410, message="too old"), id="said by the stream"),
+        pytest.param(TransientError("410: too old", status=410), id="instead of a stream"),
+        pytest.param(event("ERROR", 0, code=504, message="too large"), id="after a restore"),
+    ],
+)
+async def test_a_version_that_the_server_does_not_have_is_replaced_by_a_listing(
+    end: dict[str, Any] | ApiError, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pod_watch, "_PAUSE_SECONDS", 0.0)
+    server = Server([event("ADDED", 8), end])
+    await server.follow()
+    assert server.asked[:2] == ["7", "100"]
+    assert server.listed == 1
+
+
+@pytest.mark.parametrize(
+    "end",
+    [
+        pytest.param(TransientError("connection reset"), id="a connection that is lost"),
+        pytest.param(TransientError("429: too many", status=429), id="a busy server"),
+    ],
+)
+async def test_where_the_server_says_nothing_of_the_version_all_is_not_listed_again(
+    end: ApiError, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pod_watch, "_PAUSE_SECONDS", 0.0)
+    server = Server([event("ADDED", 8), end])
+    await server.follow()
+    assert server.asked[:2] == ["7", "8"]
+    assert server.listed == 0

@@ -1,0 +1,183 @@
+"""What a job's life costs the API server when nothing disturbs it, and how its servers end."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from tftraining_operator.api import keys
+from tftraining_operator.api.keys import ConditionType
+from tftraining_operator.core.conditions import is_true
+from tftraining_operator.reconcile import errors
+from tftraining_operator.reconcile.store import Kind
+
+from tests.unit.builders import PodBuilder, a_job
+from tests.unit.fakes import WRITES, FakeCluster, Operator, copied
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from tftraining_operator.reconcile.store import JobKey
+
+MOST = 20
+
+
+def writes(cluster: FakeCluster) -> dict[str, int]:
+    return {verb: cluster.calls[verb] for verb in (*WRITES, "dry_run") if cluster.calls[verb]}
+
+
+def started(operator: Operator) -> JobKey:
+    """A job of a chief, four workers, two ps and an evaluator."""
+    job = a_job().with_workers(4).with_role("ps", replicas=2).with_evaluator()
+    key = operator.cluster.submit(job.raw)
+    operator.settle()
+    assert len(operator.cluster.pods()) == 8
+    return key
+
+
+def runs(operator: Operator) -> None:
+    """The pods become ready one after the other, the chief first."""
+    for name in sorted(operator.cluster.pods()):
+        operator.cluster.act(name, PodBuilder.running)
+        operator.wait(0.1)
+
+
+def goes(operator: Operator) -> None:
+    """The pods that are asked to end do so one after the other."""
+    for name, raw in operator.cluster.pods().items():
+        if "deletionTimestamp" in raw["metadata"]:
+            operator.cluster.collect(name)
+            operator.wait(0.2)
+    operator.wait(5)
+
+
+@pytest.mark.parametrize("last", ["chief", "evaluator"])
+def test_the_life_of_a_job_of_eight_pods_costs_few_writes(
+    operator: Operator, cluster: FakeCluster, last: str
+) -> None:
+    key = started(operator)
+    runs(operator)
+    operator.wait(20)
+    for role in ("evaluator", "chief") if last == "chief" else ("chief", "evaluator"):
+        cluster.act(f"mnist-{role}-0", lambda pod: pod.exited(0))
+        operator.wait(0.1)
+        goes(operator)
+    status = cluster.status(key)
+    assert status.state == "Succeeded"
+    assert set(cluster.pods()) == {"mnist-chief-0", "mnist-evaluator-0"}
+    assert [(role.name, role.active) for role in status.roles if role.active] == []
+    assert sum(writes(cluster).values()) <= MOST, writes(cluster)
+
+
+def test_pods_that_become_ready_soon_after_each_other_are_told_at_once(
+    operator: Operator, cluster: FakeCluster
+) -> None:
+    key = started(operator)
+    before = cluster.calls["patch_status"]
+    runs(operator)
+    assert cluster.calls["patch_status"] - before == 1
+    status = cluster.status(key)
+    assert is_true(status, ConditionType.RUNNING)
+    assert is_true(status, ConditionType.PODS_READY)
+
+
+def test_that_a_job_trains_is_told_within_a_second_though_a_pod_lacks(
+    operator: Operator, cluster: FakeCluster
+) -> None:
+    key = started(operator)
+    cluster.act("mnist-chief-0", PodBuilder.running)
+    operator.wait(0.9)
+    assert cluster.status(key).state == "Starting"
+    operator.wait(0.1)
+    assert cluster.status(key).state == "Running"
+
+
+def test_what_keeps_a_pod_from_starting_is_told_at_once(
+    operator: Operator, cluster: FakeCluster
+) -> None:
+    key = started(operator)
+    cluster.act("mnist-ps-0", lambda pod: pod.waiting("ErrImagePull"))
+    operator.settle()
+    assert cluster.status(key).state == "ImagePullBackOff"
+
+
+SERVERS = ("ps-0", "ps-1", "worker-0", "worker-1", "worker-2", "worker-3")
+
+
+def ended(operator: Operator, before: Callable[[], object] = lambda: None) -> dict[str, int]:
+    """End a job that runs; return how often what was called for its servers to end."""
+    started(operator)
+    runs(operator)
+    before()
+    operator.cluster.act("mnist-chief-0", lambda pod: pod.exited(0))
+    operator.settle()
+    calls = operator.cluster.calls
+    return {verb: calls[verb] for verb in ("delete", "delete_servers") if calls[verb]}
+
+
+def going(cluster: FakeCluster) -> set[str]:
+    pods = cluster.pods().items()
+    return {n.removeprefix("mnist-") for n, raw in pods if "deletionTimestamp" in raw["metadata"]}
+
+
+def test_the_servers_of_an_ended_job_end_by_one_call(
+    operator: Operator, cluster: FakeCluster
+) -> None:
+    assert ended(operator) == {"delete_servers": 1}
+    assert going(cluster) == set(SERVERS)
+
+
+def test_a_pod_with_the_jobs_labels_that_is_not_its_own_is_left_alone(
+    operator: Operator, cluster: FakeCluster
+) -> None:
+    def intrude() -> None:
+        stranger = copied(cluster.pods()["mnist-worker-0"])
+        stranger["metadata"].pop("ownerReferences")
+        stranger["metadata"] |= {"name": "stranger"}
+        cluster._create(Kind.POD, stranger, dry_run=False)
+
+    assert ended(operator, intrude) == {"delete": 6}
+    assert going(cluster) == set(SERVERS)
+
+
+def test_a_server_that_lost_its_labels_ends_as_the_others(
+    operator: Operator, cluster: FakeCluster
+) -> None:
+    lost = {keys.LABEL_JOB_UID: None}
+    assert ended(operator, lambda: cluster.label("mnist-ps-1", lost)) == {"delete": 6}
+    assert going(cluster) == set(SERVERS)
+
+
+def test_without_the_right_to_delete_them_by_one_call_servers_end_one_by_one(
+    operator: Operator, cluster: FakeCluster
+) -> None:
+    cluster.failing["delete_servers"] = [errors.ForbiddenError("no", status=403)]
+    assert ended(operator) == {"delete": 6, "delete_servers": 1}
+    assert going(cluster) == set(SERVERS)
+
+
+def test_servers_of_a_job_that_goes_on_are_deleted_by_their_uids(
+    operator: Operator, cluster: FakeCluster
+) -> None:
+    key = started(operator)
+    runs(operator)
+    cluster.edit(key, lambda spec: spec.setdefault("runPolicy", {}).update(suspend=True))
+    operator.settle()
+    while cluster.run_pods():
+        operator.settle()
+    assert cluster.pods() == {}
+    assert cluster.calls["delete_servers"] == 0, "a call that comes late must meet no later pod"
+
+
+def test_before_the_watch_tells_of_it_they_are_not_told_to_end_again(
+    operator: Operator, cluster: FakeCluster
+) -> None:
+    key = started(operator)
+    runs(operator)
+    cluster.act("mnist-chief-0", lambda pod: pod.exited(0))
+    operator.see()
+    for _ in range(4):
+        operator.one_pass(key)
+    assert (cluster.calls["delete_servers"], cluster.calls["delete"]) == (1, 0)
+    operator.wait(10)
+    assert (cluster.calls["delete_servers"], cluster.calls["delete"]) == (1, 0)
