@@ -18,7 +18,7 @@ from xml.etree import ElementTree as ET
 from rich.console import Console
 from rich.markup import escape
 
-from tools.cluster import leftovers
+from tools.cluster import leftovers, remove_remains
 from tools.cluster.cache import cache_dir
 from tools.cluster.debian import toolbox
 from tools.cluster.leftovers import Record
@@ -92,7 +92,7 @@ def main(wanted: Sequence[str]) -> int:
         console.print(f"unknown suite {unknown[0]}; the suites are: {', '.join(SUITES)}")
         return 64
     names = list(wanted) or list(SUITES)
-    before = _record() if "e2e" in names else None
+    before = _before() if "e2e" in names else None
     total = Tally()
     for stage in STAGES:
         for found in _run_side_by_side([[n for n in lane if n in names] for lane in stage]):
@@ -190,6 +190,15 @@ def _run_and_log(command: list[str], log: Path, *, echo: bool) -> int:
                 sys.stdout.buffer.write(line)
                 sys.stdout.buffer.flush()
     return process.returncode
+
+
+def _before() -> Record | None:
+    """Record the machine's state once nothing of an earlier run that was cut off is left."""
+    if not look().why_no_engine:
+        # Its end would otherwise fall into this run, and count as a change made by this run.
+        for line in remove_remains(say=console.print):
+            console.print(f"[red]could not be removed[/] {escape(line)}")
+    return _record()
 
 
 def _record() -> Record | None:

@@ -134,6 +134,18 @@ def down(name: str = NAME, *, say: Say = print) -> list[str]:
         return []
 
 
+def remove_remains(name: str = NAME, *, say: Say = print) -> list[str]:
+    """Remove a cluster that no longer answers and an engine that was cut off.
+
+    The machine is then as it was before them, which a comparison needs. Returns what could not be
+    removed.
+    """
+    if given_kubeconfig() or not engines.used() or _is_up(_kind_cluster(name)):
+        return []
+    say("removing what an earlier run left that was cut off")
+    return down(name, say=say)
+
+
 def given_kubeconfig() -> Path | None:
     """Return the user's KUBECONFIG, unless it is that of a kind cluster of ours."""
     named = os.environ.get("KUBECONFIG", "")

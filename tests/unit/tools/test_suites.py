@@ -2,10 +2,14 @@
 
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tools import suites
+from tools.cluster import leftovers
+from tools.cluster.leftovers import Record
+from tools.cluster.machine import Machine
 from tools.suites import Tally, tally
 
 REPORT = """<testsuites><testsuite>
@@ -88,3 +92,28 @@ def test_suites_side_by_side_are_all_counted_and_shown(
     lines = capfdbinary.readouterr().out.decode().splitlines()
     assert [line for line in lines if line.endswith(" ran")] == ["a ran", "b ran", "c ran"]
     assert lines[-1] == "0 passed, 3 failed, 0 skipped", "none wrote a report"
+
+
+def test_what_an_earlier_run_left_goes_before_the_state_is_recorded(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    # An engine that was killed leaves forwarding on; whoever ends it next, switches it off.
+    forwarding = ["1"]
+
+    def end_the_engine(*_: object, **__: object) -> list[Any]:
+        forwarding[0] = "0"
+        return []
+
+    def record(*_: object) -> Record:
+        return Record((), (), (), (), (), (), forwarding[0])
+
+    root = Machine(root=True, debian="trixie", cgroup_v1=False, sys_resource=True, architecture="")
+    monkeypatch.setattr(suites, "_run_side_by_side", end_the_engine)
+    monkeypatch.setattr(suites, "look", lambda: root)
+    monkeypatch.setattr(suites, "toolbox", lambda _: None)
+    monkeypatch.setattr(suites, "remove_remains", end_the_engine)
+    monkeypatch.setattr(leftovers, "record", record)
+
+    suites.main(["e2e"])
+
+    assert "left behind" not in capsys.readouterr().out

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tools.cluster import Cluster, cluster, obtain
+from tools.cluster import Cluster, cluster, engine, obtain, remove_remains
 
 _SECONDS = 10
 
@@ -70,3 +70,33 @@ def test_only_a_cluster_that_was_up_before_stays(
         assert not deleted
 
     assert deleted == ([] if stays else ["mine"])
+
+
+@pytest.mark.parametrize(
+    ("used", "answers", "removed"),
+    [(True, False, ["mine"]), (True, True, []), (False, False, [])],
+)
+def test_only_what_was_cut_off_is_removed(
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    *,
+    used: bool,
+    answers: bool,
+    removed: list[str],
+) -> None:
+    ready = tmp_path / "cache/clusters/mine/ready"
+    ready.parent.mkdir(parents=True)
+    ready.touch()
+    deleted: list[str] = []
+
+    def down(name: str, **_: object) -> list[str]:
+        deleted.append(name)
+        return []
+
+    monkeypatch.delenv("KUBECONFIG")
+    monkeypatch.setattr(engine, "used", lambda: used)
+    monkeypatch.setattr(cluster, "program", lambda *_: Path("true" if answers else "false"))
+    monkeypatch.setattr(cluster, "down", down)
+
+    assert remove_remains("mine") == []
+    assert deleted == removed
