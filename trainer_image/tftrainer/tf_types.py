@@ -10,6 +10,7 @@ Function: TypeAlias = Any
 Iterator: TypeAlias = Any
 Metric: TypeAlias = Any
 Model: TypeAlias = Any
+Operation: TypeAlias = Any
 Optimizer: TypeAlias = Any
 RemoteValue: TypeAlias = Any
 Strategy: TypeAlias = Any

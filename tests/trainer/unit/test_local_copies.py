@@ -41,6 +41,25 @@ def test_what_can_be_shared_is_shared_and_what_counts_is_pushed_whole() -> None:
     assert (float(seen), int(steps), done.numpy().tolist()) == (13.0, 8, [True])
 
 
+def test_the_end_of_a_push_can_be_waited_for() -> None:
+    weight, seen = tf.Variable(1.0), tf.Variable(10.0)
+    done, mean = tf.Variable([False]), tf.Variable(1.0)
+
+    @tf.function
+    def learn() -> None:
+        copies = LocalCopies([weight, seen, done, mean], device=CPU)
+        pushed = copies.push(copies.pull(), share=0.5, whole=[seen], learned=[weight])
+        with tf.control_dependencies(pushed):
+            tf.no_op(name="after")
+
+    graph = learn.get_concrete_function().graph
+    waits_for = graph.get_operation_by_name("after").control_inputs
+    changed = {op.inputs[0].name for op in waits_for if op.type.startswith("Assign")}
+    inside = {inside.name for _, inside in graph.captures if inside.dtype == tf.resource}
+    assert changed == inside
+    assert len(inside) == 4
+
+
 def compiled() -> tf.keras.Model:
     made = tf.keras.Sequential(
         [tf.keras.layers.Input((2,)), tf.keras.layers.Dense(1, kernel_initializer="ones")]

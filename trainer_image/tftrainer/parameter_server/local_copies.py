@@ -53,8 +53,10 @@ class LocalCopies:
         share: float,
         whole: Iterable[tf_types.Variable],
         learned: Iterable[tf_types.Variable],
-    ) -> None:
+    ) -> list[tf_types.Operation]:
         """Bring to each variable how much its copy has changed since it was pulled.
+
+        Returns the operations that do so: TensorFlow orders only those of one variable by itself.
 
         Of a real number that is a share; of those in `whole`, and of integers, which count, it is
         all. What cannot be added is replaced.
@@ -67,20 +69,24 @@ class LocalCopies:
         """
         whole_ids = {id(each) for each in _single(whole)}
         learned_ids = {id(each) for each in _single(learned)}
+        pushed = []
         for variable, handle, before in zip(self._variables, self._handles, pulled, strict=True):
             after = tf.raw_ops.ReadVariableOp(resource=handle, dtype=variable.dtype)
             if not (variable.dtype.is_floating or variable.dtype.is_integer):
-                variable.assign(after)
+                change = variable.assign(after)
             elif variable.dtype.is_integer or id(variable) in whole_ids:
-                variable.assign_add(after - before)
+                change = variable.assign_add(after - before)
             elif id(variable) in learned_ids:
-                variable.assign_add((after - before) * tf.cast(share, variable.dtype))
+                change = variable.assign_add((after - before) * tf.cast(share, variable.dtype))
             else:
                 # On the ps, where nothing comes between reading and writing for long. Of two that
                 # do it at once one may be lost, which a statistic bears.
                 with tf.device(variable.device):
                     now = variable.read_value()
-                    variable.assign(_moved(now, before, after, tf.cast(share, variable.dtype)))
+                    moved = _moved(now, before, after, tf.cast(share, variable.dtype))
+                    change = variable.assign(moved)
+            pushed.append(change.op)
+        return pushed
 
     def _set_handles(self, handles: Sequence[tf_types.Tensor]) -> None:
         for variable, handle in zip(self._variables, handles, strict=True):

@@ -68,8 +68,10 @@ def _call(session: Session) -> tf_types.Function:
                 examples += examples_in(read.batch)
                 waiting += read.waited
                 place = read.place
-            copies.push(pulled, share=share, whole=metrics, learned=learned)
-            step.assign_add((number - begin) // by)
+            pushed = copies.push(pulled, share=share, whole=metrics, learned=learned)
+            # Who reads a step finds its loss.
+            with tf.control_dependencies(pushed):
+                step.assign_add((number - begin) // by)
         work.add(examples=examples, waiting=waiting, busy=time_after(number) - began)
         return tf.concat([[(number - first) // by], place], axis=0)
 
