@@ -140,7 +140,10 @@ def remove_remains(name: str = NAME, *, say: Say = print) -> list[str]:
     The machine is then as it was before them, which a comparison needs. Returns what could not be
     removed.
     """
-    if given_kubeconfig() or not engines.used() or _is_up(_kind_cluster(name)):
+    if given_kubeconfig() or not engines.used():
+        return []
+    # What runs in its containers may outlive an engine that was killed, for a while.
+    if engines.pid() is not None and _is_up(_kind_cluster(name)):
         return []
     say("removing what an earlier run left that was cut off")
     return down(name, say=say)

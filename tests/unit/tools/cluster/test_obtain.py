@@ -73,14 +73,20 @@ def test_only_a_cluster_that_was_up_before_stays(
 
 
 @pytest.mark.parametrize(
-    ("used", "answers", "removed"),
-    [(True, False, ["mine"]), (True, True, []), (False, False, [])],
+    ("used", "pid", "answers", "removed"),
+    [
+        (True, 1, True, []),
+        (True, 1, False, ["mine"]),
+        (True, None, True, ["mine"]),
+        (False, None, False, []),
+    ],
 )
 def test_only_what_was_cut_off_is_removed(
     monkeypatch: pytest.MonkeyPatch,
     tmp_path: Path,
     *,
     used: bool,
+    pid: int | None,
     answers: bool,
     removed: list[str],
 ) -> None:
@@ -95,6 +101,7 @@ def test_only_what_was_cut_off_is_removed(
 
     monkeypatch.delenv("KUBECONFIG")
     monkeypatch.setattr(engine, "used", lambda: used)
+    monkeypatch.setattr(engine, "pid", lambda: pid)
     monkeypatch.setattr(cluster, "program", lambda *_: Path("true" if answers else "false"))
     monkeypatch.setattr(cluster, "down", down)
 
