@@ -7,9 +7,11 @@ from __future__ import annotations
 
 import secrets
 import signal
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from tftraining_operator.core.times import rfc3339
 
 from tests.apiserver import PROGRAMS, running
 from tests.conftest import ROOT, program_or_skip
@@ -140,6 +142,9 @@ def test_two_jobs_run_in_turn_and_an_urgent_one_goes_before(kueue: Kueue, space:
         "Kueue knows that the pods are ready",
     )
 
+    # Kueue queues by the second of creation, and those of one second in any order.
+    created = kueue.workload(space.name, "red")["metadata"]["creationTimestamp"]
+    eventually(lambda: rfc3339(datetime.now(UTC)) > created, "the next second")
     space.apply(a_job(space, "blue", "low"))
     status = waits(space, "blue", f"in {space.name}: Kueue: ", "insufficient unused quota")
     assert status["message"].startswith(f"queued since {status['queue']['waitingSince']} in ")
