@@ -288,13 +288,15 @@ def it_opens_and_isolates(space: Namespace) -> None:
         eventually(lambda: ("spec" in _policy(space)) is there, f"{policy}", 10)  # noqa: B023
 
 
-def test_without_the_right_to_policies_and_budgets_jobs_train_and_say_so(
+def test_without_the_rights_of_newer_charts_jobs_train_and_say_so(
     audited: Audited, operator: Operator
 ) -> None:
     (role,) = (each for each in audited.roles if each["kind"] == "ClusterRole")
-    newer = (["networkpolicies"], ["poddisruptionbudgets"])
+    newer = (["networkpolicies"], ["poddisruptionbudgets"], ["leases"])
     rules = [rule for rule in role["rules"] if rule["resources"] not in newer]
-    assert len(rules) == len(role["rules"]) - len(newer)
+    assert {each["resources"][0] for each in role["rules"] if each not in rules} == {
+        name for (name,) in newer
+    }
     audited.server.apply({**role, "rules": rules})
     try:
         space = _space(audited.server, "unisolated")
@@ -310,6 +312,7 @@ def test_without_the_right_to_policies_and_budgets_jobs_train_and_say_so(
             assert "upgrade its chart" in found["message"]
         for kind in ("NetworkPolicy", "PodDisruptionBudget"):
             assert operator.logged().count(f"jobs get no {kind}") == 1
+        assert operator.logged().count("cannot claim namespace unisolated") == 1
         assert "Traceback" not in operator.logged()
         assert space.status("asks")["state"] == "Refused"
         pods = _uids(space)
