@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
+import re
 import shutil
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 import yaml
 
 from tools.release import CHART, Image, ReleaseError, check, notes, write_chart
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 VERSIONED = (
     "pyproject.toml",
@@ -86,6 +84,19 @@ def test_the_chart_of_a_release_has_its_images_by_digest(tmp_path: Path) -> None
     chart = yaml.safe_load((tmp_path / "chart/Chart.yaml").read_text())
     told = yaml.safe_load(chart["annotations"]["artifacthub.io/images"])
     assert [each["image"] for each in told] == [str(OPERATOR), str(TRAINER)]
+
+
+def test_an_action_is_pinned_to_one_commit_in_all_workflows() -> None:
+    pinned: dict[str, set[str]] = {}
+    for workflow in Path(".github/workflows").glob("*.yaml"):
+        for name, commit in re.findall(r"uses: ([\w/-]+)@(\S+ # v\S+)", workflow.read_text()):
+            pinned.setdefault(name, set()).add(commit)
+    assert {name: commits for name, commits in pinned.items() if len(commits) > 1} == {}
+    assert all(
+        re.fullmatch(r"[0-9a-f]{40} # v\d+\.\d+\.\d+", commit)
+        for commits in pinned.values()
+        for commit in commits
+    )
 
 
 def test_what_is_no_digest_is_refused() -> None:
