@@ -750,7 +750,10 @@ FEATURES = """
 watchNamespaces: [red, blue]
 imagePullSecrets: [{name: registry}]
 scheduling: {podGroup: true, volcano: true}
-jobs: {networkPolicy: {readers: [{namespaceSelector: {}}, {ipBlock: {cidr: 10.0.0.0/8}}]}}
+jobs:
+  networkPolicy: {readers: [{namespaceSelector: {}}, {ipBlock: {cidr: 10.0.0.0/8}}]}
+  podLabels: {example.com/cost-center: "42"}
+  podAnnotations: {sidecar.istio.io/inject: "false", note: "two, words"}
 networkPolicy: {metricsReaders: [{namespaceSelector: {}, podSelector: {matchLabels: {a: b}}}]}
 podDisruptionBudget: {maxUnavailable: 50%}
 metrics: {dashboards: {enabled: true, annotations: {folder: training}}}
@@ -863,7 +866,9 @@ def test_install_upgrade_and_uninstall_leave_nothing_but_the_jobs(
     assert may(server, account, "create", leases, NAMESPACE)
     assert may(server, account, "update", leases, NAMESPACE, name=FULLNAME)
     assert not may(server, account, "update", leases, NAMESPACE, name="kube-scheduler")
-    assert not may(server, account, "create", leases, "red")
+    assert may(server, account, "create", leases, "red")
+    assert may(server, account, "update", leases, "red", name=claim.LEASE)
+    assert not may(server, account, "update", leases, "red", name=FULLNAME)
     for verb, what in (
         ("get", "secrets"),
         ("create", "pods/exec"),

@@ -20,6 +20,7 @@ import pytest
 
 from tests.apiserver import PROGRAMS, ApiServer, KubectlError, running
 from tests.conftest import ROOT, program_or_skip
+from tests.integration.accounts import kubeconfig_of
 from tests.integration.jobs import Namespace, manifest
 from tests.integration.process import Operator
 from tests.integration.rights_page import (
@@ -127,19 +128,8 @@ def audited(helm: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Au
     with running(programs, *flags) as server:
         server.serve_crd(ROOT / "crds")
         roles = install_rights(server, helm)
-        yield Audited(server, folder / "log", roles, _kubeconfig(server, folder / "kubeconfig"))
-
-
-def _kubeconfig(server: ApiServer, path: Path, account: str = ACCOUNT) -> Path:
-    """Write a kubeconfig with a token of a ServiceAccount, as its pod has it."""
-    where = f"/api/v1/namespaces/{NAMESPACE}/serviceaccounts/{account}/token"
-    asked = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}}
-    answer = server.request("POST", where, asked)
-    assert answer.ok, answer.message
-    config = json.loads(server.kubeconfig.read_text())
-    config["users"][0]["user"] = {"token": answer.body["status"]["token"]}
-    path.write_text(json.dumps(config))
-    return path
+        account = kubeconfig_of(server, NAMESPACE, ACCOUNT, folder / "kubeconfig")
+        yield Audited(server, folder / "log", roles, account)
 
 
 @pytest.fixture
@@ -335,7 +325,7 @@ def test_the_web_page_needs_every_right_that_it_has(
     audited.server.apply(*(each for each in shown if each["kind"] in kinds))
     account = f"{ACCOUNT}-web"
     user = f"system:serviceaccount:{NAMESPACE}:{account}"
-    kubeconfig = _kubeconfig(audited.server, tmp_path / "kubeconfig", account)
+    kubeconfig = kubeconfig_of(audited.server, NAMESPACE, account, tmp_path / "kubeconfig")
     space = _space(audited.server, "looked-at")
     operator.start()
     space.apply(manifest(checkpoint={"persistentVolumeClaim": {"claimName": "data"}}))

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import secrets
 import signal
+import subprocess
 import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import pytest
+import yaml
 from tftraining_operator.api import crd
 
 from tests.conftest import ROOT
+from tests.integration.accounts import kubeconfig_of
 from tests.integration.jobs import Namespace, manifest
 from tests.integration.process import Operator
 from tools.waiting import eventually
@@ -230,3 +233,60 @@ def test_a_release_that_comes_back_within_the_time_of_its_claim_keeps_its_namesp
     assert claimed_by(red) == first.name
     assert not second.operator.ready()
     assert second.jobs() == 0
+
+
+@pytest.fixture
+def releases(
+    server: ApiServer, helm: Path, tmp_path: Path, red: Namespace, blue: Namespace
+) -> Iterator[dict[str, Release]]:
+    """Two releases as the guide installs them: the chart's Roles and settings, and no more."""
+    found: dict[str, Release] = {}
+    for name, space in (("vision", red), ("speech", blue)):
+        values = (f"watchNamespaces={{{space.name}}}", "crds.enabled=false", "rbac.aggregate=false")
+        home = f"{name}-system"
+        command = [str(helm), "template", name, str(ROOT / "charts/tftraining-operator")]
+        command += ["-n", home, "--no-hooks", *(f"--set={value}" for value in values)]
+        text = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+        objects = [each for each in yaml.safe_load_all(text) if each]
+        rights = [o for o in objects if o["kind"] in ("ServiceAccount", "Role", "RoleBinding")]
+        assert not any(o["kind"].startswith("Cluster") for o in objects)
+        server.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": home}}, *rights)
+        (deployment,) = (o for o in objects if o["kind"] == "Deployment")
+        pod = deployment["spec"]["template"]["spec"]
+        told = {each["name"]: each.get("value") for each in pod["containers"][0]["env"]}
+        settings = {key: value for key, value in told.items() if value is not None}
+        settings |= {
+            "TFTRAINING_POD_NAMESPACE": home,
+            "TFTRAINING_LEASE_IDENTITY": name,
+            "TFTRAINING_TRAINER_IMAGE": name,
+        }
+        # The process of the tests has ports of its own.
+        del settings["TFTRAINING_METRICS_PORT"]
+        account = kubeconfig_of(server, home, pod["serviceAccountName"], tmp_path / name)
+        found[name] = Release(home, Operator(account, tmp_path / f"{name}.log", settings))
+    yield found
+    for release in found.values():
+        release.operator.stop(signal.SIGKILL)
+
+
+def test_roles_in_its_namespaces_are_all_the_rights_that_a_release_needs(
+    releases: dict[str, Release], red: Namespace, blue: Namespace
+) -> None:
+    for name, space in (("vision", red), ("speech", blue)):
+        operator = releases[name].operator
+        operator.start()
+        space.apply(manifest())
+        space.wait_for_pods(*names("mnist"))
+        assert set(makers(space).values()) == {name}
+        assert claimed_by(space) == f"{name}-system/{name}-operator"
+        space.run_all()
+        space.wait_for("Running")
+        space.end("mnist-chief-0", 0)
+        space.wait_for("Succeeded")
+        counter = "tftraining_operator_api_requests_total"
+        # It looks for the schedulers and queues that the chart's values do not enable.
+        sought = sum(
+            operator.metric(counter, code="403", resource=r) for r in ("podgroups", "workloads")
+        )
+        assert operator.metric(counter, code="403") == sought
+        assert "orbidden" not in operator.logged()
