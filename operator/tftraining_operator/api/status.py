@@ -321,9 +321,9 @@ class StoredMetadata(Model):
     """Labels and annotations of pods."""
 
     labels: _PodMetadata = {}
-    """Labels."""
+    """Default labels."""
     annotations: _PodMetadata = {}
-    """Annotations."""
+    """Default annotations."""
 
 
 MAX_REPLACEMENTS = 256
