@@ -32,6 +32,7 @@ class Installation:
         self.calls = Calls(place.server)
         self.looked: list[str] = []
         self.listed = 0
+        self.listing = 1.0
         self.claims = Claims(
             self.calls,
             self,
@@ -53,7 +54,8 @@ class Installation:
         """Tell whether its passes may run, as far as it knows."""
         return self.claims.holds(namespace) and self.claims.seconds_left(namespace) > 0
 
-    async def take_over(self, _namespace: str) -> None:
+    async def take_over(self) -> None:
+        await asyncio.sleep(self.listing)
         self.listed += 1
 
     async def leave(self, namespace: str) -> None:
@@ -219,6 +221,46 @@ def test_who_watches_all_hands_over_to_who_names_the_namespace() -> None:
         await special.kill()
         await asyncio.sleep(2 * LASTS)
         assert [await each.has("red") for each in (general, other)].count(True) == 1
+
+    played(scene)
+
+
+def test_many_namespaces_are_taken_over_by_one_listing_and_renewed_meanwhile() -> None:
+    async def scene(place: Place) -> None:
+        place.with_jobs = {f"team-{number}" for number in range(20)}
+        first, second = place.install("first"), place.install("second")
+        for namespace in place.with_jobs:
+            assert await first.has(namespace)
+            assert not await second.has(namespace)
+        await first.kill()
+        second.listing = 2 * LASTS
+        await asyncio.sleep(2 * LASTS)
+        assert (second.listed, second.looked) == (0, []), "what exists is not known yet"
+        assert {place.holder(each) for each in place.with_jobs} == {"second"}
+        await asyncio.sleep(2 * LASTS)
+        for namespace in place.with_jobs:
+            assert await second.has(namespace)
+        assert second.listed == 1
+
+    played(scene)
+
+
+def test_a_namespace_that_is_lost_while_it_is_taken_over_is_not_worked_on() -> None:
+    async def scene(place: Place) -> None:
+        general, special = place.install("general"), place.install("special", "red")
+        assert await special.has("red")
+        assert not await general.has("red")
+        await special.kill()
+        general.listing = 4 * LASTS
+        await asyncio.sleep(2 * LASTS)
+        assert place.holder() == "general"
+        again = place.install("special", "red")
+        await asyncio.sleep(LASTS)
+        assert place.holder() == "special"
+        assert await again.has("red")
+        await asyncio.sleep(4 * LASTS)
+        assert not await general.has("red")
+        assert general.looked == []
 
     played(scene)
 

@@ -9,7 +9,7 @@ import asyncio
 import logging
 import math
 import time
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -31,8 +31,8 @@ _AT_ONCE = 8
 class Worker(Protocol):
     """Who works on the jobs of namespaces; see controller.runtime."""
 
-    async def take_over(self, namespace: str) -> None:
-        """Learn what exists in a namespace that another installation had."""
+    async def take_over(self) -> None:
+        """Learn what exists now, in namespaces that another installation had."""
 
     async def leave(self, namespace: str) -> None:
         """Wait for the passes in a namespace, of which none begins, and forget its jobs."""
@@ -44,7 +44,10 @@ class Worker(Protocol):
 @dataclass(slots=True)
 class _Namespace:
     claim: Claim
+    claimed: bool = False
+    """Whether this installation has it."""
     held: bool = False
+    """Whether passes run: it is claimed, and known what another installation did there last."""
     unguarded: bool = False
     """Whether it is held without a lease, as the permission for that is missing."""
     tried_at: float | None = None
@@ -75,6 +78,7 @@ class Claims:
         self._clock = clock
         self._known = {name: self._namespace(name) for name in self._named}
         self._problem = ""
+        self._taking_over: asyncio.Task[None] | None = None
 
     async def has(self, namespace: str) -> bool:
         """Tell whether passes may run in a namespace; the first time, after trying to take it.
@@ -122,11 +126,17 @@ class Claims:
                     return one_line(error.message)
             return ""
 
-        while True:
-            needed = self._named | set(with_jobs())
-            problems = await asyncio.gather(*map(look_after, list(self._known.values())))
-            self._note(next(filter(None, problems), ""))
-            await asyncio.sleep(self._seconds * RETRY)
+        async with asyncio.TaskGroup() as tasks:
+            while True:
+                needed = self._named | set(with_jobs())
+                problems = await asyncio.gather(*map(look_after, list(self._known.values())))
+                self._note(next(filter(None, problems), ""))
+                if self._taking_over is None or self._taking_over.done():
+                    new = [each for each in self._known.values() if each.claimed and not each.held]
+                    if new:
+                        # Beside the renewals, as it may take long.
+                        self._taking_over = tasks.create_task(self._take_over(new))
+                await asyncio.sleep(self._seconds * RETRY)
 
     def _namespace(self, name: str) -> _Namespace:
         return _Namespace(
@@ -143,7 +153,7 @@ class Claims:
     async def _keep(self, found: _Namespace) -> None:
         """Do what is due. Raises errors.ApiError."""
         due = found.tried_at is None or self._clock() >= found.tried_at + self._seconds * _RENEW
-        if not found.held or found.unguarded:
+        if not found.claimed or found.unguarded:
             # Who is told to watch it waits for it; who watches all has other work.
             if due or (found.claim.named and not found.unguarded):
                 await self._try(found)
@@ -174,13 +184,23 @@ class Claims:
         if not taken:
             await self._leave(found, found.claim.taken_by)
             return
-        before, found.taken_by = found.taken_by, ""
-        if before:
-            logger.info("taking over the jobs of namespace %s", found.claim.namespace)
-            await self._worker.take_over(found.claim.namespace)
-        if not found.held:
-            found.held = True
-            self._worker.look_into(found.claim.namespace)
+        if not found.claimed:
+            found.claimed = True
+            if found.taken_by:
+                logger.info("taking over the jobs of namespace %s", found.claim.namespace)
+                found.taken_by = ""
+            else:
+                self._hold(found)
+
+    async def _take_over(self, taken: Sequence[_Namespace]) -> None:
+        await self._worker.take_over()
+        for found in taken:
+            if found.claimed and not found.held:
+                self._hold(found)
+
+    def _hold(self, found: _Namespace) -> None:
+        found.held = True
+        self._worker.look_into(found.claim.namespace)
 
     async def _renew(self, found: _Namespace) -> None:
         lapsed = found.claim.seconds_left() <= 0
@@ -190,7 +210,7 @@ class Claims:
             await self._leave(found, found.claim.taken_by)
             return
         found.tried_at = self._clock()
-        if lapsed:
+        if lapsed and found.held:
             self._worker.look_into(found.claim.namespace)
 
     async def _give_up(self, found: _Namespace) -> None:
@@ -204,15 +224,16 @@ class Claims:
             found.taken_by = other
             level = logging.WARNING if found.claim.named else logging.INFO
             logger.log(level, "%s", _others_work(found))
+        found.claimed = False
         if found.held:
             found.held = False
             await self._worker.leave(found.claim.namespace)
 
     async def _drop(self, found: _Namespace) -> None:
         """Let go of a namespace that has no jobs any more."""
-        if found.held and not found.unguarded:
+        if found.claimed and not found.unguarded:
             await found.claim.release()
-        found.held, found.tried_at, found.taken_by = False, None, ""
+        found.claimed, found.held, found.tried_at, found.taken_by = False, False, None, ""
 
     def _note(self, problem: str) -> None:
         if problem and problem != self._problem:

@@ -71,7 +71,7 @@ class Namespaces:
         else:
             await self._claims.keep(lambda: {key.namespace for key in self._store.job_keys()})
 
-    async def take_over(self, _namespace: str) -> None:
+    async def take_over(self) -> None:
         """List everything: what another operator wrote last, a watch may not have told yet."""
         await self._listings.succeed()
 
