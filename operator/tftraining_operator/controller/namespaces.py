@@ -49,10 +49,13 @@ class Namespaces:
         if not await self._claims.has(key.namespace):
             return None
         left = self._claims.seconds_left(key.namespace)
+        limit = asyncio.timeout(left if left < math.inf else None)
         try:
-            async with asyncio.timeout(left if left < math.inf else None):
+            async with limit:
                 return await self._reconciler(key)
         except TimeoutError as error:
+            if not limit.expired():
+                raise
             text = f"the lease of namespace {key.namespace} was not renewed in time"
             raise errors.NotLeadingError(text) from error
 
