@@ -43,7 +43,8 @@ RECIPES = {
 
 def public_base(recipe: Recipe) -> str:
     """Return the base that a Dockerfile names."""
-    return _BASE.findall((recipe.folder / "Dockerfile").read_text())[0]
+    (base,) = _BASE.findall((recipe.folder / "Dockerfile").read_text())
+    return str(base)
 
 
 TRAINER_LIMIT = 1_100_000_000
