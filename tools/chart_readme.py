@@ -74,12 +74,12 @@ def rows(values: _Object, text: str, schema: _Object) -> Iterator[str]:
         yield "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |\n"
 
 
-def rendered() -> str:
+def rendered(chart: Path = CHART) -> str:
     """Return the README."""
-    text = (CHART / "values.yaml").read_text()
-    schema = json.loads((CHART / "values.schema.json").read_text())
-    chart = yaml.safe_load((CHART / "Chart.yaml").read_text())
-    return _INTRODUCTION.format(**chart) + "".join(rows(yaml.safe_load(text), text, schema))
+    text = (chart / "values.yaml").read_text()
+    schema = json.loads((chart / "values.schema.json").read_text())
+    named = yaml.safe_load((chart / "Chart.yaml").read_text())
+    return _INTRODUCTION.format(**named) + "".join(rows(yaml.safe_load(text), text, schema))
 
 
 def _value(values: _Object, path: tuple[str, ...]) -> object:

@@ -30,10 +30,10 @@ metadata:
 _HELMS_OWN = ("app.kubernetes.io/managed-by", "helm.sh/chart")
 
 
-def rendered() -> str:
+def rendered(chart: Path = CHART) -> str:
     """Return the manifest: the namespace, then what the chart makes, but for its tests."""
-    helm, chart = str(binary("helm")), str(CHART)
-    command = [helm, "template", _RELEASE, chart, "--namespace", _NAMESPACE, "--no-hooks"]
+    helm = str(binary("helm"))
+    command = [helm, "template", _RELEASE, str(chart), "--namespace", _NAMESPACE, "--no-hooks"]
     done = subprocess.run(command, check=True, capture_output=True, text=True)
     documents = [each for each in done.stdout.split("\n---\n") if yaml.safe_load(each)]
     return _HEADER + _BEGIN + "".join(f"---\n{_cleaned(each)}\n" for each in documents)

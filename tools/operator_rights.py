@@ -25,7 +25,8 @@ _PURPOSES = {
     "poddisruptionbudgets": "the PodDisruptionBudget of each job that has one",
     "events": "tell what happened",
     "podgroups": "gangs; one such row for each scheduler that is enabled in `scheduling`",
-    "leases": "elect the leader; `get` and `update` its own lease only",
+    "leases": "say which release works on the jobs of a namespace, and in the operator's own who"
+    " leads; `get` and `update` of these leases only",
 }
 
 

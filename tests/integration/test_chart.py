@@ -17,10 +17,12 @@ import yaml
 from tftraining_operator.api import crd
 from tftraining_operator.api.keys import Role
 from tftraining_operator.api.network import NetworkPolicy
+from tftraining_operator.controller import claim
 from tftraining_operator.controller.settings import Settings
 from tftraining_operator.controller.sharding import lease_name
 from tftraining_operator.core import desired
 from tftraining_operator.core.job import parse_job
+from tftraining_operator.core.pod_metadata import PodMetadata
 
 from tools.cluster.binaries import module_dir
 from tools.cluster.shell import ClusterError
@@ -112,11 +114,25 @@ RIGHTS = {
 }
 
 
+CLAIM_RULES = [
+    {"apiGroups": ["coordination.k8s.io"], "resources": ["leases"], "verbs": ["create"]},
+    {
+        "apiGroups": ["coordination.k8s.io"],
+        "resources": ["leases"],
+        "resourceNames": [claim.LEASE],
+        "verbs": ["get", "update"],
+    },
+]
+"""The lease by which a release claims a namespace."""
+
+
 def rights(role: Object) -> dict[tuple[str, str], set[str]]:
-    assert all(set(rule) == {"apiGroups", "resources", "verbs"} for rule in role["rules"])
+    """Return the rights of a role, without those to a namespace's lease."""
+    rules = [rule for rule in role["rules"] if rule not in CLAIM_RULES]
+    assert all(set(rule) == {"apiGroups", "resources", "verbs"} for rule in rules)
     return {
         (group, resource): set(rule["verbs"])
-        for rule in role["rules"]
+        for rule in rules
         for group in rule["apiGroups"]
         for resource in rule["resources"]
     }
@@ -130,7 +146,9 @@ def test_the_operator_has_these_rights_and_no_others(
     render: Callable[..., list[Object]],
 ) -> None:
     objects = render()
-    assert rights(only(objects, "ClusterRole")) == RIGHTS
+    role = only(objects, "ClusterRole")
+    assert rights(role) == RIGHTS
+    assert [rule for rule in role["rules"] if rule in CLAIM_RULES] == CLAIM_RULES
     roles = [o["metadata"] for o in objects if o["kind"] == "Role"]
     assert [each["name"] for each in roles if not is_hook(each)] == [LEASE_ROLE]
     binding = only(objects, "ClusterRoleBinding")
@@ -174,10 +192,33 @@ def test_with_watched_namespaces_it_has_them_there_alone(
     roles = named(objects, "Role", FULLNAME)
     assert [role["metadata"]["namespace"] for role in roles] == ["red", "blue"]
     assert [rights(role) for role in roles] == [RIGHTS, RIGHTS]
+    assert all(rule in role["rules"] for role in roles for rule in CLAIM_RULES)
     bindings = named(objects, "RoleBinding", FULLNAME)
     assert [b["metadata"]["namespace"] for b in bindings] == ["red", "blue"]
     assert {b["subjects"][0]["namespace"] for b in bindings} == {NAMESPACE}
     assert environment(objects)["TFTRAINING_NAMESPACES"] == "red,blue"
+
+
+def test_a_second_release_has_no_object_in_common_with_the_first(run_helm: Helm) -> None:
+    def objects(release: str, *values: str) -> set[tuple[str, str, str]]:
+        sets = [word for value in values for word in ("--set", value)]
+        home = ("-n", f"{release}-system")
+        text = run_helm("template", release, str(CHART), *home, *sets)
+        found = [each for each in yaml.safe_load_all(text) if each]
+        places = [each["metadata"].get("namespace", "") for each in found]
+        return {
+            (o["kind"], place, o["metadata"]["name"])
+            for o, place in zip(found, places, strict=True)
+        }
+
+    everything = ("web.enabled=true", "metrics.dashboards.enabled=true", "scheduling.kueue=true")
+    first = objects("tftraining", *everything)
+    # As docs/guide/install.md says; then also for the same namespace, as by mistake.
+    values = ("crds.enabled=false", "rbac.aggregate=false", *everything)
+    for watched in (("watchNamespaces={red}",), ()):
+        assert not first & objects("vision", *watched, *values)
+    named = objects("tftraining", "watchNamespaces={red}")
+    assert not named & objects("vision", "watchNamespaces={red}", *values)
 
 
 def test_users_may_read_and_write_jobs_by_the_clusters_own_roles(
@@ -280,8 +321,10 @@ def test_every_setting_is_one_that_the_operator_reads(render: Callable[..., list
     read = Settings.from_environment(told)
     assert (read.lease_name, read.lease_seconds) == (FULLNAME, 40)
     assert (read.metrics_port, read.log_format) == (9090, "json")
-    fields = {field.name.upper() for field in dataclasses.fields(Settings)} - {"NETWORKING"}
-    fields |= {"NETWORK_POLICY", "POD_NAMESPACE", "POD_LABELS", "PROGRESS_READERS"}
+    fields = {field.name.upper() for field in dataclasses.fields(Settings)}
+    fields -= {"NETWORKING", "POD_METADATA"}
+    fields |= {"JOB_POD_LABELS", "JOB_POD_ANNOTATIONS", "NETWORK_POLICY"}
+    fields |= {"POD_NAMESPACE", "POD_LABELS", "PROGRESS_READERS"}
     known = {f"TFTRAINING_{field}" for field in fields}
     assert set(told) <= known
 
@@ -313,6 +356,18 @@ def test_the_operator_may_read_progress_by_its_own_pods_labels_and_so_may_monito
     assert Settings.from_environment(opened).networking.default is NetworkPolicy.OPEN
 
 
+def test_the_pods_of_all_jobs_can_have_labels_and_annotations(
+    render: Callable[..., list[Object]],
+) -> None:
+    objects = render(
+        "jobs.podLabels.example\\.com/team=vision", "jobs.podAnnotations.note=two\\, words"
+    )
+    found = Settings.from_environment(environment(objects)).pod_metadata
+    assert found.labels == {"example.com/team": "vision"}
+    assert found.annotations == {"note": "two, words"}
+    assert Settings.from_environment(environment(render())).pod_metadata == PodMetadata()
+
+
 def test_every_setting_of_the_operator_has_a_value(render: Callable[..., list[Object]]) -> None:
     changed = {
         "workers": (4, lambda s: s.workers),
@@ -333,7 +388,7 @@ def test_every_setting_of_the_operator_has_a_value(render: Callable[..., list[Ob
     fixed = {"TFTRAINING_HEALTH"}  # the probes of the chart ask this port
     read_from_elsewhere = {"TFTRAINING_POD_NAMESPACE", "TFTRAINING_PROGRESS_READERS"}
     known = {f"TFTRAINING_{field.name.upper()}" for field in dataclasses.fields(Settings)}
-    known -= {"TFTRAINING_NETWORKING"}
+    known -= {"TFTRAINING_NETWORKING", "TFTRAINING_POD_METADATA"}
     assert known - fixed <= set(told) | read_from_elsewhere
 
 
@@ -452,6 +507,9 @@ def test_probes_ask_the_port_that_is_open(render: Callable[..., list[Object]]) -
         "log.level=loud",
         "jobs.networkPolicy.default=Closed",
         "jobs.disruptionBudget.default=All",
+        "jobs.podLabels.tftraining\\.dev/role=ps",
+        "jobs.podLabels.app\\.kubernetes\\.io/managed-by=us",
+        "jobs.podAnnotations.a=1",
         "jobs.networkPolicy.readers[0].pods=all",
         "scheduling.slurm=true",
         "web.hosts={https://jobs.example.com}",
@@ -692,7 +750,10 @@ FEATURES = """
 watchNamespaces: [red, blue]
 imagePullSecrets: [{name: registry}]
 scheduling: {podGroup: true, volcano: true}
-jobs: {networkPolicy: {readers: [{namespaceSelector: {}}, {ipBlock: {cidr: 10.0.0.0/8}}]}}
+jobs:
+  networkPolicy: {readers: [{namespaceSelector: {}}, {ipBlock: {cidr: 10.0.0.0/8}}]}
+  podLabels: {example.com/cost-center: "42"}
+  podAnnotations: {sidecar.istio.io/inject: "false", note: "two, words"}
 networkPolicy: {metricsReaders: [{namespaceSelector: {}, podSelector: {matchLabels: {a: b}}}]}
 podDisruptionBudget: {maxUnavailable: 50%}
 metrics: {dashboards: {enabled: true, annotations: {folder: training}}}
@@ -805,7 +866,9 @@ def test_install_upgrade_and_uninstall_leave_nothing_but_the_jobs(
     assert may(server, account, "create", leases, NAMESPACE)
     assert may(server, account, "update", leases, NAMESPACE, name=FULLNAME)
     assert not may(server, account, "update", leases, NAMESPACE, name="kube-scheduler")
-    assert not may(server, account, "create", leases, "red")
+    assert may(server, account, "create", leases, "red")
+    assert may(server, account, "update", leases, "red", name=claim.LEASE)
+    assert not may(server, account, "update", leases, "red", name=FULLNAME)
     for verb, what in (
         ("get", "secrets"),
         ("create", "pods/exec"),

@@ -20,6 +20,7 @@ import pytest
 
 from tests.apiserver import PROGRAMS, ApiServer, KubectlError, running
 from tests.conftest import ROOT, program_or_skip
+from tests.integration.accounts import kubeconfig_of
 from tests.integration.jobs import Namespace, manifest
 from tests.integration.process import Operator
 from tests.integration.rights_page import (
@@ -127,19 +128,8 @@ def audited(helm: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Au
     with running(programs, *flags) as server:
         server.serve_crd(ROOT / "crds")
         roles = install_rights(server, helm)
-        yield Audited(server, folder / "log", roles, _kubeconfig(server, folder / "kubeconfig"))
-
-
-def _kubeconfig(server: ApiServer, path: Path, account: str = ACCOUNT) -> Path:
-    """Write a kubeconfig with a token of a ServiceAccount, as its pod has it."""
-    where = f"/api/v1/namespaces/{NAMESPACE}/serviceaccounts/{account}/token"
-    asked = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}}
-    answer = server.request("POST", where, asked)
-    assert answer.ok, answer.message
-    config = json.loads(server.kubeconfig.read_text())
-    config["users"][0]["user"] = {"token": answer.body["status"]["token"]}
-    path.write_text(json.dumps(config))
-    return path
+        account = kubeconfig_of(server, NAMESPACE, ACCOUNT, folder / "kubeconfig")
+        yield Audited(server, folder / "log", roles, account)
 
 
 @pytest.fixture
@@ -288,13 +278,15 @@ def it_opens_and_isolates(space: Namespace) -> None:
         eventually(lambda: ("spec" in _policy(space)) is there, f"{policy}", 10)  # noqa: B023
 
 
-def test_without_the_right_to_policies_and_budgets_jobs_train_and_say_so(
+def test_without_the_rights_of_newer_charts_jobs_train_and_say_so(
     audited: Audited, operator: Operator
 ) -> None:
     (role,) = (each for each in audited.roles if each["kind"] == "ClusterRole")
-    newer = (["networkpolicies"], ["poddisruptionbudgets"])
+    newer = (["networkpolicies"], ["poddisruptionbudgets"], ["leases"])
     rules = [rule for rule in role["rules"] if rule["resources"] not in newer]
-    assert len(rules) == len(role["rules"]) - len(newer)
+    assert {each["resources"][0] for each in role["rules"] if each not in rules} == {
+        name for (name,) in newer
+    }
     audited.server.apply({**role, "rules": rules})
     try:
         space = _space(audited.server, "unisolated")
@@ -310,6 +302,7 @@ def test_without_the_right_to_policies_and_budgets_jobs_train_and_say_so(
             assert "upgrade its chart" in found["message"]
         for kind in ("NetworkPolicy", "PodDisruptionBudget"):
             assert operator.logged().count(f"jobs get no {kind}") == 1
+        assert operator.logged().count("cannot claim namespace unisolated") == 1
         assert "Traceback" not in operator.logged()
         assert space.status("asks")["state"] == "Refused"
         pods = _uids(space)
@@ -332,7 +325,7 @@ def test_the_web_page_needs_every_right_that_it_has(
     audited.server.apply(*(each for each in shown if each["kind"] in kinds))
     account = f"{ACCOUNT}-web"
     user = f"system:serviceaccount:{NAMESPACE}:{account}"
-    kubeconfig = _kubeconfig(audited.server, tmp_path / "kubeconfig", account)
+    kubeconfig = kubeconfig_of(audited.server, NAMESPACE, account, tmp_path / "kubeconfig")
     space = _space(audited.server, "looked-at")
     operator.start()
     space.apply(manifest(checkpoint={"persistentVolumeClaim": {"claimName": "data"}}))

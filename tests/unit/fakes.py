@@ -29,6 +29,7 @@ from tftraining_operator.controller.recorder import Recorder
 from tftraining_operator.core.budgeting import Budgeting
 from tftraining_operator.core.naming import is_server
 from tftraining_operator.core.networking import Networking
+from tftraining_operator.core.pod_metadata import PodMetadata
 from tftraining_operator.core.schedulers.offer import Offer
 from tftraining_operator.core.times import rfc3339
 from tftraining_operator.reconcile import errors
@@ -529,6 +530,7 @@ class Operator:
         offer: Offer | None = None,
         networking: Networking | None = None,
         budgeting: Budgeting | None = None,
+        pod_metadata: PodMetadata | None = None,
         observe: StatusObserver = METRICS.saw_status,
     ) -> None:
         self.cluster = cluster
@@ -548,6 +550,7 @@ class Operator:
             self.progress,
             Recorder(cluster, instance, cluster.clock),
             trainer_image=IMAGE,
+            pod_metadata=pod_metadata or PodMetadata(),
             clock=cluster.clock,
             offer=lambda: self.offer,
             networking=lambda: self.networking,

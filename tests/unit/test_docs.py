@@ -148,8 +148,13 @@ def test_the_readme_names_the_versions_that_are_tested() -> None:
             (r'kubeVersion: ">=(\d+\.\d+)', chart),
         )
     )
-    assert f"| Kubernetes | {oldest} | {kubernetes}; kind's public node image {node} |" in readme
-    assert f"| Python of `tftj`, client and operator | {python} | " in readme
+    workflow = (ROOT / ".github/workflows/ci.yaml").read_text()
+    former = " and ".join(re.findall(r"kindest/node:v([\d.]+)", workflow))
+    tested = f"{kubernetes}; in CI, kind's public node images {node}, {former}"
+    assert f"| Kubernetes | {oldest} | {tested} |" in readme
+    first, *others, last = re.findall(r'target: test-unit, python: "([\d.]+)"', workflow)
+    also = f"{first}; in CI, unit tests also with {', '.join(others)} and {last}"
+    assert f"| Python of `tftj`, client and operator | {python} | {also} |" in readme
     assert re.search(rf"\| TensorFlow \| .* \| {tensorflow} \|", readme)
 
 

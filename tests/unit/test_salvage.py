@@ -55,6 +55,7 @@ def a_status() -> Raw:
         "firstRunningTime": stamp(1),
         "interruptedTime": stamp(41),
         "trainerImage": IMAGE,
+        "podMetadata": {"labels": {"team": "vision"}, "annotations": {"note": "x"}},
         "attempt": 2,
         "chiefUid": "uid-of-mnist-chief-0",
         "restarts": 1,

@@ -35,11 +35,15 @@ def test_settings_are_read_from_the_environment() -> None:
             "TFTRAINING_LEASE_IDENTITY": "me",
             "TFTRAINING_LEASE_SECONDS": "30",
             "TFTRAINING_SHARDS": "3",
+            "TFTRAINING_JOB_POD_LABELS": '{"example.com/cost-center": "42", "team": ""}',
+            "TFTRAINING_JOB_POD_ANNOTATIONS": '{"note": "two, words"}',
         }
     )
     lease = (found.lease_namespace, found.lease_name, found.lease_identity, found.lease_seconds)
     assert lease == ("here", "one-of-us", "me", 30)
     assert found.shards == 3
+    assert found.pod_metadata.labels == {"example.com/cost-center": "42", "team": ""}
+    assert found.pod_metadata.annotations == {"note": "two, words"}
     assert found.metrics_port == 9090
     assert found.traces_endpoint == "http://collector:4318/v1/traces"
     assert found.namespaces == ("team-a", "team-b")
@@ -93,6 +97,8 @@ def test_who_may_read_progress_is_read_from_the_environment() -> None:
         pytest.param("SHARDS", "0", id="no shard"),
         pytest.param("SHARDS", "65", id="more shards than anybody needs"),
         pytest.param("SHARDS", "2", id="shards without leases"),
+        pytest.param("JOB_POD_LABELS", "a=b", id="labels that are no JSON"),
+        pytest.param("JOB_POD_ANNOTATIONS", '{"a": 1}', id="an annotation that is no string"),
         pytest.param("METRICS_PORT", "65536", id="a port that is none"),
         pytest.param("TRACES_ENDPOINT", "collector:4318", id="an address that is no URL"),
         pytest.param("LEASE_SECONDS", "0", id="a lease that is over when it begins"),
@@ -102,3 +108,49 @@ def test_a_setting_that_cannot_be_used_is_named(name: str, value: str) -> None:
     environment = {"TFTRAINING_POD_NAMESPACE": "here", f"TFTRAINING_{name}": value}
     with pytest.raises(SettingsError, match=re.escape(f"TFTRAINING_{name} is '{value}'")):
         Settings.from_environment(environment)
+
+
+@pytest.mark.parametrize(
+    ("name", "given", "problem"),
+    [
+        pytest.param(
+            "JOB_POD_LABELS",
+            {"tftraining.dev/role": "ps"},
+            "tftraining.dev/role is set by the operator itself",
+            id="a label of ours",
+        ),
+        pytest.param(
+            "JOB_POD_LABELS",
+            {"app.kubernetes.io/managed-by": "x"},
+            "app.kubernetes.io/managed-by is set by the operator itself",
+            id="a label of others that we set",
+        ),
+        pytest.param(
+            "JOB_POD_ANNOTATIONS",
+            {"tftraining.dev/workers": "1"},
+            "tftraining.dev/workers is set by the operator itself",
+            id="an annotation of ours",
+        ),
+        pytest.param("JOB_POD_LABELS", {"a b": "c"}, "'a b' is no name", id="no name"),
+        pytest.param("JOB_POD_LABELS", {"/b": "c"}, "'/b' is no name", id="an empty prefix"),
+        pytest.param("JOB_POD_LABELS", {"a/b/c": "d"}, "'a/b/c' is no name", id="two prefixes"),
+        pytest.param(
+            "JOB_POD_LABELS", {"a": "b c"}, "the value of a is 'b c'", id="a label's value"
+        ),
+        pytest.param(
+            "JOB_POD_LABELS", {"a": "b" * 64}, "at most 63", id="a label that is too long"
+        ),
+        pytest.param(
+            "JOB_POD_ANNOTATIONS", {"a": "b" * 1025}, "at most 1024", id="an annotation too long"
+        ),
+        pytest.param(
+            "JOB_POD_ANNOTATIONS", {f"a{i}": "" for i in range(33)}, "at most 32", id="too many"
+        ),
+    ],
+)
+def test_a_label_or_annotation_that_pods_cannot_have_is_named(
+    name: str, given: dict[str, str], problem: str
+) -> None:
+    with pytest.raises(SettingsError, match=re.escape(f"TFTRAINING_{name}: ")) as error:
+        Settings.from_environment({f"TFTRAINING_{name}": json.dumps(given)})
+    assert problem in str(error.value)

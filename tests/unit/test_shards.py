@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import copy
 import random
 from collections import Counter
 from dataclasses import dataclass, field
@@ -13,8 +12,8 @@ import pytest
 from tftraining_operator.controller.leader import LeaseLostError
 from tftraining_operator.controller.shard_lease import ShardLease
 from tftraining_operator.controller.shards import Shards
-from tftraining_operator.reconcile import errors
 
+from tests.unit.lease_server import LeaseServer
 from tests.unit.virtual_time import VirtualLoop, in_virtual_time
 
 if TYPE_CHECKING:
@@ -25,47 +24,10 @@ SETTLED = 4 * SECONDS
 
 
 @dataclass
-class Server:
-    """Keeps leases as the API server does."""
-
-    leases: dict[str, dict[str, Any]] = field(default_factory=dict)
-    away: set[str] = field(default_factory=set)
-    """Identities whose calls are not answered."""
-    version: int = 0
-
-    async def get_lease(self, namespace: str, name: str) -> dict[str, Any]:
-        assert namespace == "here"
-        if name not in self.leases:
-            raise errors.NotFoundError("no lease", status=404)
-        return copy.deepcopy(self.leases[name])
-
-    async def create_lease(self, body: dict[str, Any]) -> dict[str, Any]:
-        if body["metadata"]["name"] in self.leases:
-            raise errors.AlreadyExistsError("there is one", status=409)
-        return self._store(body)
-
-    async def replace_lease(self, body: dict[str, Any]) -> dict[str, Any]:
-        metadata = body["metadata"]
-        if (
-            metadata["resourceVersion"]
-            != self.leases[metadata["name"]]["metadata"]["resourceVersion"]
-        ):
-            raise errors.ConflictError("it has changed", status=409)
-        return self._store(body)
-
-    def _store(self, body: dict[str, Any]) -> dict[str, Any]:
-        self.version += 1
-        stored = copy.deepcopy(body)
-        stored["metadata"]["resourceVersion"] = str(self.version)
-        self.leases[body["metadata"]["name"]] = stored
-        return copy.deepcopy(stored)
-
-
-@dataclass
 class Calls:
     """A process's way to the server, which may be cut."""
 
-    server: Server
+    server: LeaseServer
     identity: str
 
     async def get_lease(self, namespace: str, name: str) -> dict[str, Any]:
@@ -150,7 +112,7 @@ class Place:
 
     loop: VirtualLoop
     shards: int
-    server: Server = field(default_factory=Server)
+    server: LeaseServer = field(default_factory=LeaseServer)
     processes: list[Process] = field(default_factory=list)
     _names: Iterator[int] = field(default_factory=lambda: iter(range(1000)))
 

@@ -20,6 +20,8 @@ from tools.cluster.node_image import node_image
 from tools.cluster.shell import Argument, ClusterError, Say, run, silent, succeeds
 
 NAME = "tftraining"
+NODE_IMAGE = "TFTRAINING_NODE_IMAGE"
+"""Variable that names another node image than that of node_image, such as kind's for a version."""
 
 _READY_SECONDS = 120
 
@@ -96,7 +98,7 @@ def up(name: str = NAME, *, say: Say = print, workers: int = 0) -> Cluster:
             kind.delete(engine, name, folder)
         _ready_file(name).unlink(missing_ok=True)
         folder.mkdir(parents=True, exist_ok=True)
-        image = node_image(engine, say)
+        image = os.environ.get(NODE_IMAGE) or node_image(engine, say)
         say(f"creating the cluster {name}")
         kind.create(engine, name, image, workers=workers, folder=folder, say=say)
         _wait(cluster)

@@ -6,6 +6,7 @@ as requirements.lock, and its packages in wheels/.
 
 import contextlib
 import os
+import re
 import shutil
 import tomllib
 from dataclasses import dataclass
@@ -19,11 +20,11 @@ from tools.cluster.shell import ClusterError, NoClusterError, Say
 from tools.cluster.wheels import PYTHON, wheelhouse
 
 ROOT = Path(__file__).parents[2]
-PUBLIC_PYTHON = f"python:{PYTHON}-slim-{RELEASE}"
 
 _PYTHON_PACKAGES = ("usr-is-merged", "python3", "python3-venv", "ca-certificates")
 _INPUTS = "tftraining.inputs"
 _PULL_SECONDS = 180
+_BASE = re.compile(r"(?m)^ARG PYTHON_IMAGE=(\S+)$")
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +39,12 @@ RECIPES = {
     "operator": Recipe(ROOT / "operator", ROOT / "requirements/operator.lock"),
     "trainer": Recipe(ROOT / "trainer_image", ROOT / "requirements/trainer.lock"),
 }
+
+
+def public_base(recipe: Recipe) -> str:
+    """Return the base that a Dockerfile names."""
+    (base,) = _BASE.findall((recipe.folder / "Dockerfile").read_text())
+    return str(base)
 
 
 TRAINER_LIMIT = 1_100_000_000
@@ -105,16 +112,17 @@ def _label(engine: Engine, image: str) -> str:
 def _python_image(engine: Engine, say: Say) -> str:
     """Return the base of both images: the public one, or one built from Debian's Python."""
     own = f"tftraining/python:{PYTHON}-{digest(RELEASE, *_PYTHON_PACKAGES)[:12]}"
-    for image in (own, PUBLIC_PYTHON):
+    public = public_base(RECIPES["operator"])
+    for image in (own, public):
         if engine.has_image(image):
             return image
     say("pulling the public Python image")
     try:
-        engine.docker("pull", "--quiet", PUBLIC_PYTHON, timeout=_PULL_SECONDS)
+        engine.docker("pull", "--quiet", public, timeout=_PULL_SECONDS)
     except ClusterError:
         say("the pull failed: building the base image from Debian packages")
     else:
-        return PUBLIC_PYTHON
+        return public
     if engine.machine.why_no_engine:
         raise NoClusterError("cannot pull the base image, and building one requires root on Debian")
     tar = root_filesystem("python", _PYTHON_PACKAGES, say)

@@ -91,6 +91,15 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name (.Chart.Version | replace "+" "_") 
 - apiGroups: [events.k8s.io]
   resources: [events]
   verbs: [create]
+# Which of several releases works on the jobs of a namespace. Permission to create cannot be limited
+# to a name.
+- apiGroups: [coordination.k8s.io]
+  resources: [leases]
+  verbs: [create]
+- apiGroups: [coordination.k8s.io]
+  resources: [leases]
+  resourceNames: [tftrainingjobs.tftraining.dev]
+  verbs: [get, update]
 {{- $groups := dict "inTree" "scheduling.k8s.io" "podGroup" "scheduling.x-k8s.io" "volcano" "scheduling.volcano.sh" }}
 {{- range $scheduler, $group := $groups }}
 {{- if index $.Values.scheduling $scheduler }}

@@ -52,7 +52,7 @@ _COLUMNS: tuple[tuple[str, str, str, int], ...] = (
 
 _KEPT = frozenset(
     {"type", "required", "enum", "pattern", "minimum", "maximum"}
-    | {"minLength", "maxLength", "minItems", "maxItems"}
+    | {"minLength", "maxLength", "minItems", "maxItems", "maxProperties"}
 )
 """What pydantic emits and a structural schema says in the same way."""
 

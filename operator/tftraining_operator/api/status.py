@@ -308,6 +308,24 @@ class QueueStatus(Model):
     """The most recent eviction."""
 
 
+MAX_POD_METADATA = 32
+MAX_POD_METADATA_VALUE = 1024
+
+_PodMetadata = Annotated[
+    dict[str, Annotated[str, Field(max_length=MAX_POD_METADATA_VALUE)]],
+    Field(max_length=MAX_POD_METADATA),
+]
+
+
+class StoredMetadata(Model):
+    """Labels and annotations of pods."""
+
+    labels: _PodMetadata = {}
+    """Default labels."""
+    annotations: _PodMetadata = {}
+    """Default annotations."""
+
+
 MAX_REPLACEMENTS = 256
 
 
@@ -341,6 +359,8 @@ class Status(Model):
     """Time at which training was interrupted. Unset while it runs."""
     trainer_image: Annotated[str | None, Field(max_length=1024)] = None
     """Default trainer image at the time the job was started, used for all its pods."""
+    pod_metadata: StoredMetadata | None = None
+    """Default labels and annotations at the time the job was started, given to all its pods."""
     attempt: Count = 0
     """Number of the current attempt, starting at 0. Each new chief begins a new attempt."""
     chief_uid: Annotated[str | None, Field(max_length=63)] = None

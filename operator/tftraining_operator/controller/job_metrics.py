@@ -101,8 +101,12 @@ class JobsCollector(Collector):
         store: Store,
         namespaces: Names,
         clock: Callable[[], datetime] = lambda: datetime.now(UTC),
+        *,
+        works_in: Callable[[str], bool] = lambda _namespace: True,
     ) -> None:
+        """Count the jobs of the namespaces that `works_in` tells of."""
         self._store = store
+        self._works_in = works_in
         self._namespaces = namespaces
         self._clock = clock
 
@@ -116,7 +120,7 @@ class JobsCollector(Collector):
         count: Counter[tuple[str, str, str]] = Counter()
         waiting: list[_Waiting] = []
         for raw in self._store.jobs():
-            if not is_ours(raw):
+            if not is_ours(raw) or not self._works_in(raw["metadata"]["namespace"]):
                 continue
             namespace = self._namespaces.bounded(raw["metadata"]["namespace"])
             count[namespace, strategy_of(raw), _state(raw)] += 1

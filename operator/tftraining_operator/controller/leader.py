@@ -187,9 +187,12 @@ class Candidate:
         spec = _spec(lease)
         if spec != self._seen:
             if (holder := _holder(lease)) and holder != _holder_of(self._seen):
-                logger.info("the leader is %s", one_line(holder))
+                self._note_holder(holder)
             self._seen, self._seen_at = spec, self._clock()
         return lease
+
+    def _note_holder(self, holder: str) -> None:
+        logger.info("the leader is %s", one_line(holder))
 
     def _is_free(self, lease: _Object | None) -> bool:
         if _holder(lease) in ("", self._identity):

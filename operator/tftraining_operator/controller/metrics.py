@@ -173,9 +173,11 @@ class Metrics:
         self._targets.set_function(lambda: len(ages()))
         self._report_age.set_function(lambda: max(ages(), default=0.0))
 
-    def read_jobs(self, store: Store) -> None:
-        """Show the jobs of the store."""
-        self.registry.register(JobsCollector(store, self._namespaces))
+    def read_jobs(
+        self, store: Store, works_in: Callable[[str], bool] = lambda _namespace: True
+    ) -> None:
+        """Show the jobs of the store in the namespaces that `works_in` tells of."""
+        self.registry.register(JobsCollector(store, self._namespaces, works_in=works_in))
 
     def timed(
         self, handle: Callable[[K], Awaitable[float | None]]

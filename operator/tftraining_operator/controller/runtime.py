@@ -20,6 +20,7 @@ from tftraining_operator.controller.groups import Groups
 from tftraining_operator.controller.kubernetes_api import Call, KubernetesApi
 from tftraining_operator.controller.listings import Listings
 from tftraining_operator.controller.metrics import Metrics
+from tftraining_operator.controller.namespaces import Namespaces
 from tftraining_operator.controller.pod_watch import PodWatch
 from tftraining_operator.controller.poller import ProgressPoller
 from tftraining_operator.controller.recorder import Recorder
@@ -74,6 +75,7 @@ class Runtime:
         self._cluster: KubernetesApi | None = None
         self._listings: Listings | None = None
         self._reconciler: Reconciler | None = None
+        self._namespaces: Namespaces | None = None
         self._safeguards: list[Safeguards] = []
         self._workloads: list[Workloads] = []
         self._queue: WorkQueue[JobKey] | None = None
@@ -118,6 +120,7 @@ class Runtime:
             poller,
             Recorder(cluster, socket.gethostname(), _now),
             trainer_image=self._settings.trainer_image,
+            pod_metadata=self._settings.pod_metadata,
             clock=_now,
             offer=lambda: self._offered(groups.offer),
             networking=lambda: replace(self._settings.networking, problem=policies.problem),
@@ -125,23 +128,34 @@ class Runtime:
             observe=self._metrics.saw_status,
         )
 
+        own = self._namespaces = Namespaces(
+            self._settings,
+            cluster,
+            self._store,
+            listings=listings,
+            reconciler=reconciler,
+            look=self._look,
+        )
+
         async def named(key: JobKey) -> float | None:
             if not self._share.works_on(key) or self._store.went_back:
                 return None
             logs.begin_job(key, self._store.job(key))
-            return await reconciler(key)
+            return await own.pass_over(key)
 
         handle = self._metrics.timed(named)
         if self._tracing is not None:
             handle = self._tracing.traced(handle, self._store.job)
         self._queue = WorkQueue(handle, workers=self._settings.workers, group=_namespace)
+        own.serve(self._queue)
         self._metrics.read_queue(self._queue)
         self._metrics.read_reports(poller.ages)
         async with self._changing:
             # A pass before the first listing would take every existing pod for missing.
             await listings.succeed()
-            self._metrics.read_jobs(self._store)
+            self._metrics.read_jobs(self._store, own.works_in)
             self.start_task("queue", self._queue.run())
+            self.start_task("claims to namespaces", own.keep())
             self.start_task("progress polling", poller.run())
             self.start_task("resync", self._keep_in_sync(listings))
             self.start_task("listing of groups", self._follow(groups))
@@ -228,8 +242,10 @@ class Runtime:
             await asyncio.sleep(_LOOK_SECONDS)
 
     def unready(self) -> str | None:
-        """Return what delays the first pass, None once passes run."""
-        return None if self._tasks else "jobs, pods and services are not listed yet"
+        """Return what delays the first pass, None once passes run in all namespaces."""
+        if not self._tasks:
+            return "jobs, pods and services are not listed yet"
+        return None if self._namespaces is None else self._namespaces.problem()
 
     def _saw_call(self, call: Call) -> None:
         self._metrics.saw_call(call)

@@ -4,13 +4,19 @@ import json
 import math
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Self
 
 from tftraining_operator.api.disruption import DisruptionBudget
 from tftraining_operator.api.network import NetworkPolicy
 from tftraining_operator.core.networking import Networking
+from tftraining_operator.core.pod_metadata import (
+    InvalidMetadataError,
+    PodMetadata,
+    check_annotations,
+    check_labels,
+)
 
 _PREFIX = "TFTRAINING_"
 
@@ -29,6 +35,9 @@ class Settings:
     """Namespaces to serve; empty for all. TFTRAINING_NAMESPACES, comma separated."""
     trainer_image: str = "tftraining/trainer:0.1.0"
     """Image of training containers that name none. TFTRAINING_TRAINER_IMAGE."""
+    pod_metadata: PodMetadata = PodMetadata()  # noqa: RUF009 - frozen
+    """Labels and annotations of the pods of all jobs, whose templates may set others
+    (TFTRAINING_JOB_POD_LABELS and TFTRAINING_JOB_POD_ANNOTATIONS, JSON objects of strings)."""
     log_level: str = "info"
     """debug, info, warning or error. TFTRAINING_LOG_LEVEL."""
     log_format: str = "text"
@@ -84,6 +93,10 @@ class Settings:
         return cls(
             namespaces=tuple(name.strip() for name in names.split(",") if name.strip()),
             trainer_image=environment.get(_PREFIX + "TRAINER_IMAGE") or default.trainer_image,
+            pod_metadata=PodMetadata(
+                _strings(environment, "JOB_POD_LABELS", check_labels),
+                _strings(environment, "JOB_POD_ANNOTATIONS", check_annotations),
+            ),
             log_level=_choice(
                 environment, "LOG_LEVEL", default.log_level, ("debug", "info", "warning", "error")
             ),
@@ -122,6 +135,25 @@ def _shards(environment: Mapping[str, str], default: int) -> int:
         raise SettingsError(
             f"{_PREFIX}SHARDS is '{found}'; each shard needs a lease: set {_PREFIX}LEASE_NAMESPACE"
         )
+    return found
+
+
+def _strings(
+    environment: Mapping[str, str], name: str, check: Callable[[Mapping[str, str]], None]
+) -> dict[str, str]:
+    text = environment.get(_PREFIX + name) or "{}"
+    try:
+        found = json.loads(text)
+    except ValueError:
+        found = None
+    if not isinstance(found, dict) or not all(isinstance(each, str) for each in found.values()):
+        raise SettingsError(
+            f'{_PREFIX}{name} is {text!r}; it must be a JSON object of strings such as {{"a": "b"}}'
+        )
+    try:
+        check(found)
+    except InvalidMetadataError as error:
+        raise SettingsError(f"{_PREFIX}{name}: {error}") from error
     return found
 
 

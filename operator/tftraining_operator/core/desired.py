@@ -18,6 +18,7 @@ from tftraining_operator.core.naming import (
     pod_name,
 )
 from tftraining_operator.core.placement import place, require_one_scheduler
+from tftraining_operator.core.pod_metadata import PodMetadata
 from tftraining_operator.core.podtemplate import pod_spec, template
 from tftraining_operator.core.resources import total_requests
 from tftraining_operator.core.roles import traits
@@ -26,6 +27,8 @@ from tftraining_operator.core.schedulers.scheduler import Carried, Group
 from tftraining_operator.core.tfconfig import cluster_workers
 
 _Object = dict[str, Any]
+
+_NO_METADATA = PodMetadata()
 
 
 def owner_reference(job: Job) -> _Object:
@@ -165,10 +168,14 @@ def pod(
     attempt: int,
     trainer_image: str,
     *,
+    given: PodMetadata = _NO_METADATA,
     gang: GangStatus | None = None,
     admitted: Carried | None = None,
 ) -> _Object:
-    """Return one pod, with what Kueue's admission adds to it. Raises InvalidTemplateError."""
+    """Return one pod, with what Kueue's admission adds to it. Raises InvalidTemplateError.
+
+    A template's own labels and annotations win over those that are `given` to all pods.
+    """
     metadata = template(job, role).get("metadata") or {}
     found: _Object = {
         "apiVersion": "v1",
@@ -177,9 +184,11 @@ def pod(
             **metadata,
             "name": pod_name(job.name, role, index),
             "namespace": job.namespace,
-            "labels": (metadata.get("labels") or {})
+            "labels": dict(given.labels)
+            | (metadata.get("labels") or {})
             | pod_labels(job.name, job.uid, role, index, attempt),
             "annotations": _eviction_annotations(job.spec.strategy, role)
+            | dict(given.annotations)
             | (metadata.get("annotations") or {})
             | {keys.ANNOTATION_WORKERS: cluster_workers(job, role, index)},
             "ownerReferences": [owner_reference(job)],
@@ -190,7 +199,7 @@ def pod(
     return found
 
 
-def samples(job: Job, trainer_image: str) -> list[_Object]:
+def samples(job: Job, trainer_image: str, given: PodMetadata = _NO_METADATA) -> list[_Object]:
     """Return one pod for each distinct template of the job, to be tried against the API server.
 
     They carry no group, which does not exist yet. Raises InvalidTemplateError.
@@ -206,7 +215,7 @@ def samples(job: Job, trainer_image: str) -> list[_Object]:
         shape = template(job, role)
         mounts = has_volume and traits(job.spec.strategy, role).mounts_checkpoint
         # Each is made, as what no role's pod could hold must not wait until the pod is created.
-        made = pod(job, role, 0, 0, trainer_image)
+        made = pod(job, role, 0, 0, trainer_image, given=given)
         same = next((at for at, (other, _, _) in enumerate(found) if other == shape), None)
         if same is None:
             found.append((shape, mounts, made))

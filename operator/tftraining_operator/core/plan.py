@@ -8,6 +8,7 @@ from tftraining_operator.core import desired
 from tftraining_operator.core.decision import Decision, Phase
 from tftraining_operator.core.job import Job
 from tftraining_operator.core.observed import Observed, PodGroup
+from tftraining_operator.core.pod_metadata import PodMetadata
 from tftraining_operator.core.policies.removal import Removal
 from tftraining_operator.core.policies.upkeep import Upkeep
 from tftraining_operator.core.workload_changes import WorkloadChange
@@ -38,7 +39,13 @@ class Plan:
     delete_job: bool = False
 
 
-def make_plan(job: Job, observed: Observed, decision: Decision, trainer_image: str) -> Plan:
+def make_plan(
+    job: Job,
+    observed: Observed,
+    decision: Decision,
+    trainer_image: str,
+    given: PodMetadata = PodMetadata(),  # noqa: B008 - frozen
+) -> Plan:
     """Return the calls that carry out a decision. Raises InvalidTemplateError."""
     missing = decision.wants_service and not (observed.has_service or observed.service_occupied)
     gang = decision.gang
@@ -65,6 +72,7 @@ def make_plan(job: Job, observed: Observed, decision: Decision, trainer_image: s
                 index,
                 job.status.attempt,
                 trainer_image,
+                given=given,
                 gang=gang,
                 admitted=decision.admitted.get(role),
             )

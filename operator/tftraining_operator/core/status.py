@@ -12,12 +12,14 @@ from tftraining_operator.api.status import (
     RoleStatus,
     Status,
 )
+from tftraining_operator.core import pod_metadata
 from tftraining_operator.core.conditions import ConditionWriter, find, is_finished, is_true
 from tftraining_operator.core.decision import Decision, Phase
 from tftraining_operator.core.facts import Facts
 from tftraining_operator.core.job import Job
 from tftraining_operator.core.naming import worker_selector
 from tftraining_operator.core.observed import Observed
+from tftraining_operator.core.pod_metadata import PodMetadata
 from tftraining_operator.core.policies import cleanup
 from tftraining_operator.core.policies.deadlines import has_run
 from tftraining_operator.core.policies.servers import FORGOTTEN_AFTER, replacements_in_a_row
@@ -47,6 +49,7 @@ def compute_status(
     now: datetime,
     *,
     trainer_image: str,
+    given: PodMetadata = PodMetadata(),  # noqa: B008 - frozen
 ) -> Status:
     """Return the next status of an accepted job."""
     staying = _staying(job, observed, decision)
@@ -59,6 +62,7 @@ def compute_status(
             "observed_generation": job.meta.generation,
             "restarts": decision.restarts,
             "trainer_image": before.trainer_image or trainer_image,
+            "pod_metadata": pod_metadata.stored(given),
             **counts,
             "worker_selector": worker_selector(job.name),
             "cluster_workers": decision.membership.size,

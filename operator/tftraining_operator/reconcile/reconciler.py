@@ -22,6 +22,7 @@ from tftraining_operator.core.networking import Networking
 from tftraining_operator.core.observed import Observed, observe
 from tftraining_operator.core.patch import status_patch
 from tftraining_operator.core.plan import Plan, make_plan
+from tftraining_operator.core.pod_metadata import PodMetadata, pod_metadata
 from tftraining_operator.core.podtemplate import InvalidTemplateError
 from tftraining_operator.core.progress import (
     is_progress_only,
@@ -61,6 +62,7 @@ class Reconciler:
         record: Record,
         *,
         trainer_image: str,
+        pod_metadata: PodMetadata = PodMetadata(),  # noqa: B008 - frozen
         clock: Callable[[], datetime],
         offer: Callable[[], Offer] = Offer,
         networking: Callable[[], Networking] = Networking,
@@ -72,6 +74,7 @@ class Reconciler:
         self._reports = reports
         self._record = record
         self._trainer_image = trainer_image
+        self._pod_metadata = pod_metadata
         self._clock = clock
         self._offer = offer
         self._networking = networking
@@ -84,7 +87,7 @@ class Reconciler:
         """Do one pass; return in how many seconds to do another though nothing changes."""
         raw = self._store.job(key)
         if raw is None or "deletionTimestamp" in raw["metadata"] or not is_ours(raw):
-            self._forget(key)
+            self.forget(key)
             return None
         now = self._clock()
         try:
@@ -107,7 +110,9 @@ class Reconciler:
         memory = self._memory(key, job)
         memory.forget_refusals(now)
         image = trainer_image(job, self._store.children(Kind.POD, key), self._trainer_image)
-        prepared = _is_new(job) and await self._prepare(key, job, memory, image, now)
+        given = pod_metadata(job, self._pod_metadata)
+        samples = desired.samples(job, image, given) if _is_new(job) else []
+        prepared = bool(samples) and await self._prepare(key, job, memory, samples, now)
         observed = self._observe(key, job, memory, now)
         if _misses_chief(job, observed):
             await self._read_chief(job)
@@ -117,14 +122,16 @@ class Reconciler:
         if self._offer().kueue:
             queue = await read_queue_facts(self._api, job, observed)
         decision = decide(job, observed, self._facts(key, memory, queue), now)
-        plan = make_plan(job, observed, decision, image)
+        plan = make_plan(job, observed, decision, image, given)
         outcome = await self._applier.apply(job, plan, carefully=memory.was_refused)
         if plan.delete_job:
             return None
         _note(memory, outcome, now)
         observed = self._observe(key, job, memory, now)
         facts = self._facts(key, memory, queue)
-        status = compute_status(job, observed, decision, facts, now, trainer_image=image)
+        status = compute_status(
+            job, observed, decision, facts, now, trainer_image=image, given=given
+        )
         actions = _actions(job, plan, outcome, created_service=prepared or outcome.created_service)
         if not actions and only_starts(job.status, status):
             due = memory.hold(now)
@@ -139,6 +146,11 @@ class Reconciler:
         memory.note_rest()
         return _next_look(decision, memory, due, now)
 
+    def forget(self, key: JobKey) -> None:
+        """Keep nothing of a job, whose next pass is as its first."""
+        self._reports.forget(key)
+        self._memories.pop(key, None)
+
     def progress_due(self, key: JobKey) -> float:
         """Return in how many seconds a pass may write the steps that were reported last."""
         memory, report = self._memories.get(key), self._reports.reports(key).get(Role.CHIEF)
@@ -149,7 +161,7 @@ class Reconciler:
         return max(0.0, (due - self._clock()) / timedelta(seconds=1))
 
     async def _prepare(
-        self, key: JobKey, job: Job, memory: Memory, image: str, now: datetime
+        self, key: JobKey, job: Job, memory: Memory, samples: list[_Object], now: datetime
     ) -> bool:
         """Have the templates judged; tell whether the service was created meanwhile."""
         observed = self._observe(key, job, memory, now)
@@ -160,7 +172,7 @@ class Reconciler:
             or memory.was_refused
         )
         service = desired.service(job) if wanted else None
-        return await self._applier.prepare(job, desired.samples(job, image), service)
+        return await self._applier.prepare(job, samples, service)
 
     async def _read_chief(self, job: Job) -> None:
         """Read the chief's pod: a watch that is late is no evidence that it is gone."""
@@ -243,7 +255,7 @@ class Reconciler:
         except NotFoundError:
             # The job is gone; its deletion has not reached the watch yet.
             self._store.forget(Kind.JOB, key, key.name, metadata["uid"])
-            self._forget(key)
+            self.forget(key)
             return False
         self._store.put(Kind.JOB, answer)
         # An older CRD prunes fields that it does not know: then nothing was written, nor will be.
@@ -254,10 +266,6 @@ class Reconciler:
         if known is None or known.job_uid != job.uid:
             known = self._memories[key] = Memory(job.uid)
         return known
-
-    def _forget(self, key: JobKey) -> None:
-        self._reports.forget(key)
-        self._memories.pop(key, None)
 
 
 def _is_new(job: Job) -> bool:

@@ -1,0 +1,106 @@
+"""The Lease of one namespace that says which installation works on the jobs in it.
+
+An installation is all processes of one release; its name in the lease is the same for all of them,
+so that a leader finds its predecessor's claims its own. The election is that of the leader. Used
+by claims.
+"""
+
+import asyncio
+import time
+from collections.abc import Callable
+from typing import Any
+
+from tftraining_operator.api.keys import GROUP, PLURAL
+from tftraining_operator.controller.leader import LeaseApi
+from tftraining_operator.controller.shard_lease import ShardLease
+from tftraining_operator.reconcile import errors
+
+_Object = dict[str, Any]
+
+LEASE = f"{PLURAL}.{GROUP}"
+"""Name of the lease, the same in all namespaces and for all installations."""
+
+_ATTEMPT = 1 / 3
+
+
+class Claim(ShardLease):
+    """The claim to one namespace.
+
+    Who was told to watch it by name does not give it up; who watches all namespaces does, when
+    another installation asks for it.
+    """
+
+    def __init__(
+        self,
+        api: LeaseApi,
+        *,
+        namespace: str,
+        installation: str,
+        seconds: int,
+        named: bool,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        super().__init__(
+            api,
+            namespace=namespace,
+            name=LEASE,
+            identity=installation,
+            seconds=seconds,
+            clock=clock,
+        )
+        self.namespace = namespace
+        self.named = named
+
+    @property
+    def taken_by(self) -> str:
+        """The other installation that has the namespace, or that it was given up for."""
+        other = self.holder or self.requested_by
+        return "" if other == self._identity else other
+
+    @property
+    def wanted_by_another(self) -> bool:
+        """Whether it is to be given up."""
+        return not self.named and self.requested_by not in ("", self._identity)
+
+    async def take(self) -> bool:
+        """Take the namespace if it is free, else ask for it; tell whether it was taken.
+
+        Raises errors.ApiError.
+        """
+        try:
+            async with asyncio.timeout(self._seconds * _ATTEMPT):
+                self._lease = await self._look()
+                if self._is_free(self._lease):
+                    await self._claim(self._lease)
+                    return True
+        except (errors.ConflictError, errors.AlreadyExistsError):
+            return False  # another was faster
+        except (errors.ApiError, TimeoutError) as error:
+            # Its holder could not renew it either.
+            self._seen = None
+            raise self._api_error(error) from error
+        if self.named and self.requested_by != self._identity:
+            await self.request()
+        return False
+
+    async def renew(self) -> None:
+        """Renew it. Raises LeaseLostError, errors.ApiError."""
+        try:
+            async with asyncio.timeout(self._seconds * _ATTEMPT):
+                await self._renew()
+        except TimeoutError as error:
+            raise self._api_error(error) from error
+
+    def _is_free(self, lease: _Object | None) -> bool:
+        if not self.holder and self.wanted_by_another:
+            # Given up for whom asked; its answer may take as long as another's claim lasts.
+            return self._unrenewed_for() >= self._lasts()
+        return super()._is_free(lease)
+
+    def _api_error(self, error: Exception) -> errors.ApiError:
+        if isinstance(error, errors.ApiError):
+            return error
+        return errors.TransientError(f"the lease of namespace {self.namespace}: timed out")
+
+    def _note_holder(self, holder: str) -> None:
+        """Say nothing: claims does, where it is another's."""

@@ -1,0 +1,248 @@
+"""In which namespaces this installation works on jobs: those that no other one has claimed.
+
+Each namespace with jobs, or named in the settings, has a lease (claim); without it no pass runs in
+the namespace. A namespace that another installation has is watched on, and taken when that one is
+gone. Used by runtime.
+"""
+
+import asyncio
+import logging
+import math
+import time
+from collections.abc import Callable, Collection, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from tftraining_operator.controller.claim import LEASE, Claim
+from tftraining_operator.controller.leader import RETRY, LeaseApi, LeaseLostError
+from tftraining_operator.core.text import one_line
+from tftraining_operator.reconcile import errors
+
+logger = logging.getLogger(__name__)
+
+LEASES = 4
+"""Durations of the leader's lease for which a claim lasts: a standby takes over within it."""
+
+_RENEW = 1 / 3
+_AT_ONCE = 8
+"""Claims that are renewed at once: there may be as many as namespaces."""
+
+
+class Worker(Protocol):
+    """Who works on the jobs of namespaces; see controller.runtime."""
+
+    async def take_over(self) -> None:
+        """Learn what exists now, in namespaces that another installation had."""
+
+    async def leave(self, namespace: str) -> None:
+        """Wait for the passes in a namespace, of which none begins, and forget its jobs."""
+
+    def look_into(self, namespace: str) -> None:
+        """Ask for passes over a namespace's jobs."""
+
+
+@dataclass(slots=True)
+class _Namespace:
+    claim: Claim
+    claimed: bool = False
+    """Whether this installation has it."""
+    held: bool = False
+    """Whether passes run: it is claimed, and known what another installation did there last."""
+    unguarded: bool = False
+    """Whether it is held without a lease, as the permission for that is missing."""
+    tried_at: float | None = None
+    """When the lease was read or written last."""
+    taken_by: str = ""
+    """The other installation that has it."""
+    lock: asyncio.Lock = field(default_factory=asyncio.Lock)
+
+
+class Claims:
+    """The namespaces of one installation: `named` ones, or all that have jobs."""
+
+    def __init__(
+        self,
+        api: LeaseApi,
+        worker: Worker,
+        *,
+        installation: str,
+        seconds: int,
+        named: Collection[str],
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._api = api
+        self._worker = worker
+        self._installation = installation
+        self._seconds = seconds * LEASES
+        self._named = frozenset(named)
+        self._clock = clock
+        self._known = {name: self._namespace(name) for name in self._named}
+        self._problem = ""
+        self._taking_over: asyncio.Task[None] | None = None
+
+    async def has(self, namespace: str) -> bool:
+        """Tell whether passes may run in a namespace; the first time, after trying to take it.
+
+        Raises errors.ApiError.
+        """
+        if (found := self._known.get(namespace)) is None:
+            found = self._known[namespace] = self._namespace(namespace)
+        if found.tried_at is None:
+            async with found.lock:
+                if found.tried_at is None:
+                    await self._try(found)
+        return found.held and self.seconds_left(namespace) > 0
+
+    def holds(self, namespace: str) -> bool:
+        """Tell whether the jobs of a namespace are worked on here, as far as is known."""
+        return namespace in self._known and self._known[namespace].held
+
+    def seconds_left(self, namespace: str) -> float:
+        """Return how long (s) passes may run in a namespace; 0 or less if they may not."""
+        found = self._known[namespace]
+        return math.inf if found.unguarded else found.claim.seconds_left()
+
+    def problem(self) -> str | None:
+        """Return which of the named namespaces another installation has, None if none."""
+        if any(self._known[name].tried_at is None for name in self._named):
+            return "the leases of the namespaces were not read yet"
+        named = (self._known[name] for name in sorted(self._named))
+        told = (_others_work(each) for each in named if each.taken_by)
+        return "; ".join(told) or None
+
+    async def keep(self, with_jobs: Callable[[], Iterable[str]]) -> None:
+        """Renew and take claims until cancelled; `with_jobs` are the namespaces that have jobs."""
+        at_once = asyncio.Semaphore(_AT_ONCE)
+        needed = self._named
+
+        async def look_after(found: _Namespace) -> str:
+            async with at_once, found.lock:
+                try:
+                    if found.claim.namespace in needed:
+                        await self._keep(found)
+                    else:
+                        await self._drop(found)
+                except errors.ApiError as error:
+                    return one_line(error.message)
+            return ""
+
+        async with asyncio.TaskGroup() as tasks:
+            while True:
+                needed = self._named | set(with_jobs())
+                problems = await asyncio.gather(*map(look_after, list(self._known.values())))
+                self._note(next(filter(None, problems), ""))
+                if self._taking_over is None or self._taking_over.done():
+                    new = [each for each in self._known.values() if each.claimed and not each.held]
+                    if new:
+                        # Beside the renewals, as it may take long.
+                        self._taking_over = tasks.create_task(self._take_over(new))
+                await asyncio.sleep(self._seconds * RETRY)
+
+    def _namespace(self, name: str) -> _Namespace:
+        return _Namespace(
+            Claim(
+                self._api,
+                namespace=name,
+                installation=self._installation,
+                seconds=self._seconds,
+                named=name in self._named,
+                clock=self._clock,
+            )
+        )
+
+    async def _keep(self, found: _Namespace) -> None:
+        """Do what is due. Raises errors.ApiError."""
+        due = found.tried_at is None or self._clock() >= found.tried_at + self._seconds * _RENEW
+        if not found.claimed or found.unguarded:
+            # Who is told to watch it waits for it; who watches all has other work.
+            if due or (found.claim.named and not found.unguarded):
+                await self._try(found)
+        elif found.claim.wanted_by_another:
+            await self._give_up(found)
+        elif due:
+            await self._renew(found)
+
+    async def _try(self, found: _Namespace) -> None:
+        """Take a namespace if it can be had. Raises errors.ApiError."""
+        try:
+            taken, unguarded = await found.claim.take(), False
+        except errors.NotFoundError:
+            # There is no such namespace, and so no job in it.
+            taken, unguarded, found.taken_by = False, False, ""
+        except errors.ForbiddenError as error:
+            taken = unguarded = True
+            if not found.unguarded:
+                logger.warning(
+                    "cannot claim namespace %s, and work on its jobs as if no other operator did;"
+                    " the operator has no permission for its lease %s: upgrade its chart (%s)",
+                    found.claim.namespace,
+                    LEASE,
+                    one_line(error.message),
+                )
+        found.tried_at = self._clock()
+        found.unguarded = unguarded
+        if not taken:
+            await self._leave(found, found.claim.taken_by)
+            return
+        if not found.claimed:
+            found.claimed = True
+            if found.taken_by:
+                logger.info("taking over the jobs of namespace %s", found.claim.namespace)
+                found.taken_by = ""
+            else:
+                self._hold(found)
+
+    async def _take_over(self, taken: Sequence[_Namespace]) -> None:
+        await self._worker.take_over()
+        for found in taken:
+            if found.claimed and not found.held:
+                self._hold(found)
+
+    def _hold(self, found: _Namespace) -> None:
+        found.held = True
+        self._worker.look_into(found.claim.namespace)
+
+    async def _renew(self, found: _Namespace) -> None:
+        lapsed = found.claim.seconds_left() <= 0
+        try:
+            await found.claim.renew()
+        except LeaseLostError:
+            await self._leave(found, found.claim.taken_by)
+            return
+        found.tried_at = self._clock()
+        if lapsed and found.held:
+            self._worker.look_into(found.claim.namespace)
+
+    async def _give_up(self, found: _Namespace) -> None:
+        """Hand a namespace over to who is told to watch it."""
+        await self._leave(found, found.claim.requested_by)
+        await found.claim.release()
+
+    async def _leave(self, found: _Namespace, other: str) -> None:
+        """Leave a namespace to another installation."""
+        if other not in ("", found.taken_by):
+            found.taken_by = other
+            level = logging.WARNING if found.claim.named else logging.INFO
+            logger.log(level, "%s", _others_work(found))
+        found.claimed = False
+        if found.held:
+            found.held = False
+            await self._worker.leave(found.claim.namespace)
+
+    async def _drop(self, found: _Namespace) -> None:
+        """Let go of a namespace that has no jobs any more."""
+        if found.claimed and not found.unguarded:
+            await found.claim.release()
+        found.claimed, found.held, found.tried_at, found.taken_by = False, False, None, ""
+
+    def _note(self, problem: str) -> None:
+        if problem and problem != self._problem:
+            logger.warning("cannot renew or take the leases of namespaces: %s", problem)
+        self._problem = problem
+
+
+def _others_work(found: _Namespace) -> str:
+    text = f"{one_line(found.taken_by)} works on the jobs of namespace {found.claim.namespace}"
+    if not found.claim.named:
+        return f"{text}; they are left to it"
+    return f"{text}, and this operator does not: name it in watchNamespaces of one of them"

@@ -1,0 +1,106 @@
+"""The namespaces in which this process works on jobs: all that it watches, or those it has claimed.
+
+An operator with a lease claims each namespace (claims), so that no two installations work on one
+job. Used by runtime.
+"""
+
+import asyncio
+import math
+from collections.abc import Callable
+
+from tftraining_operator.controller.claims import Claims
+from tftraining_operator.controller.leader import LeaseApi
+from tftraining_operator.controller.listings import Listings
+from tftraining_operator.controller.settings import Settings
+from tftraining_operator.reconcile import errors
+from tftraining_operator.reconcile.reconciler import Reconciler
+from tftraining_operator.reconcile.store import JobKey, Store
+from tftraining_operator.reconcile.workqueue import WorkQueue
+
+
+class Namespaces:
+    """Lets passes run where this installation works."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        api: LeaseApi,
+        store: Store,
+        *,
+        listings: Listings,
+        reconciler: Reconciler,
+        look: Callable[[JobKey], None],
+    ) -> None:
+        self._store = store
+        self._listings = listings
+        self._reconciler = reconciler
+        self._look = look
+        self._queue: WorkQueue[JobKey] | None = None
+        self._claims = _claims(settings, api, self)
+
+    def serve(self, queue: WorkQueue[JobKey]) -> None:
+        """Name the queue of the passes."""
+        self._queue = queue
+
+    async def pass_over(self, key: JobKey) -> float | None:
+        """Do a pass over a job where that is allowed. Raises errors.ApiError."""
+        if self._claims is None or self._store.job(key) is None:
+            return await self._reconciler(key)
+        if not await self._claims.has(key.namespace):
+            return None
+        left = self._claims.seconds_left(key.namespace)
+        limit = asyncio.timeout(left if left < math.inf else None)
+        try:
+            async with limit:
+                return await self._reconciler(key)
+        except TimeoutError as error:
+            if not limit.expired():
+                raise
+            text = f"the lease of namespace {key.namespace} was not renewed in time"
+            raise errors.NotLeadingError(text) from error
+
+    def works_in(self, namespace: str) -> bool:
+        """Tell whether the jobs of a namespace are worked on here."""
+        return self._claims is None or self._claims.holds(namespace)
+
+    def problem(self) -> str | None:
+        """Return which namespaces, of those named in the settings, another installation has."""
+        return None if self._claims is None else self._claims.problem()
+
+    async def keep(self) -> None:
+        """Keep the claims until cancelled."""
+        if self._claims is None:
+            await asyncio.Event().wait()
+        else:
+            await self._claims.keep(lambda: {key.namespace for key in self._store.job_keys()})
+
+    async def take_over(self) -> None:
+        """List everything: what another operator wrote last, a watch may not have told yet."""
+        await self._listings.succeed()
+
+    async def leave(self, namespace: str) -> None:
+        """Wait for the passes in a namespace, of which none begins, and forget its jobs."""
+        if self._queue is not None:
+            await self._queue.ended(lambda key: key.namespace == namespace)
+        for key in self._jobs(namespace):
+            self._reconciler.forget(key)
+
+    def look_into(self, namespace: str) -> None:
+        """Ask for passes over a namespace's jobs."""
+        for key in self._jobs(namespace):
+            self._look(key)
+
+    def _jobs(self, namespace: str) -> list[JobKey]:
+        return [key for key in self._store.job_keys() if key.namespace == namespace]
+
+
+def _claims(settings: Settings, api: LeaseApi, worker: Namespaces) -> Claims | None:
+    if not settings.lease_namespace:
+        return None
+    return Claims(
+        api,
+        worker,
+        installation=f"{settings.lease_namespace}/{settings.lease_name}",
+        seconds=settings.lease_seconds,
+        named=settings.namespaces,
+    )

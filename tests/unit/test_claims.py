@@ -1,0 +1,381 @@
+"""Installations that share a cluster, in virtual time: a namespace has one of them, or none."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from tftraining_operator.controller.claim import LEASE
+from tftraining_operator.controller.claims import LEASES, Claims
+from tftraining_operator.reconcile import errors
+
+from tests.unit.lease_server import LeaseServer
+from tests.unit.virtual_time import VirtualLoop, in_virtual_time
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine
+
+LEADER = 15
+LASTS = LEADER * LEASES
+RENEWED = LASTS / 3
+
+
+class Installation:
+    """One operator with claims; its passes take a while to end."""
+
+    def __init__(self, place: Place, name: str, *named: str) -> None:
+        self.place = place
+        self.name = name
+        self.calls = Calls(place.server)
+        self.looked: list[str] = []
+        self.listed = 0
+        self.listing = 1.0
+        self.claims = Claims(
+            self.calls,
+            self,
+            installation=name,
+            seconds=LEADER,
+            named=named,
+            clock=place.loop.time,
+        )
+        self.task = asyncio.create_task(self.claims.keep(lambda: place.with_jobs))
+
+    async def has(self, namespace: str) -> bool:
+        """Ask as a pass does, and check that no other's may run."""
+        found = await self.claims.has(namespace)
+        others = [each for each in self.place.installations if each is not self]
+        assert not (found and any(each.works_in(namespace) for each in others)), "two work"
+        return found
+
+    def works_in(self, namespace: str) -> bool:
+        """Tell whether its passes may run, as far as it knows."""
+        return self.claims.holds(namespace) and self.claims.seconds_left(namespace) > 0
+
+    async def take_over(self) -> None:
+        await asyncio.sleep(self.listing)
+        self.listed += 1
+
+    async def leave(self, namespace: str) -> None:
+        assert not self.works_in(namespace), "no pass begins"
+        await asyncio.sleep(2)
+
+    def look_into(self, namespace: str) -> None:
+        self.looked.append(namespace)
+
+    async def kill(self) -> None:
+        self.task.cancel()
+        await asyncio.wait({self.task})
+        self.place.installations.remove(self)
+
+
+@dataclass
+class Calls:
+    """An installation's way to the server, which may be cut or lack a permission."""
+
+    server: LeaseServer
+    problem: errors.ApiError | None = None
+    sent: int = 0
+
+    async def get_lease(self, namespace: str, name: str) -> dict[str, Any]:
+        self._reach()
+        return await self.server.get_lease(namespace, name)
+
+    async def create_lease(self, body: dict[str, Any]) -> dict[str, Any]:
+        self._reach()
+        return await self.server.create_lease(body)
+
+    async def replace_lease(self, body: dict[str, Any]) -> dict[str, Any]:
+        self._reach()
+        return await self.server.replace_lease(body)
+
+    def _reach(self) -> None:
+        self.sent += 1
+        if self.problem is not None:
+            raise self.problem
+
+
+@dataclass
+class Place:
+    """A cluster in which one namespace has jobs."""
+
+    loop: VirtualLoop
+    server: LeaseServer = field(default_factory=LeaseServer)
+    with_jobs: set[str] = field(default_factory=lambda: {"red"})
+    installations: list[Installation] = field(default_factory=list)
+
+    def install(self, name: str, *named: str) -> Installation:
+        found = Installation(self, name, *named)
+        self.installations.append(found)
+        return found
+
+    def holder(self, namespace: str = "red") -> str:
+        spec = self.server.leases[namespace, LEASE]["spec"]
+        return str(spec.get("holderIdentity") or "")
+
+
+def played(scene: Callable[[Place], Coroutine[Any, Any, None]]) -> None:
+    """Play a scene in virtual time."""
+
+    async def run(loop: VirtualLoop) -> None:
+        place = Place(loop)
+        await scene(place)
+        for each in list(place.installations):
+            await each.kill()
+
+    in_virtual_time(run)
+
+
+def test_a_namespace_is_claimed_when_its_first_job_is_seen() -> None:
+    async def scene(place: Place) -> None:
+        all_of_them = place.install("all")
+        await asyncio.sleep(LASTS)
+        assert place.server.leases == {}, "nothing is known of its jobs"
+        assert await all_of_them.has("red")
+        assert (place.holder(), all_of_them.calls.sent) == ("all", 2)
+        await asyncio.sleep(10 * LASTS)
+        assert await all_of_them.has("red"), "it is renewed"
+        assert all_of_them.calls.sent <= 2 + 10 * LASTS / RENEWED, "by one call each time"
+
+    played(scene)
+
+
+def test_passes_that_begin_together_ask_once() -> None:
+    async def scene(place: Place) -> None:
+        one = place.install("one")
+        assert await asyncio.gather(*(one.has("red") for _ in range(20))) == [True] * 20
+        assert one.calls.sent == 2
+
+    played(scene)
+
+
+def test_a_namespace_without_jobs_is_let_go() -> None:
+    async def scene(place: Place) -> None:
+        one = place.install("one")
+        assert await one.has("red")
+        place.with_jobs.clear()
+        await asyncio.sleep(LASTS)
+        assert place.holder() == ""
+        sent = one.calls.sent
+        await asyncio.sleep(10 * LASTS)
+        assert one.calls.sent == sent
+        place.with_jobs.add("red")
+        assert await one.has("red")
+
+    played(scene)
+
+
+def test_the_next_leader_of_an_installation_has_its_namespaces_at_once() -> None:
+    async def scene(place: Place) -> None:
+        first = place.install("one", "red")
+        assert await first.has("red")
+        await first.kill()
+        assert await place.install("one", "red").has("red")
+
+    played(scene)
+
+
+def test_of_two_that_name_a_namespace_the_first_keeps_it_and_the_second_says_who_has_it(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async def scene(place: Place) -> None:
+        first, second = place.install("a/first", "red"), place.install("b/second", "red")
+        assert await first.has("red")
+        assert not await second.has("red")
+        for _ in range(40):
+            await asyncio.sleep(RENEWED / 4)
+            assert await first.has("red")
+            assert not await second.has("red")
+        assert first.claims.problem() is None
+        told = "a/first works on the jobs of namespace red, and this operator does not"
+        assert str(second.claims.problem()).startswith(told)
+        assert [r.levelno for r in caplog.records if told in r.getMessage()] == [logging.WARNING]
+
+        await first.kill()
+        await asyncio.sleep(LASTS / 2)
+        assert not await second.has("red"), "it may come back"
+        await asyncio.sleep(LASTS)
+        assert await second.has("red")
+        assert second.claims.problem() is None
+        assert (second.looked, second.listed) == (["red"], 1)
+
+    caplog.set_level(logging.INFO)
+    played(scene)
+
+
+def test_who_watches_all_hands_over_to_who_names_the_namespace() -> None:
+    async def scene(place: Place) -> None:
+        general, other = place.install("general"), place.install("other")
+        assert await general.has("red")
+        assert not await other.has("red"), "of two that watch all the first keeps it"
+        special = place.install("special", "red")
+        for _ in range(int(LASTS)):
+            await asyncio.sleep(1)
+            for each in place.installations:
+                await each.has("red")
+        assert (place.holder(), special.listed) == ("special", 1)
+        assert general.claims.problem() is None, "it has nothing to repair"
+
+        await special.kill()
+        await asyncio.sleep(2 * LASTS)
+        assert [await each.has("red") for each in (general, other)].count(True) == 1
+
+    played(scene)
+
+
+def test_many_namespaces_are_taken_over_by_one_listing_and_renewed_meanwhile() -> None:
+    async def scene(place: Place) -> None:
+        place.with_jobs = {f"team-{number}" for number in range(20)}
+        first, second = place.install("first"), place.install("second")
+        for namespace in place.with_jobs:
+            assert await first.has(namespace)
+            assert not await second.has(namespace)
+        await first.kill()
+        second.listing = 2 * LASTS
+        await asyncio.sleep(2 * LASTS)
+        assert (second.listed, second.looked) == (0, []), "what exists is not known yet"
+        assert {place.holder(each) for each in place.with_jobs} == {"second"}
+        await asyncio.sleep(2 * LASTS)
+        for namespace in place.with_jobs:
+            assert await second.has(namespace)
+        assert second.listed == 1
+
+    played(scene)
+
+
+def test_a_namespace_that_is_lost_while_it_is_taken_over_is_not_worked_on() -> None:
+    async def scene(place: Place) -> None:
+        general, special = place.install("general"), place.install("special", "red")
+        assert await special.has("red")
+        assert not await general.has("red")
+        await special.kill()
+        general.listing = 4 * LASTS
+        await asyncio.sleep(2 * LASTS)
+        assert place.holder() == "general"
+        again = place.install("special", "red")
+        await asyncio.sleep(LASTS)
+        assert place.holder() == "special"
+        assert await again.has("red")
+        await asyncio.sleep(4 * LASTS)
+        assert not await general.has("red")
+        assert general.looked == []
+
+    played(scene)
+
+
+def test_what_was_given_up_for_one_that_does_not_take_it_is_taken_back() -> None:
+    async def scene(place: Place) -> None:
+        general = place.install("general")
+        assert await general.has("red")
+        special = place.install("special", "red")
+        await asyncio.sleep(0.1)
+        await special.kill()
+        await asyncio.sleep(RENEWED + 10)
+        assert place.holder() == ""
+        await asyncio.sleep(2 * LASTS)
+        assert await general.has("red")
+        await asyncio.sleep(2 * LASTS)
+        assert await general.has("red"), "the request is forgotten"
+
+    played(scene)
+
+
+def test_without_the_api_server_no_pass_begins_and_nobody_takes_over_afterwards() -> None:
+    async def scene(place: Place) -> None:
+        first, second = place.install("first", "red"), place.install("second", "red")
+        assert await first.has("red")
+        assert not await second.has("red")
+        cut = errors.TransientError("connection refused")
+        first.calls.problem = second.calls.problem = cut
+        await asyncio.sleep(LASTS)
+        assert not await first.has("red")
+        await asyncio.sleep(5 * LASTS)
+        first.calls.problem = second.calls.problem = None
+        await asyncio.sleep(RENEWED)
+        assert await first.has("red")
+        assert first.looked == ["red", "red"], "the passes that did not begin are made up for"
+        assert not await second.has("red")
+
+    played(scene)
+
+
+def test_who_cannot_renew_stops_before_another_may_begin() -> None:
+    async def scene(place: Place) -> None:
+        first, second = place.install("first", "red"), place.install("second", "red")
+        assert await first.has("red")
+        first.calls.problem = errors.TransientError("connection refused")
+        for _ in range(int(2 * LASTS)):
+            await asyncio.sleep(1)
+            await first.has("red")
+            await second.has("red")
+        assert await second.has("red")
+        first.calls.problem = None
+        await asyncio.sleep(LASTS)
+        assert not await first.has("red")
+        assert "second works on" in str(first.claims.problem())
+
+    played(scene)
+
+
+def test_without_the_permission_all_jobs_are_worked_on_and_it_says_so_once(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async def scene(place: Place) -> None:
+        one = place.install("one", "red")
+        one.calls.problem = errors.ForbiddenError("cannot get leases", status=403)
+        await asyncio.sleep(5 * LASTS)
+        assert await one.has("red")
+        assert one.claims.problem() is None
+        (told,) = [r.getMessage() for r in caplog.records]
+        assert "upgrade its chart (cannot get leases)" in told
+
+        one.calls.problem = None
+        await asyncio.sleep(LASTS)
+        assert place.holder() == "one"
+        assert one.looked == ["red"]
+
+    played(scene)
+
+
+def test_when_the_permission_comes_another_may_have_the_namespace() -> None:
+    async def scene(place: Place) -> None:
+        first = place.install("first", "red")
+        assert await first.has("red")
+        second = Installation(place, "second", "red")  # it works on the same jobs meanwhile
+        second.calls.problem = errors.ForbiddenError("cannot get leases", status=403)
+        assert await second.claims.has("red")
+        place.installations.append(second)
+        second.calls.problem = None
+        await asyncio.sleep(LASTS)
+        assert not await second.has("red")
+        assert await first.has("red")
+
+    played(scene)
+
+
+def test_a_namespace_that_does_not_exist_is_no_problem() -> None:
+    async def scene(place: Place) -> None:
+        one = place.install("one", "red")
+        assert one.claims.problem() == "the leases of the namespaces were not read yet"
+        one.calls.problem = errors.NotFoundError("namespaces red not found", status=404)
+        await asyncio.sleep(LASTS)
+        assert one.claims.problem() is None
+        one.calls.problem = None
+        await asyncio.sleep(LASTS)
+        assert await one.has("red")
+
+    played(scene)
+
+
+def test_a_first_lease_that_cannot_be_read_fails_the_pass() -> None:
+    async def scene(place: Place) -> None:
+        one = place.install("one")
+        one.calls.problem = errors.TransientError("connection refused")
+        with pytest.raises(errors.TransientError):
+            await one.has("red")
+        one.calls.problem = None
+        assert await one.has("red")
+
+    played(scene)

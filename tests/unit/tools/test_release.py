@@ -1,0 +1,104 @@
+"""What a release is made of."""
+
+from __future__ import annotations
+
+import re
+import shutil
+from pathlib import Path
+
+import pytest
+import yaml
+
+from tools.release import CHART, Image, ReleaseError, check, notes, write_chart
+
+VERSIONED = (
+    "pyproject.toml",
+    "operator/tftraining_operator/__init__.py",
+    "trainer_image/tftrainer/__init__.py",
+    "charts/tftraining-operator/Chart.yaml",
+)
+OPERATOR = Image("registry.example.com/tftraining/operator", f"sha256:{'1' * 64}")
+TRAINER = Image("registry.example.com/tftraining/trainer", f"sha256:{'2' * 64}")
+
+
+@pytest.fixture
+def checkout(tmp_path: Path) -> Path:
+    """The files of the project that a version stands in, at their version."""
+    for name in VERSIONED:
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(name, tmp_path / name)
+    version = yaml.safe_load((tmp_path / VERSIONED[-1]).read_text())["version"]
+    (tmp_path / "CHANGELOG.md").write_text(
+        f"# Changelog\n\n## Unreleased\n\n## {version} (2026-12-01)\n\n- New.\n\n"
+        f"### Fixed\n\n- Old.\n\n## {version}-rc.1\n\n- Earlier.\n"
+    )
+    return tmp_path
+
+
+def version_of(checkout: Path) -> str:
+    return str(yaml.safe_load((checkout / VERSIONED[-1]).read_text())["version"])
+
+
+def test_a_tag_is_the_version_that_stands_everywhere(checkout: Path) -> None:
+    version = version_of(checkout)
+    assert check(f"v{version}", checkout) == version
+
+
+@pytest.mark.parametrize("tag", ["", "v", "0.1.0", "release-1"])
+def test_a_tag_of_another_form_is_refused(checkout: Path, tag: str) -> None:
+    with pytest.raises(ReleaseError, match="must be v and the version"):
+        check(tag, checkout)
+
+
+@pytest.mark.parametrize("name", VERSIONED)
+def test_a_file_with_another_version_is_named(checkout: Path, name: str) -> None:
+    version, path = version_of(checkout), checkout / name
+    path.write_text(path.read_text().replace(version, "9.9.9"))
+    with pytest.raises(ReleaseError, match=rf"{name} says 9\.9\.9"):
+        check(f"v{version}", checkout)
+
+
+def test_the_notes_are_the_section_of_the_version_alone(checkout: Path) -> None:
+    version = version_of(checkout)
+    assert notes(version, checkout) == "- New.\n\n### Fixed\n\n- Old."
+    assert notes(f"{version}-rc.1", checkout) == "- Earlier."
+
+
+def test_a_version_that_the_changelog_does_not_have_is_refused(checkout: Path) -> None:
+    (checkout / "CHANGELOG.md").write_text("# Changelog\n\n## Unreleased\n\n- New.\n")
+    with pytest.raises(ReleaseError, match="rename Unreleased"):
+        check(f"v{version_of(checkout)}", checkout)
+
+
+def test_the_chart_of_a_release_has_its_images_by_digest(tmp_path: Path) -> None:
+    write_chart(tmp_path / "chart", OPERATOR, TRAINER)
+    values = yaml.safe_load((tmp_path / "chart/values.yaml").read_text())
+    before = yaml.safe_load((CHART / "values.yaml").read_text())
+    assert values["image"] == before["image"] | {
+        "repository": OPERATOR.repository,
+        "digest": OPERATOR.digest,
+    }
+    assert values["trainerImage"] == str(TRAINER)
+    changed = {key for key, value in values.items() if before[key] != value}
+    assert changed == {"image", "trainerImage"}
+    chart = yaml.safe_load((tmp_path / "chart/Chart.yaml").read_text())
+    told = yaml.safe_load(chart["annotations"]["artifacthub.io/images"])
+    assert [each["image"] for each in told] == [str(OPERATOR), str(TRAINER)]
+
+
+def test_an_action_is_pinned_to_one_commit_in_all_workflows() -> None:
+    pinned: dict[str, set[str]] = {}
+    for workflow in Path(".github/workflows").glob("*.yaml"):
+        for name, commit in re.findall(r"uses: ([\w/-]+)@(\S+ # v\S+)", workflow.read_text()):
+            pinned.setdefault(name, set()).add(commit)
+    assert {name: commits for name, commits in pinned.items() if len(commits) > 1} == {}
+    assert all(
+        re.fullmatch(r"[0-9a-f]{40} # v\d+\.\d+\.\d+", commit)
+        for commits in pinned.values()
+        for commit in commits
+    )
+
+
+def test_what_is_no_digest_is_refused() -> None:
+    with pytest.raises(ReleaseError, match="no digest"):
+        Image("registry.example.com/operator", "latest")
