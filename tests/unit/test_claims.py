@@ -339,6 +339,24 @@ def test_without_the_permission_all_jobs_are_worked_on_and_it_says_so_once(
     played(scene)
 
 
+def test_a_permission_that_is_taken_away_stops_nothing(caplog: pytest.LogCaptureFixture) -> None:
+    async def scene(place: Place) -> None:
+        one = place.install("one")
+        assert await one.has("red")
+        one.calls.problem = errors.ForbiddenError("cannot update leases", status=403)
+        for _ in range(int(5 * LASTS)):
+            await asyncio.sleep(1)
+            assert await one.has("red")
+        (told,) = [r.getMessage() for r in caplog.records]
+        assert "upgrade its chart (cannot update leases)" in told
+
+        one.calls.problem = None
+        await asyncio.sleep(LASTS)
+        assert place.holder() == "one"
+
+    played(scene)
+
+
 def test_when_the_permission_comes_another_may_have_the_namespace() -> None:
     async def scene(place: Place) -> None:
         first = place.install("first", "red")

@@ -171,14 +171,7 @@ class Claims:
             taken, unguarded, found.taken_by = False, False, ""
         except errors.ForbiddenError as error:
             taken = unguarded = True
-            if not found.unguarded:
-                logger.warning(
-                    "cannot claim namespace %s, and work on its jobs as if no other operator did;"
-                    " the operator has no permission for its lease %s: upgrade its chart (%s)",
-                    found.claim.namespace,
-                    LEASE,
-                    one_line(error.message),
-                )
+            _warn_of_rights(found, error)
         found.tried_at = self._clock()
         found.unguarded = unguarded
         if not taken:
@@ -209,6 +202,10 @@ class Claims:
         except LeaseLostError:
             await self._leave(found, found.claim.taken_by)
             return
+        except errors.ForbiddenError as error:
+            # As without the right from the beginning: the jobs are not to stop for it.
+            _warn_of_rights(found, error)
+            found.unguarded = True
         found.tried_at = self._clock()
         if lapsed and found.held:
             self._worker.look_into(found.claim.namespace)
@@ -239,6 +236,17 @@ class Claims:
         if problem and problem != self._problem:
             logger.warning("cannot renew or take the leases of namespaces: %s", problem)
         self._problem = problem
+
+
+def _warn_of_rights(found: _Namespace, error: errors.ForbiddenError) -> None:
+    if not found.unguarded:
+        logger.warning(
+            "cannot claim namespace %s, and work on its jobs as if no other operator did;"
+            " the operator has no permission for its lease %s: upgrade its chart (%s)",
+            found.claim.namespace,
+            LEASE,
+            one_line(error.message),
+        )
 
 
 def _others_work(found: _Namespace) -> str:
