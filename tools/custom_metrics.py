@@ -14,8 +14,6 @@ API = "/apis/custom.metrics.k8s.io/v1beta1"
 APISERVICE = "v1beta1.custom.metrics.k8s.io"
 RULES = Path(__file__).parents[1] / "examples/autoscaling/prometheus-adapter.yaml"
 
-_NAMESPACE = "custom-metrics"
-
 
 def rules() -> _Object:
     """Return the adapter's configuration as its Helm chart makes it of the example's values."""
@@ -45,7 +43,7 @@ def announcement(port: int) -> list[_Object]:
 
     The APIService is the first, so that it is the first to be deleted too.
     """
-    service = {"name": "prometheus-adapter", "namespace": _NAMESPACE}
+    service = {"name": "prometheus-adapter", "namespace": "default"}
     group, version = "custom.metrics.k8s.io", "v1beta1"
     return [
         {
@@ -61,7 +59,6 @@ def announcement(port: int) -> list[_Object]:
                 "service": {**service, "port": port},
             },
         },
-        {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": _NAMESPACE}},
         {
             "apiVersion": "v1",
             "kind": "Service",

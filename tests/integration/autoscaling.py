@@ -31,7 +31,8 @@ _READER = {
     "kind": "ClusterRole",
     "metadata": {"name": "metrics-reader"},
     "rules": [
-        {"apiGroups": ["custom.metrics.k8s.io"], "resources": ["*"], "verbs": ["get", "list"]}
+        {"apiGroups": ["custom.metrics.k8s.io"], "resources": ["*"], "verbs": ["get", "list"]},
+        {"nonResourceURLs": ["*"], "verbs": ["get"]},
     ],
 }
 # The API server has no certificate by which the adapter could believe for whom it asks.
