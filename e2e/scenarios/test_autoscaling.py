@@ -90,8 +90,8 @@ def test_workers_are_added_while_they_are_busy_and_none_once_they_wait_for_data(
     drill: Drill,
 ) -> None:
     space = drill.space
-    # One worker gets its data in time. Two have to wait for it, 160 ms of each 360.
-    fed = paced(milliseconds=200, read_milliseconds=180, worker={"replicas": 1})
+    # One worker gets a batch while it trains on another. Two wait for the store half of the time.
+    fed = paced(milliseconds=100, read_milliseconds=90, worker={"replicas": 1})
     suspended = job("suspended", worker={"replicas": 3}, runPolicy={"suspend": True})
     space.apply(suspended, autoscaler("suspended"), autoscaler("mnist"))
     drill.start(fed)
