@@ -66,8 +66,10 @@ def paced(
     *,
     epochs: int = 16,
     milliseconds: int = 100,
+    read_milliseconds: int = 0,
     **spec: Any,  # noqa: ANN401 - YAML
 ) -> _Object:
     """Return a job of which each worker makes few steps a second until it is to hurry."""
-    arguments = (f"--epochs={epochs}", f"--option=milliseconds={milliseconds}")
+    options = {"milliseconds": milliseconds, "read_milliseconds": read_milliseconds}
+    arguments = (f"--epochs={epochs}", *(f"--option={o}={n}" for o, n in options.items()))
     return task_job(name, "paced", *arguments, memory="1000Mi", **spec)

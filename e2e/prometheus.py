@@ -20,7 +20,7 @@ import yaml
 
 from e2e.api import open_api
 from e2e.install import CHART, NAMESPACE, RELEASE
-from e2e.prometheus_config import scrape_configs, shortened
+from e2e.prometheus_config import scrape_configs, shortened, through_api_server
 from tools.cluster import Cluster, ClusterError
 from tools.cluster.shell import bound, run
 from tools.ports import free_port
@@ -96,7 +96,7 @@ def prometheus(cluster: Cluster, program: Path) -> Iterator[Prometheus]:
     """Have a Prometheus that scrapes the operator and all jobs for the time of the block."""
     with open_api(cluster) as api, TemporaryDirectory(prefix="prometheus-") as name:
         folder = Path(name)
-        _write_config(folder, _rendered(cluster), api.port)
+        _write_config(folder, rendered(cluster), api.port)
         server = Prometheus(free_port())
         with (folder / "log").open("wb") as log:
             process = subprocess.Popen(
@@ -116,7 +116,7 @@ def prometheus(cluster: Cluster, program: Path) -> Iterator[Prometheus]:
             process.wait()
 
 
-def _rendered(cluster: Cluster) -> list[_Object]:
+def rendered(cluster: Cluster) -> list[_Object]:
     """Return the objects for the Prometheus operator as the chart renders them."""
     values = {
         "metrics.serviceMonitor": {"enabled": True, "interval": f"{SCRAPE_SECONDS}s"},
@@ -139,7 +139,7 @@ def _write_config(folder: Path, objects: list[_Object], api_port: int) -> None:
     config = {
         "global": {"evaluation_interval": "1s"},
         "rule_files": ["rules.yaml"],
-        "scrape_configs": scrape_configs(monitors, api_port),
+        "scrape_configs": scrape_configs(monitors, through_api_server(api_port)),
     }
     (folder / "rules.yaml").write_text(yaml.safe_dump({"groups": groups}))
     (folder / "prometheus.yaml").write_text(yaml.safe_dump(config))

@@ -1,11 +1,11 @@
 """Prometheus' configuration from what the chart renders for the Prometheus operator. Pure.
 
-Targets get the labels that the Prometheus operator gives, because queries depend on them. Each is
-scraped through the API server, so that Prometheus need not be in the cluster's network.
+Targets get the labels that the Prometheus operator gives, because queries depend on them.
 """
 
 import re
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 _Object = dict[str, Any]
@@ -16,14 +16,56 @@ _RELABELING_FIELDS = {"sourceLabels": "source_labels", "targetLabel": "target_la
 _WAITING_LIMIT = re.compile(r"(tftraining_job_waiting_seconds\{.*\}\)) > \d+")
 
 
-def scrape_configs(monitors: Iterable[_Object], api_port: int) -> list[_Object]:
+@dataclass(frozen=True, slots=True)
+class Access:
+    """How Prometheus finds its targets and connects to them."""
+
+    discovery: Mapping[str, Any]
+    """Where the API server is, in the words of kubernetes_sd_configs."""
+    relabelings: tuple[_Object, ...] = ()
+    """What becomes of a target's address."""
+
+
+def through_api_server(port: int) -> Access:
+    """Have pods scraped by the API server's proxy, from outside of the cluster's network.
+
+    The API server answers on this port of loopback without credentials. The address of a pod stays
+    in its label `instance`.
+    """
+    path = [
+        *(f"{_META}namespace", f"{_META}pod_name"),
+        *("__address__", "__metrics_path__"),
+    ]
+    return Access(
+        {"api_server": f"http://127.0.0.1:{port}"},
+        (
+            # Else the API server's own metrics would be scraped of a target whose pod is unknown.
+            {"action": "keep", **_of("pod_name"), "regex": ".+"},
+            {"source_labels": ["__address__"], "target_label": "instance"},
+            {
+                "source_labels": path,
+                "regex": r"(.+);(.+);.+:(\d+);(.+)",
+                "target_label": "__metrics_path__",
+                "replacement": "/api/v1/namespaces/${1}/pods/${2}:${3}/proxy${4}",
+            },
+            {"target_label": "__address__", "replacement": f"127.0.0.1:{port}"},
+        ),
+    )
+
+
+def from_node(kubeconfig: str) -> Access:
+    """Have pods scraped at their own addresses, by a Prometheus on a node with this kubeconfig."""
+    return Access({"kubeconfig_file": kubeconfig})
+
+
+def scrape_configs(monitors: Iterable[_Object], access: Access) -> list[_Object]:
     """Return what Prometheus reads as scrape_configs, one for each endpoint of each monitor.
 
-    `monitors` are ServiceMonitors and PodMonitors; the API server answers on this port of loopback
-    without credentials. Raises ValueError for a field that is not translated.
+    `monitors` are ServiceMonitors and PodMonitors. Raises ValueError for a field that is not
+    translated.
     """
     return [
-        _scrape_config(monitor, number, endpoint, api_port)
+        _scrape_config(monitor, number, endpoint, access)
         for monitor in monitors
         for number, endpoint in enumerate(
             monitor["spec"].get("endpoints") or monitor["spec"]["podMetricsEndpoints"]
@@ -45,7 +87,7 @@ def _shortened(rule: _Object, seconds: int) -> _Object:
     return {**rule, "for": f"{seconds}s", "expr": _WAITING_LIMIT.sub(r"\1 > 0", rule["expr"])}
 
 
-def _scrape_config(monitor: _Object, number: int, endpoint: _Object, api_port: int) -> _Object:
+def _scrape_config(monitor: _Object, number: int, endpoint: _Object, access: Access) -> _Object:
     metadata, spec = monitor["metadata"], monitor["spec"]
     namespace, name = metadata["namespace"], metadata["name"]
     _refuse_unknown(f"{monitor['kind']} {name}", endpoint, _ENDPOINT_FIELDS)
@@ -61,7 +103,7 @@ def _scrape_config(monitor: _Object, number: int, endpoint: _Object, api_port: i
         "kubernetes_sd_configs": [
             {
                 "role": "endpointslice" if of_services else "pod",
-                "api_server": f"http://127.0.0.1:{api_port}",
+                **access.discovery,
                 **({"namespaces": {"names": watched}} if watched else {}),
             }
         ],
@@ -71,7 +113,7 @@ def _scrape_config(monitor: _Object, number: int, endpoint: _Object, api_port: i
             *labels(endpoint["port"], f"{namespace}/{name}"),
             {"target_label": "endpoint", "replacement": endpoint["port"]},
             *(_relabeling(name, each) for each in endpoint.get("relabelings", ())),
-            *_through_api_server(api_port),
+            *access.relabelings,
         ],
     }
 
@@ -114,23 +156,6 @@ def _pod_labels(port: str, monitor: str) -> Iterable[_Object]:
     yield {"target_label": "job", "replacement": monitor}
     yield {**_of("pod_name"), "target_label": "pod"}
     yield {**_of("pod_container_name"), "target_label": "container"}
-
-
-def _through_api_server(port: int) -> Iterable[_Object]:
-    """Have pods scraped by the API server's proxy; their own address stays in `instance`."""
-    # Else the API server's own metrics would be scraped of a target whose pod is not known yet.
-    yield {"action": "keep", **_of("pod_name"), "regex": ".+"}
-    yield {"source_labels": ["__address__"], "target_label": "instance"}
-    yield {
-        "source_labels": [
-            *(f"{_META}namespace", f"{_META}pod_name"),
-            *("__address__", "__metrics_path__"),
-        ],
-        "regex": r"(.+);(.+);.+:(\d+);(.+)",
-        "target_label": "__metrics_path__",
-        "replacement": "/api/v1/namespaces/${1}/pods/${2}:${3}/proxy${4}",
-    }
-    yield {"target_label": "__address__", "replacement": f"127.0.0.1:{port}"}
 
 
 def _relabeling(monitor: str, relabeling: Mapping[str, Any]) -> _Object:

@@ -25,6 +25,7 @@ _NEEDED: Mapping[str, tuple[str, ...]] = {
     "gang_server": (*PROGRAMS, "kube-controller-manager", "kube-scheduler", "coscheduling"),
     "gpu_server": (*PROGRAMS, "kube-controller-manager", "kube-scheduler"),
     "kueue": (*PROGRAMS, "kueue"),
+    "scaled_server": (*(*PROGRAMS, "kube-controller-manager", "prometheus", "prometheus-adapter"),),
     "helm": ("helm",),
     "promtool": ("promtool",),
 }

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 ROOT = Path(__file__).parents[2]
 EXAMPLES = sorted((ROOT / "examples").glob("*.yaml"))
 SERVING = ROOT / "examples/serving/tensorflow-serving.yaml"
+AUTOSCALER = ROOT / "examples/autoscaling/hpa.yaml"
 
 pytestmark = pytest.mark.usefixtures("crd")
 
@@ -306,7 +307,7 @@ def test_server_side_apply_merges_containers_by_name(apiserver: ApiServer, names
     assert [container["name"] for container in containers] == ["tensorflow", "sidecar"]
 
 
-@pytest.mark.parametrize("path", [*EXAMPLES, SERVING], ids=lambda path: path.name)
+@pytest.mark.parametrize("path", [*EXAMPLES, SERVING, AUTOSCALER], ids=lambda path: path.name)
 def test_an_example_passes_strict_validation(
     apiserver: ApiServer, namespace: str, path: Path
 ) -> None:

@@ -120,6 +120,12 @@ SOURCES: dict[str, Source] = {
         ("github.com/prometheus/common/version.Version={version}",),
         tags="remove_all_sd,enable_kubernetes_sd",
     ),
+    # Serves what Prometheus has as metrics of pods, for HorizontalPodAutoscalers.
+    "prometheus-adapter": Source(
+        "prometheus-adapter",
+        "sigs.k8s.io/prometheus-adapter/cmd/adapter",
+        "sigs.k8s.io/prometheus-adapter",
+    ),
     # Enforces NetworkPolicies where the pod network does not.
     "kube-router": Source(
         "kube-router",

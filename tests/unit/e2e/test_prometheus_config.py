@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 import yaml
 
-from e2e.prometheus_config import scrape_configs, shortened
+from e2e.prometheus_config import from_node, scrape_configs, shortened, through_api_server
 
 ALERTS = Path(__file__).parents[3] / "charts/tftraining-operator/files/alerts.yaml"
-PORT = 8001
+ACCESS = through_api_server(8001)
 
 SERVICES: dict[str, Any] = {
     "kind": "ServiceMonitor",
@@ -87,7 +87,7 @@ CHIEF = {
 
 
 def test_a_pod_gets_the_labels_of_a_podmonitor_and_is_reached_through_the_api_server() -> None:
-    (config,) = scrape_configs([PODS], PORT)
+    (config,) = scrape_configs([PODS], ACCESS)
     assert config["scrape_interval"] == "30s"
     assert config["honor_labels"] is False
     assert "namespaces" not in config["kubernetes_sd_configs"][0]
@@ -104,6 +104,18 @@ def test_a_pod_gets_the_labels_of_a_podmonitor_and_is_reached_through_the_api_se
     }
 
 
+def test_on_a_node_a_pod_is_reached_at_its_own_address() -> None:
+    (config,) = scrape_configs([PODS], from_node("/etc/kubeconfig"))
+    (discovery,) = config["kubernetes_sd_configs"]
+    assert discovery == {"role": "pod", "kubeconfig_file": "/etc/kubeconfig"}
+    labels = relabeled(config, target(**CHIEF))
+    assert labels is not None
+    assert labels["__address__"] == "198.19.128.7:8080"
+    assert labels["__metrics_path__"] == "/metrics"
+    assert (labels["namespace"], labels["pod"]) == ("red", "mnist-chief-0")
+    assert labels["training_job"] == "mnist"
+
+
 @pytest.mark.parametrize(
     "change",
     [
@@ -114,12 +126,12 @@ def test_a_pod_gets_the_labels_of_a_podmonitor_and_is_reached_through_the_api_se
     ],
 )
 def test_a_pod_is_not_scraped_if(change: dict[str, str]) -> None:
-    (config,) = scrape_configs([PODS], PORT)
+    (config,) = scrape_configs([PODS], ACCESS)
     assert relabeled(config, target(**CHIEF | change)) is None
 
 
 def test_the_pods_of_a_service_get_the_labels_of_a_servicemonitor() -> None:
-    (config,) = scrape_configs([SERVICES], PORT)
+    (config,) = scrape_configs([SERVICES], ACCESS)
     assert config["honor_labels"] is True
     assert config["kubernetes_sd_configs"][0]["namespaces"] == {"names": ["system"]}
     pod = {
@@ -151,7 +163,7 @@ def test_a_field_that_is_not_translated_is_refused() -> None:
     changed = copy.deepcopy(PODS)
     changed["spec"]["podMetricsEndpoints"][0]["sampleLimit"] = 5
     with pytest.raises(ValueError, match="PodMonitor jobs: sampleLimit is not translated"):
-        scrape_configs([changed], PORT)
+        scrape_configs([changed], ACCESS)
 
 
 def test_shortened_alerts_fire_in_seconds_and_are_otherwise_the_same() -> None:
