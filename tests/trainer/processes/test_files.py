@@ -54,14 +54,14 @@ def claimed(of: Job, *, context: int | None = None) -> Fence:
 def resumed_step(of: Job) -> int:
     """Where a model of one variable goes on from."""
     step = tf.Variable(0, dtype=tf.int64)
-    resume(of, tf.Module(), step, io_device=None)
+    resume(of, tf.Module(), step)
     return int(step.numpy())
 
 
 def save(folder: Path, *steps: int) -> None:
     step = tf.Variable(0, dtype=tf.int64)
     kept = checkpoints.Checkpoints(
-        str(folder), keep=3, io_device=None, model=tf.Module(), step=step
+        str(folder), keep=3, model=tf.Module(), step=step
     )
     for each in steps:
         step.assign(each)
@@ -203,12 +203,12 @@ def test_checkpoints_of_the_manager_are_still_read(tmp_path: Path) -> None:
 
 
 def test_checkpoints_are_found_without_the_state_file(tmp_path: Path) -> None:
-    kept = checkpoints.Checkpoints(str(tmp_path), keep=2, io_device=None, step=tf.Variable(5))
+    kept = checkpoints.Checkpoints(str(tmp_path), keep=2, step=tf.Variable(5))
     for step in (1, 2, 10):
         kept.save(step, POSITION)
     (tmp_path / "checkpoint").unlink()
 
-    again = checkpoints.Checkpoints(str(tmp_path), keep=2, io_device=None, step=tf.Variable(0))
+    again = checkpoints.Checkpoints(str(tmp_path), keep=2, step=tf.Variable(0))
     assert again.restore() == f"{tmp_path}/ckpt-10"
     assert not (tmp_path / "ckpt-1.index").exists()
 
@@ -230,7 +230,7 @@ def test_a_damaged_checkpoint_is_replaced_by_the_one_before(
     tmp_path: Path, end: str, damage: Callable[[bytes], bytes | None]
 ) -> None:
     def made() -> checkpoints.Checkpoints:
-        return checkpoints.Checkpoints(str(tmp_path), keep=2, io_device=None, table=table)
+        return checkpoints.Checkpoints(str(tmp_path), keep=2, table=table)
 
     table = tf.Variable(tf.zeros([1000]))
     kept = made()
