@@ -1,10 +1,10 @@
 """Saves and restores checkpoints; called by resume (restore) and recorder (save).
 
-The process that holds this names the files, and drops them. Under ParameterServer each ps writes and
-reads its own variables where it sees the directory; elsewhere the chief does, through its own CPU
-device, so that no ps needs the volume (see Devices). Parts are written to a folder of their own and
-put together by the chief: a ps that is killed meanwhile leaves no checkpoint. A checkpoint is never
-ignored silently: if there are some and none can be read, that is an error.
+The process that holds this names the files, and deletes old ones. Under ParameterServer each ps
+writes and reads its own variables if it sees the directory; else the chief does, through its own
+CPU device, so that no ps needs the volume (see Devices). Parts are written to a folder of their own
+and put together by the chief: a ps that is killed meanwhile leaves no checkpoint. A checkpoint is
+never ignored silently: if there are some and none can be read, that is an error.
 
 tf.train.CheckpointManager is not used: under ParameterServer it makes a new graph for each save,
 and a new graph is sent to every server. One that hangs would then hold the chief's interpreter
@@ -62,7 +62,7 @@ class Checkpoints:
         devices: Devices | None = None,
         **parts: Any,  # noqa: ANN401
     ) -> None:
-        """`devices` is for variables that are on other processes; else this one reads and writes."""
+        """`devices` is for variables on other processes; else this one reads and writes."""
         self._directory = directory = directory.rstrip("/")
         self._keep = keep
         self._devices = devices
@@ -73,9 +73,12 @@ class Checkpoints:
         try:
             tf.io.gfile.makedirs(directory)
             self._kept = _oldest_first(directory)
-            self._write = _writer(self._checkpoint, directory, devices)
+            device = devices and devices.to_write(directory)
         except (tf.errors.OpError, OSError) as error:
             raise unavailable(directory, "opened", error) from error
+        self._write = self._checkpoint.write
+        if devices is not None:
+            self._write = _graph_that_writes(self._checkpoint, device)
 
     def restore(self) -> str | None:
         """Restore the newest checkpoint that can be read; None if there is none at all."""
@@ -146,13 +149,18 @@ class Checkpoints:
             # One of an older trainer has none.
             is_whole = _reader(path).has_tensor(_POSITION)
             checkpoint = self._checkpoint if is_whole else tf.train.Checkpoint(**self._parts)
-            options = _options(self._devices and self._devices.to_read(path))
-            _read(checkpoint, path, options).assert_existing_objects_matched()
+            _read(checkpoint, path, self._options_to_read(path)).assert_existing_objects_matched()
         except (AssertionError, ValueError, tf.errors.InvalidArgumentError) as error:
             raise BadConfigurationError(
                 f"checkpoint {path} does not fit this model: {str(error)[:1000]} If the model was "
                 "changed on purpose, use another checkpoint directory."
             ) from error
+
+    def _options_to_read(self, path: str) -> Any:  # noqa: ANN401
+        try:
+            return _options(self._devices and self._devices.to_read(path))
+        except tf.errors.OpError as error:
+            raise UnreadableError(f"{type(error).__name__}: {error.message}") from error
 
 
 def found(path: str, step: int) -> SavedCheckpoint:
@@ -218,15 +226,12 @@ def _reader(path: str) -> Any:  # noqa: ANN401 -- of TensorFlow
     return reader
 
 
-def _writer(
-    checkpoint: tf_types.Checkpoint, directory: str, devices: Devices | None
+def _graph_that_writes(
+    checkpoint: tf_types.Checkpoint, io_device: str | None
 ) -> Callable[..., Any]:
-    """Return what writes to a prefix; its graph, if it needs one, exists from now on."""
-    if devices is None:
-        return checkpoint.write  # type: ignore[no-any-return]
-    options = _options(devices.to_write(directory))
+    """Return what writes to a prefix; its graph exists from now on."""
     write = tf.function(
-        lambda prefix: checkpoint.write(prefix, options=options),
+        lambda prefix: checkpoint.write(prefix, options=_options(io_device)),
         input_signature=[tf.TensorSpec([], tf.string)],
         autograph=False,
     )

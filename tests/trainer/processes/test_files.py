@@ -60,9 +60,7 @@ def resumed_step(of: Job) -> int:
 
 def save(folder: Path, *steps: int) -> None:
     step = tf.Variable(0, dtype=tf.int64)
-    kept = checkpoints.Checkpoints(
-        str(folder), keep=3, model=tf.Module(), step=step
-    )
+    kept = checkpoints.Checkpoints(str(folder), keep=3, model=tf.Module(), step=step)
     for each in steps:
         step.assign(each)
         kept.save(each, POSITION)
@@ -246,6 +244,23 @@ def test_a_damaged_checkpoint_is_replaced_by_the_one_before(
 
     assert made().restore() == f"{tmp_path}/ckpt-1"
     assert table.numpy().tolist() == [1.0] * 1000
+
+
+def test_parts_that_a_killed_ps_left_are_no_checkpoint_and_removed_by_who_writes(
+    tmp_path: Path,
+) -> None:
+    save(tmp_path, 3)
+    parts = tmp_path / "ckpt-9_temp"
+    parts.mkdir()
+    for end in ("index", "data-00000-of-00001", "data-00000-of-00001.tempstate123"):
+        (parts / f"part-00000-of-00002.{end}").write_text("half")
+    of = job(tmp_path)
+    assert resumed_step(of) == 3
+    assert parts.exists()
+
+    resume(of, tf.Module(), tf.Variable(0, dtype=tf.int64), fence=claimed(of))
+    assert not parts.exists()
+    assert (tmp_path / "ckpt-3.index").exists()
 
 
 def test_the_time_of_a_checkpoint_that_vanished_is_unknown(tmp_path: Path) -> None:

@@ -6,13 +6,14 @@ would write its part to a disk of its own, under the same name. So before anythi
 is asked to copy what the chief has written, and before anything is restored, to read it.
 """
 
+import contextlib
 import logging
 import uuid
 from collections.abc import Callable, Sequence
 
 import tensorflow as tf
 
-from tftrainer import checkpoints, files
+from tftrainer import checkpoints, files, tf_types
 from tftrainer.cluster import Member
 from tftrainer.errors import one_line
 
@@ -38,7 +39,9 @@ class ServerFiles:
             files.replace(f"{folder}/chief", folder)
             return self._chosen(f"write to {directory}", lambda server: _copies(folder, server))
         finally:
-            tf.io.gfile.rmtree(folder)
+            # Else the next start does.
+            with contextlib.suppress(tf.errors.OpError):
+                tf.io.gfile.rmtree(folder)
 
     def to_read(self, path: str) -> str | None:
         """Return None if every ps reads the checkpoint that the chief sees, else the chief."""
@@ -77,7 +80,7 @@ def _copies(folder: str, server: Member) -> bool:
     return files.read(copy) == folder
 
 
-def _read(path: str, server: Member) -> tf.Tensor:
+def _read(path: str, server: Member) -> tf_types.Tensor:
     with tf.device(_device(server)):
         return tf.io.read_file(path)
 
