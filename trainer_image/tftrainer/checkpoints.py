@@ -73,7 +73,7 @@ class Checkpoints:
         try:
             tf.io.gfile.makedirs(directory)
             self._kept = _oldest_first(directory)
-            device = devices and devices.to_write(directory)
+            device = devices.to_write(directory) if devices else None
         except (tf.errors.OpError, OSError) as error:
             raise unavailable(directory, "opened", error) from error
         self._write = self._checkpoint.write
@@ -158,7 +158,7 @@ class Checkpoints:
 
     def _options_to_read(self, path: str) -> Any:  # noqa: ANN401
         try:
-            return _options(self._devices and self._devices.to_read(path))
+            return _options(self._devices.to_read(path) if self._devices else None)
         except tf.errors.OpError as error:
             raise UnreadableError(f"{type(error).__name__}: {error.message}") from error
 
