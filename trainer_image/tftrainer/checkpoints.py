@@ -1,21 +1,22 @@
 """Saves and restores checkpoints; called by resume (restore) and recorder (save).
 
-Only the process that holds this writes: under ParameterServer that is the chief, through its own
-CPU device, so that no ps needs the volume. A checkpoint is never ignored silently: if there are
-some and none can be read, that is an error.
+The process that holds this names the files, and deletes old ones. Under ParameterServer each ps
+writes and reads its own variables if it sees the directory; else the chief does, through its own
+CPU device, so that no ps needs the volume (see Devices). Parts are written to a folder of their own
+and put together by the chief: a ps that is killed meanwhile leaves no checkpoint. A checkpoint is
+never ignored silently: if there are some and none can be read, that is an error.
 
 tf.train.CheckpointManager is not used: under ParameterServer it makes a new graph for each save,
 and a new graph is sent to every server. One that hangs would then hold the chief's interpreter
 lock, and with it the watchdog, for as long as gRPC waits for it.
 """
 
-import functools
 import logging
 import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, Protocol
 
 import tensorflow as tf
 
@@ -34,23 +35,50 @@ class UnreadableError(Exception):
     """A checkpoint is damaged, or not all there."""
 
 
+class Devices(Protocol):
+    """Which devices write and read variables that are on several processes."""
+
+    own: str
+    """The device of this process."""
+
+    def to_write(self, directory: str) -> str | None:
+        """Return the one that writes all variables to a directory; None if each process its own.
+
+        Raises what TensorFlow raises if this process cannot write there.
+        """
+
+    def to_read(self, path: str) -> str | None:
+        """Return the one that reads all variables of a checkpoint; None if each process its own."""
+
+
 class Checkpoints:
     """The checkpoints of one directory, for one model and its step."""
 
-    def __init__(self, directory: str, *, keep: int, io_device: str | None, **parts: Any) -> None:  # noqa: ANN401
+    def __init__(
+        self,
+        directory: str,
+        *,
+        keep: int,
+        devices: Devices | None = None,
+        **parts: Any,  # noqa: ANN401
+    ) -> None:
+        """`devices` is for variables on other processes; else this one reads and writes."""
         self._directory = directory = directory.rstrip("/")
         self._keep = keep
-        self._options = tf.train.CheckpointOptions(experimental_io_device=io_device)
-        with tf.device(io_device):
+        self._devices = devices
+        with tf.device(devices and devices.own):
             self._position = tf.Variable("", trainable=False, dtype=tf.string, name="position")
         self._parts = parts
         self._checkpoint = tf.train.Checkpoint(**parts, position=self._position)
-        self._write = _writer(self._checkpoint, self._options)
         try:
             tf.io.gfile.makedirs(directory)
             self._kept = _oldest_first(directory)
+            device = devices.to_write(directory) if devices else None
         except (tf.errors.OpError, OSError) as error:
             raise unavailable(directory, "opened", error) from error
+        self._write = self._checkpoint.write
+        if devices is not None:
+            self._write = _graph_that_writes(self._checkpoint, device)
 
     def restore(self) -> str | None:
         """Restore the newest checkpoint that can be read; None if there is none at all."""
@@ -121,12 +149,18 @@ class Checkpoints:
             # One of an older trainer has none.
             is_whole = _reader(path).has_tensor(_POSITION)
             checkpoint = self._checkpoint if is_whole else tf.train.Checkpoint(**self._parts)
-            _read(checkpoint, path, self._options).assert_existing_objects_matched()
+            _read(checkpoint, path, self._options_to_read(path)).assert_existing_objects_matched()
         except (AssertionError, ValueError, tf.errors.InvalidArgumentError) as error:
             raise BadConfigurationError(
                 f"checkpoint {path} does not fit this model: {str(error)[:1000]} If the model was "
                 "changed on purpose, use another checkpoint directory."
             ) from error
+
+    def _options_to_read(self, path: str) -> Any:  # noqa: ANN401
+        try:
+            return _options(self._devices.to_read(path) if self._devices else None)
+        except tf.errors.OpError as error:
+            raise UnreadableError(f"{type(error).__name__}: {error.message}") from error
 
 
 def found(path: str, step: int) -> SavedCheckpoint:
@@ -192,17 +226,38 @@ def _reader(path: str) -> Any:  # noqa: ANN401 -- of TensorFlow
     return reader
 
 
-def _writer(checkpoint: tf_types.Checkpoint, options: Any) -> Callable[..., Any]:  # noqa: ANN401
-    """Return what writes to a prefix; its graph, if it needs one, exists from now on."""
-    if options.experimental_io_device is None:
-        return functools.partial(checkpoint.write, options=options)
+def _graph_that_writes(
+    checkpoint: tf_types.Checkpoint, io_device: str | None
+) -> Callable[..., Any]:
+    """Return what writes to a prefix; its graph exists from now on."""
     write = tf.function(
-        lambda prefix: checkpoint.write(prefix, options=options),
+        lambda prefix: checkpoint.write(prefix, options=_options(io_device)),
         input_signature=[tf.TensorSpec([], tf.string)],
         autograph=False,
     )
     write.get_concrete_function()
     return write  # type: ignore[no-any-return]
+
+
+def _options(io_device: str | None) -> Any:  # noqa: ANN401
+    return tf.train.CheckpointOptions(experimental_io_device=io_device)
+
+
+def unfinished(name: str) -> str:
+    """Return the folder for the parts of a checkpoint ckpt-NAME, as TensorFlow calls it."""
+    return f"ckpt-{name}_temp"
+
+
+def remove_unfinished(directory: str) -> None:
+    """Delete the parts that processes wrote which were killed; for the only one that writes there.
+
+    A ps that still writes for a chief that is gone cannot complete its part then.
+    """
+    try:
+        for folder in tf.io.gfile.glob(f"{directory}/{unfinished('*')}"):
+            tf.io.gfile.rmtree(folder)
+    except (tf.errors.OpError, OSError) as error:
+        raise unavailable(directory, "written", error) from error
 
 
 def write_state(directory: str, names: list[str]) -> None:

@@ -227,11 +227,11 @@ def _resumed(
     write goes to a folder of their own, and is nothing to anyone.
     """
     job = job if writes else with_own_directory(job)
-    resumed = resume(job, trained, step, io_device=None, fence=fence)
+    resumed = resume(job, trained, step, fence=fence)
     if writes or resumed.checkpoints is None:
         return resumed
     scratch = tempfile.mkdtemp(prefix="tftrainer-")
-    unread = Checkpoints(scratch, keep=1, io_device=None, model=trained, step=step)
+    unread = Checkpoints(scratch, keep=1, model=trained, step=step)
     return replace(resumed, checkpoints=unread)
 
 

@@ -168,7 +168,7 @@ def _create_variables(
         model.compiled_loss.build(outputs)
     if model.compiled_metrics is not None and not model.compiled_metrics.built:
         _build_metrics(task, model, outputs, labels)
-    with tf.init_scope():
+    with tf.init_scope(), _slots_made():
         if hasattr(model.optimizer, "build"):
             model.optimizer.build(model.trainable_variables)
         else:
@@ -176,6 +176,19 @@ def _create_variables(
                 model.trainable_variables
             )
     return outputs
+
+
+@contextmanager
+def _slots_made() -> Iterator[None]:
+    """Have an optimizer make what its variables begin with on a ps, if they are there.
+
+    Under ParameterServer Keras would make it here, and send it.
+    """
+    if isinstance(tf.distribute.get_strategy(), tf.distribute.ParameterServerStrategy):
+        with tf.device("/job:ps/task:0/device:CPU:0"):
+            yield
+    else:
+        yield
 
 
 def _build_metrics(
@@ -340,8 +353,9 @@ def _example(task: UserTask, dataset: tf_types.Dataset) -> Iterator[tf_types.Ten
 
     It is of zeros where the batch alone has no known size. A size that were made up might be one
     that the model cannot take, such as a text shorter than a convolution: where other sizes are
-    unknown, the model is traced without them, as in training. Only where not even the number of
-    axes is known, a batch is read.
+    unknown, the model is traced without them, as in training. So it is where variables are
+    partitioned: a lookup that is not traced reads the whole table. Only where not even the number
+    of axes is known, a batch is read.
     """
     spec = dataset.element_spec
     flat = tf.nest.flatten(spec)
@@ -349,13 +363,19 @@ def _example(task: UserTask, dataset: tf_types.Dataset) -> Iterator[tf_types.Ten
         with _explained(f"the first batch of the dataset of {task.name} cannot be read"):
             batch = next(iter(dataset))
         yield batch
-    elif all(s.shape[1:].is_fully_defined() for s in flat):
+    elif all(s.shape[1:].is_fully_defined() for s in flat) and not _has_partitions():
         yield tf.nest.map_structure(
             lambda s: tf.zeros([s.shape[0] or 1, *s.shape[1:]], s.dtype), spec
         )
     else:
         with tf.__internal__.FuncGraph("example").as_default():
             yield tf.nest.map_structure(_placeholder, spec)
+
+
+def _has_partitions() -> bool:
+    """Whether variables are partitioned over several ps."""
+    extended = tf.distribute.get_strategy().extended
+    return getattr(extended, "_variable_partitioner", None) is not None
 
 
 def _describe(values: tf_types.TensorSpec) -> str:

@@ -8,7 +8,7 @@ import logging
 from dataclasses import dataclass, replace
 
 from tftrainer import marker, tf_types
-from tftrainer.checkpoints import Checkpoints
+from tftrainer.checkpoints import Checkpoints, Devices, remove_unfinished
 from tftrainer.errors import BadConfigurationError, CheckpointUnavailableError
 from tftrainer.fence import Fence
 from tftrainer.job import Job
@@ -72,12 +72,12 @@ def resume(
     model: tf_types.Model,
     step: tf_types.Variable,
     *,
-    io_device: str | None,
+    devices: Devices | None = None,
     fence: Fence | None = None,
 ) -> Resumed:
     """Restore the model and the step; raises CheckpointUnavailableError if one is missing.
 
-    `fence` is that of the task that writes.
+    `devices` is for variables on other processes; `fence` is that of the task that writes.
     """
     directory, promised = job.checkpoint_dir, job.environment.checkpoint_step
     if directory is None:
@@ -86,7 +86,9 @@ def resume(
         _LOG.warning("no checkpoint directory: the trained model is lost when this process ends")
         return Resumed()
     keep = job.arguments.keep_checkpoints
-    saved = Checkpoints(directory, keep=keep, io_device=io_device, model=model, step=step)
+    if fence is not None:
+        remove_unfinished(directory)
+    saved = Checkpoints(directory, keep=keep, devices=devices, model=model, step=step)
     path = saved.restore()
     if promised is not None and path is None:
         raise _missing(promised, f"there is none in {directory}")

@@ -54,15 +54,13 @@ def claimed(of: Job, *, context: int | None = None) -> Fence:
 def resumed_step(of: Job) -> int:
     """Where a model of one variable goes on from."""
     step = tf.Variable(0, dtype=tf.int64)
-    resume(of, tf.Module(), step, io_device=None)
+    resume(of, tf.Module(), step)
     return int(step.numpy())
 
 
 def save(folder: Path, *steps: int) -> None:
     step = tf.Variable(0, dtype=tf.int64)
-    kept = checkpoints.Checkpoints(
-        str(folder), keep=3, io_device=None, model=tf.Module(), step=step
-    )
+    kept = checkpoints.Checkpoints(str(folder), keep=3, model=tf.Module(), step=step)
     for each in steps:
         step.assign(each)
         kept.save(each, POSITION)
@@ -203,12 +201,12 @@ def test_checkpoints_of_the_manager_are_still_read(tmp_path: Path) -> None:
 
 
 def test_checkpoints_are_found_without_the_state_file(tmp_path: Path) -> None:
-    kept = checkpoints.Checkpoints(str(tmp_path), keep=2, io_device=None, step=tf.Variable(5))
+    kept = checkpoints.Checkpoints(str(tmp_path), keep=2, step=tf.Variable(5))
     for step in (1, 2, 10):
         kept.save(step, POSITION)
     (tmp_path / "checkpoint").unlink()
 
-    again = checkpoints.Checkpoints(str(tmp_path), keep=2, io_device=None, step=tf.Variable(0))
+    again = checkpoints.Checkpoints(str(tmp_path), keep=2, step=tf.Variable(0))
     assert again.restore() == f"{tmp_path}/ckpt-10"
     assert not (tmp_path / "ckpt-1.index").exists()
 
@@ -230,7 +228,7 @@ def test_a_damaged_checkpoint_is_replaced_by_the_one_before(
     tmp_path: Path, end: str, damage: Callable[[bytes], bytes | None]
 ) -> None:
     def made() -> checkpoints.Checkpoints:
-        return checkpoints.Checkpoints(str(tmp_path), keep=2, io_device=None, table=table)
+        return checkpoints.Checkpoints(str(tmp_path), keep=2, table=table)
 
     table = tf.Variable(tf.zeros([1000]))
     kept = made()
@@ -246,6 +244,23 @@ def test_a_damaged_checkpoint_is_replaced_by_the_one_before(
 
     assert made().restore() == f"{tmp_path}/ckpt-1"
     assert table.numpy().tolist() == [1.0] * 1000
+
+
+def test_parts_that_a_killed_ps_left_are_no_checkpoint_and_removed_by_who_writes(
+    tmp_path: Path,
+) -> None:
+    save(tmp_path, 3)
+    parts = tmp_path / "ckpt-9_temp"
+    parts.mkdir()
+    for end in ("index", "data-00000-of-00001", "data-00000-of-00001.tempstate123"):
+        (parts / f"part-00000-of-00002.{end}").write_text("half")
+    of = job(tmp_path)
+    assert resumed_step(of) == 3
+    assert parts.exists()
+
+    resume(of, tf.Module(), tf.Variable(0, dtype=tf.int64), fence=claimed(of))
+    assert not parts.exists()
+    assert (tmp_path / "ckpt-3.index").exists()
 
 
 def test_the_time_of_a_checkpoint_that_vanished_is_unknown(tmp_path: Path) -> None:

@@ -4,7 +4,6 @@ import csv
 import json
 import re
 import signal
-from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
 
@@ -89,17 +88,6 @@ def model():
     return made
 """
 """Its metric is the number of examples that its values are of."""
-
-
-@pytest.fixture(scope="module")
-def two_ps(servers: Servers) -> Iterator[LoopbackCluster]:
-    """The servers of all tests, and one more ps."""
-    addresses = {**servers.cluster.addresses}
-    addresses["ps"] = [*addresses["ps"], f"localhost:{free_port()}"]
-    cluster = LoopbackCluster(addresses)
-    more = servers.computer.start("ps-1", DIGITS, env=cluster.env("ps", 1), serve=False)
-    yield cluster
-    more.kill()
 
 
 def start_chief(

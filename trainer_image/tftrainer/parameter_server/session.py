@@ -31,6 +31,7 @@ from tftrainer.parameter_server.coordinator_internals import (
 )
 from tftrainer.parameter_server.dealer import Dealer
 from tftrainer.parameter_server.replicas import use_logical_cpus
+from tftrainer.parameter_server.server_files import ServerFiles
 from tftrainer.parameter_server.shared_input import SharedInput
 from tftrainer.parameter_server.work import WorkTable
 from tftrainer.position import ENDLESS, Passes, Position, drawn
@@ -40,7 +41,6 @@ from tftrainer.supervisor import Run
 from tftrainer.task import UserTask, load
 
 _LOG = logging.getLogger(__name__)
-_IO_DEVICE = "/job:chief/task:0/device:CPU:0"
 
 
 @dataclass(frozen=True, slots=True)
@@ -226,7 +226,7 @@ def begin(job: Job, run: Run, cluster: Cluster) -> Session:
         make_step = model.compiled(trained, model.step_function(task, trained, dataset))
         step = tf.Variable(0, dtype=tf.int64, trainable=False, name="step")
         work = WorkTable(len(workers))
-    resumed = resume(job, trained, step, io_device=_IO_DEVICE, fence=fence)
+    resumed = resume(job, trained, step, devices=ServerFiles(cluster.of(Role.PS)), fence=fence)
     batches_a_step = len(workers) if arguments.mode is Mode.SYNCHRONOUS else 1
     start = resumed.position(seed, length, batches_a_step)
     context = replace(context, seed=start.seed)
