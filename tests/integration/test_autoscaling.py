@@ -101,8 +101,9 @@ class Scaled:
         """Wait until the autoscaler has read this load of those workers that have one."""
 
         def read() -> list[str]:
+            # Where it has looked and found none, it leaves an entry without a value.
             metrics = self.status.get("currentMetrics") or []
-            return [each["pods"]["current"]["averageValue"] for each in metrics]
+            return [each["pods"]["current"]["averageValue"] for each in metrics if "pods" in each]
 
         eventually(lambda: read() == [average], f"a load of {average}", PATIENCE)
 
