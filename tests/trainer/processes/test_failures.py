@@ -364,7 +364,8 @@ def test_a_hung_ps_ends_the_chief_with_75(here: Computer, servers: Servers) -> N
     ps = servers.running["ps-0"]
     ps.signal(signal.SIGSTOP)
     try:
-        assert chief.ends(patience=20) == 75
+        # Seven seconds; 27 if it hits a save, as TensorFlow then waits for another connection.
+        assert chief.ends(patience=40) == 75
     finally:
         ps.signal(signal.SIGCONT)
 
