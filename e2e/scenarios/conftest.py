@@ -96,13 +96,17 @@ def drill(space: Space) -> Iterator[Drill]:
         yield Drill(space, record)
 
 
+def program_or_skip(cluster: Cluster, program: str) -> Path:
+    """Return a program; a fixture of the session builds it before a scenario's turn comes."""
+    try:
+        return cluster.tool(program)
+    except NoClusterError as error:
+        pytest.skip(f"{program} cannot be built: {error}")
+
+
 @pytest.fixture(scope="session")
 def prometheus_program(cluster: Cluster) -> Path:
-    """Prometheus, built before a scenario's turn comes."""
-    try:
-        return cluster.tool("prometheus")
-    except NoClusterError as error:
-        pytest.skip(f"Prometheus cannot be built: {error}")
+    return program_or_skip(cluster, "prometheus")
 
 
 @pytest.fixture

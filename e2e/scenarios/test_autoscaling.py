@@ -12,9 +12,10 @@ import yaml
 from e2e.custom_metrics import custom_metrics
 from e2e.install import ROOT
 from e2e.jobs import paced
+from e2e.scenarios.conftest import program_or_skip
 from e2e.scenarios.drill import Drill, now
 from e2e.scenarios.space import Space, job
-from tools.cluster import Cluster, ClusterError, NoClusterError
+from tools.cluster import Cluster, ClusterError
 from tools.custom_metrics import API
 from tools.waiting import eventually
 
@@ -29,11 +30,7 @@ _SCALE_SECONDS = 120
 
 @pytest.fixture(scope="session")
 def adapter_program(cluster: Cluster) -> Path:
-    """prometheus-adapter, built before the scenario's turn comes."""
-    try:
-        return cluster.tool("prometheus-adapter")
-    except NoClusterError as error:
-        pytest.skip(f"prometheus-adapter cannot be built: {error}")
+    return program_or_skip(cluster, "prometheus-adapter")
 
 
 @pytest.fixture

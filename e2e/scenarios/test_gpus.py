@@ -7,8 +7,9 @@ import pytest
 
 from e2e.devices import GPU, VARIABLE, gpus
 from e2e.scenarios.broken_jobs.looking import row
+from e2e.scenarios.conftest import program_or_skip
 from e2e.scenarios.space import Space, job
-from tools.cluster import Cluster, NoClusterError
+from tools.cluster import Cluster
 from tools.waiting import eventually
 
 _Object = dict[str, Any]
@@ -16,11 +17,7 @@ _Object = dict[str, Any]
 
 @pytest.fixture(scope="session")
 def device_plugin(cluster: Cluster) -> Path:
-    """The device plugin, built before the scenario's turn comes."""
-    try:
-        return cluster.tool("device-plugin")
-    except NoClusterError as error:
-        pytest.skip(f"the device plugin cannot be built: {error}")
+    return program_or_skip(cluster, "device-plugin")
 
 
 def with_gpu(name: str, *arguments: str) -> _Object:
