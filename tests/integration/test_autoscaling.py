@@ -82,6 +82,13 @@ class Scaled:
         named = {f"worker_{index}": wait for index, wait in enumerate(waits)}
         self.chiefs.report(self.space.name, "mnist", **named)
 
+    def train_as_wanted(self, workers: int) -> None:
+        """Have so many workers train, as busy as the autoscaler wants them."""
+        self.start(workers=workers)
+        self.run(workers)
+        self.report(*[0.3] * workers)
+        self.wait_for_load("700m")
+
     @property
     def workers(self) -> int:
         """How many workers the job is told to have."""
@@ -160,10 +167,7 @@ def test_workers_that_have_joined_no_cluster_yet_count_as_idle_so_that_no_more_a
 
 
 def test_a_job_whose_chief_restarts_keeps_its_workers(scaled: Scaled) -> None:
-    scaled.start(workers=3)
-    scaled.run(3)
-    scaled.report(0.3, 0.3, 0.3)
-    scaled.wait_for_load("700m")
+    scaled.train_as_wanted(3)
     scaled.report()
     scaled.wait_for_no_load()
     assert scaled.workers == 3
@@ -172,10 +176,7 @@ def test_a_job_whose_chief_restarts_keeps_its_workers(scaled: Scaled) -> None:
 def test_a_suspended_job_is_not_scaled_though_prometheus_still_has_its_metrics(
     scaled: Scaled,
 ) -> None:
-    scaled.start(workers=3)
-    scaled.run(3)
-    scaled.report(0.3, 0.3, 0.3)
-    scaled.wait_for_load("700m")
+    scaled.train_as_wanted(3)
     suspended = '{"spec": {"runPolicy": {"suspend": true}}}'
     scaled.space.kubectl("patch", "tftj/mnist", "--type=merge", "-p", suspended)
     scaled.space.wait_for("Suspended")
@@ -189,10 +190,7 @@ def test_a_suspended_job_is_not_scaled_though_prometheus_still_has_its_metrics(
 def test_a_finished_job_is_not_scaled_though_prometheus_still_has_its_metrics(
     scaled: Scaled,
 ) -> None:
-    scaled.start(workers=3)
-    scaled.run(3)
-    scaled.report(0.3, 0.3, 0.3)
-    scaled.wait_for_load("700m")
+    scaled.train_as_wanted(3)
     scaled.space.end("mnist-chief-0", 0)
     scaled.space.wait_for("Succeeded")
     scaled.space.wait_for_pods("mnist-chief-0")
