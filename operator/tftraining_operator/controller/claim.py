@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 from tftraining_operator.api.keys import GROUP, PLURAL
-from tftraining_operator.controller.leader import LeaseApi
+from tftraining_operator.controller.leader import ATTEMPT, LeaseApi
 from tftraining_operator.controller.shard_lease import ShardLease
 from tftraining_operator.reconcile import errors
 
@@ -19,8 +19,6 @@ _Object = dict[str, Any]
 
 LEASE = f"{PLURAL}.{GROUP}"
 """Name of the lease, the same in all namespaces and for all installations."""
-
-_ATTEMPT = 1 / 3
 
 
 class Claim(ShardLease):
@@ -68,7 +66,7 @@ class Claim(ShardLease):
         Raises errors.ApiError.
         """
         try:
-            async with asyncio.timeout(self._seconds * _ATTEMPT):
+            async with asyncio.timeout(self._seconds * ATTEMPT):
                 self._lease = await self._look()
                 if self._is_free(self._lease):
                     await self._claim(self._lease)
@@ -86,7 +84,7 @@ class Claim(ShardLease):
     async def renew(self) -> None:
         """Renew it. Raises LeaseLostError, errors.ApiError."""
         try:
-            async with asyncio.timeout(self._seconds * _ATTEMPT):
+            async with asyncio.timeout(self._seconds * ATTEMPT):
                 await self._renew()
         except TimeoutError as error:
             raise self._api_error(error) from error

@@ -27,7 +27,7 @@ _DEADLINE = 2 / 3
 """A leader that could not renew for so long lost leadership; the rest is for calls in flight."""
 _RENEW = 2 / 15
 RETRY = 1 / 15
-_ATTEMPT = 1 / 3
+ATTEMPT = 1 / 3
 _RESTORED = (
     "its resource version went back, as after a restore of etcd: what this process knows, and from "
     "where it watches, is of another time"
@@ -132,7 +132,7 @@ class Candidate:
                     f"the lease was not renewed for {self._seconds * _DEADLINE:g} s"
                 )
             try:
-                async with asyncio.timeout(min(left, self._seconds * _ATTEMPT)):
+                async with asyncio.timeout(min(left, self._seconds * ATTEMPT)):
                     await self._renew()
             except (errors.ApiError, TimeoutError) as error:
                 logger.warning("could not renew the lease: %s", _reason(error))
@@ -143,7 +143,7 @@ class Candidate:
             return
         self._renewed_at = -math.inf  # from here on nothing is written
         try:
-            async with asyncio.timeout(self._seconds * _ATTEMPT):
+            async with asyncio.timeout(self._seconds * ATTEMPT):
                 lease = await self._look()
                 if lease is not None and _holder(lease) == self._identity:
                     await self._api.replace_lease(_released(lease))
@@ -161,7 +161,7 @@ class Candidate:
     async def try_to_lead(self) -> bool:
         """Acquire the lease if it is free; tell whether this process leads."""
         try:
-            async with asyncio.timeout(self._seconds * _ATTEMPT):
+            async with asyncio.timeout(self._seconds * ATTEMPT):
                 lease = await self._look()
                 free = self._is_free(lease)
                 if free:

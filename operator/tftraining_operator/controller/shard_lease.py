@@ -5,7 +5,7 @@ import logging
 from typing import Any
 
 from tftraining_operator.api.keys import GROUP
-from tftraining_operator.controller.leader import Candidate
+from tftraining_operator.controller.leader import ATTEMPT, Candidate
 from tftraining_operator.core.text import one_line
 from tftraining_operator.reconcile import errors
 
@@ -46,7 +46,7 @@ class ShardLease(Candidate):
         annotations = {**_annotations(self._lease), _REQUESTED_BY: self._identity}
         metadata = {**self._lease["metadata"], "annotations": annotations}
         try:
-            async with asyncio.timeout(self._seconds / 3):
+            async with asyncio.timeout(self._seconds * ATTEMPT):
                 await self._api.replace_lease({**self._lease, "metadata": metadata})
         except (errors.ApiError, TimeoutError) as error:
             logger.info("could not ask %s for its lease: %s", one_line(self.holder), error)
