@@ -33,7 +33,7 @@ def checks() -> Mapping[str, list[str]]:
             *("bench/training/evaluate.py", "bench/training/plain.py"),
             *("bench/data/seen.py", "bench/data/task.py"),
         ],
-        "import-linter": [f"{BIN}/lint-imports"],
+        "import-linter": ["env", "PYTHONPATH=operator:trainer_image:.", f"{BIN}/lint-imports"],
         "generated files": [sys.executable, "-m", "tftraining_operator.api.crd", "--check", "."],
         "chart README": [sys.executable, "-m", "tools.chart_readme", "--check"],
         "operator's rights": [sys.executable, "-m", "tools.operator_rights", "--check"],

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 from harness import TEMPLATE, Computer, computer
-from tftrainer import process
+from tftrainer.runtime import process
 
 # Before any test imports TensorFlow, which looks at this once.
 process.prepare(os.environ)

@@ -23,7 +23,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NoReturn
 
-_MODULES = ("mirrored", "parameter_server", "evaluator", "http_server")
+_MODULES = ("mirrored", "parameter_server", "evaluator", "runtime.http_server")
 _LONGEST_REQUEST = 1 << 20
 _LONGEST_ANSWER = 64
 
@@ -118,7 +118,7 @@ class Template:
 
 def _serve(address: str) -> NoReturn:
     from tftrainer import __main__ as trainer  # noqa: PLC0415 -- not for those who import Template
-    from tftrainer import process  # noqa: PLC0415
+    from tftrainer.runtime import process  # noqa: PLC0415
 
     process.prepare(os.environ)
     for name in _MODULES:

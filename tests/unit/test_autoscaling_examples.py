@@ -15,7 +15,7 @@ from tools import custom_metrics
 
 ROOT = Path(__file__).parents[2]
 FOLDER = ROOT / "examples/autoscaling"
-METRICS = ROOT / "trainer_image/tftrainer/http_server.py"
+METRICS = ROOT / "trainer_image/tftrainer/runtime/http_server.py"
 PAGE = ROOT / "docs/guide/autoscaling.md"
 
 Raw = dict[str, Any]

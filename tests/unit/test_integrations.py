@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from tests.unit.builders import Raw
     from tests.unit.fakes import Operator
 
-VALIDATION = Path(__file__).parents[2] / "trainer_image/tftrainer/validation.py"
+VALIDATION = Path(__file__).parents[2] / "trainer_image/tftrainer/training/validation.py"
 GJSON = re.compile(r'status\.conditions\.#\(type=="(\w+)"\)#\|#\(status=="(\w+)"\)#')
 METRICS = {"val_accuracy": 0.97222, "val_loss": 1.234e-05}
 EXPORTED = "/checkpoints/export/810"

@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
-EXPORTER = Path(__file__).parents[2] / "trainer_image/tftrainer/export.py"
+EXPORTER = Path(__file__).parents[2] / "trainer_image/tftrainer/saving/export.py"
 
 
 def documents(path: str) -> dict[str, dict[str, Any]]:

@@ -13,16 +13,20 @@ from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, NoReturn
 
-from tftrainer import arguments, environment, peers, process, server, static_check, supervisor
-from tftrainer.cluster import Cluster, Role
-from tftrainer.environment import Environment, Strategy
+from tftrainer import server
+from tftrainer.config import arguments, environment
+from tftrainer.config.cluster import Cluster, Role
+from tftrainer.config.environment import Environment, Strategy
+from tftrainer.config.job import Job
 from tftrainer.errors import TrainerError
 from tftrainer.exit_codes import ExitCode
-from tftrainer.job import Job
-from tftrainer.peer_watch import PeerWatch
-from tftrainer.progress import Progress, Snapshot
-from tftrainer.supervisor import Run
-from tftrainer.watchdog import Watchdog
+from tftrainer.peering import peers
+from tftrainer.peering.peer_watch import PeerWatch
+from tftrainer.runtime import process, supervisor
+from tftrainer.runtime.progress import Progress, Snapshot
+from tftrainer.runtime.supervisor import Run
+from tftrainer.runtime.watchdog import Watchdog
+from tftrainer.user import static_check
 
 _LOG = logging.getLogger("tftrainer")
 
@@ -55,7 +59,7 @@ def _start(job: Job) -> NoReturn:
     )
     if env.progress_port:
         # Imported here: workers and ps serve no progress, and it costs them time.
-        from tftrainer import http_server  # noqa: PLC0415
+        from tftrainer.runtime import http_server  # noqa: PLC0415
 
         http_server.serve(env.progress_port, run.progress, run.is_alive)
     supervisor.supervise(

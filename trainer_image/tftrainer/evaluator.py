@@ -11,13 +11,16 @@ from typing import Self
 
 import tensorflow as tf
 
-from tftrainer import checkpoints, evaluation, marker, model, ownership, tensorboard, tf_types
+from tftrainer import tf_types
+from tftrainer.config.job import Job
 from tftrainer.errors import BadConfigurationError, TerminatedError
-from tftrainer.evaluation import Evaluation
-from tftrainer.job import Job
-from tftrainer.progress import Phase, describe
-from tftrainer.supervisor import Run
-from tftrainer.task import load
+from tftrainer.runtime.progress import Phase, describe
+from tftrainer.runtime.supervisor import Run
+from tftrainer.saving import checkpoints, marker, ownership
+from tftrainer.training import tensorboard
+from tftrainer.user import evaluation, model
+from tftrainer.user.evaluation import Evaluation
+from tftrainer.user.task import load
 
 _LOG = logging.getLogger(__name__)
 _POLL_SECONDS = 0.5

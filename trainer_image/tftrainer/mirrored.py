@@ -18,13 +18,14 @@ from dataclasses import dataclass, replace
 import numpy as np
 import tensorflow as tf
 
-from tftrainer import model, tensorboard, tf_types, validation
-from tftrainer.batches import examples_in, time_after, timed
-from tftrainer.callbacks import Callbacks
-from tftrainer.checkpoints import Checkpoints
-from tftrainer.cluster import Role
-from tftrainer.environment import Strategy
-from tftrainer.epochs import Epochs
+from tftrainer import tf_types
+from tftrainer.config.cluster import Role
+from tftrainer.config.environment import Strategy
+from tftrainer.config.job import Job
+from tftrainer.data.batches import examples_in, time_after, timed
+from tftrainer.data.input_stream import InputStream
+from tftrainer.data.length import measured
+from tftrainer.data.position import Passes, Position, drawn
 from tftrainer.errors import (
     OF_USERS_CODE,
     CheckpointUnavailableError,
@@ -33,20 +34,22 @@ from tftrainer.errors import (
     TrainerError,
     one_line,
 )
-from tftrainer.export import Exporter
-from tftrainer.fence import Fence, claim
-from tftrainer.input_stream import InputStream
-from tftrainer.job import Job
-from tftrainer.ownership import with_own_directory
-from tftrainer.pacing import Pace
-from tftrainer.peer_errors import lost_peer_error
-from tftrainer.position import Passes, Position, drawn
-from tftrainer.recorder import Recorder
-from tftrainer.resume import Resumed, resume
-from tftrainer.step_losses import returning_loss
-from tftrainer.supervisor import Run
-from tftrainer.task import load
-from tftrainer.throughput import Work
+from tftrainer.peering.peer_errors import lost_peer_error
+from tftrainer.runtime.supervisor import Run
+from tftrainer.runtime.throughput import Work
+from tftrainer.saving.checkpoints import Checkpoints
+from tftrainer.saving.export import Exporter
+from tftrainer.saving.fence import Fence, claim
+from tftrainer.saving.ownership import with_own_directory
+from tftrainer.saving.resume import Resumed, resume
+from tftrainer.training import tensorboard, validation
+from tftrainer.training.epochs import Epochs
+from tftrainer.training.pacing import Pace
+from tftrainer.training.recorder import Recorder
+from tftrainer.training.step_losses import returning_loss
+from tftrainer.user import model
+from tftrainer.user.callbacks import Callbacks
+from tftrainer.user.task import load
 
 _LOG = logging.getLogger(__name__)
 _MICROSECONDS = 1e6
@@ -98,7 +101,7 @@ def _train(job: Job, run: Run) -> None:
         seed=seed,
     )
     dataset = task.dataset("train", context)
-    length = model.length(task, context, dataset, arguments.steps_per_epoch)
+    length = measured(task, context, dataset, arguments.steps_per_epoch)
     if arguments.seed is not None:
         tf.keras.utils.set_random_seed(arguments.seed)
     # Before the variables, which all members make together: the others then know whose directory

@@ -18,13 +18,15 @@ from threading import Lock
 from types import TracebackType
 from typing import Any, SupportsFloat, SupportsInt
 
-from tftrainer import environment, peers, termination
-from tftrainer.cluster import Role
-from tftrainer.environment import Strategy
-from tftrainer.exception_text import summary
-from tftrainer.peer_watch import PeerWatch
-from tftrainer.progress import Phase, Progress, SavedCheckpoint, Snapshot
-from tftrainer.rates import Rate
+from tftrainer.config import environment
+from tftrainer.config.cluster import Role
+from tftrainer.config.environment import Strategy
+from tftrainer.peering import peers
+from tftrainer.peering.peer_watch import PeerWatch
+from tftrainer.runtime import termination
+from tftrainer.runtime.exception_text import summary
+from tftrainer.runtime.progress import Phase, Progress, SavedCheckpoint, Snapshot
+from tftrainer.runtime.rates import Rate
 
 _LOCK = Lock()
 # The status of a job keeps no more of them, and the termination log has little room.
@@ -139,7 +141,7 @@ def _reporter_of_this_process() -> Reporter | None:
     if not env.progress_port:
         return None
     # Imported here: workers and ps serve no progress, and it costs them time.
-    from tftrainer import http_server  # noqa: PLC0415
+    from tftrainer.runtime import http_server  # noqa: PLC0415
 
     reporter = Reporter(env.task.role, env.attempt)
     http_server.serve(env.progress_port, reporter.progress, lambda: True)

@@ -14,12 +14,14 @@ import time
 from collections.abc import Iterable
 from typing import NoReturn
 
-from tftrainer import environment as env
-from tftrainer import peers, process, server_library, supervisor
-from tftrainer.cluster import Cluster, Member, Role
-from tftrainer.environment import Environment, Strategy
+from tftrainer import server_library
+from tftrainer.config import environment as env
+from tftrainer.config.cluster import Cluster, Member, Role
+from tftrainer.config.environment import Environment, Strategy
 from tftrainer.errors import BadConfigurationError, TrainerError
 from tftrainer.exit_codes import ExitCode
+from tftrainer.peering import peers
+from tftrainer.runtime import process, supervisor
 
 _LOG = logging.getLogger(__name__)
 # With the default of one thread per visible core, the first steps of all workers can deadlock.

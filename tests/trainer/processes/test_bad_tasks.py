@@ -9,21 +9,22 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tftrainer import process
-from tftrainer.cluster import Role
+from tftrainer.config.cluster import Role
 from tftrainer.context import Context
 from tftrainer.errors import BadConfigurationError, OutageError
 from tftrainer.exit_codes import ExitCode
-from tftrainer.progress import Progress, Snapshot
-from tftrainer.supervisor import Run
-from tftrainer.watchdog import Watchdog
+from tftrainer.runtime import process
+from tftrainer.runtime.progress import Progress, Snapshot
+from tftrainer.runtime.supervisor import Run
+from tftrainer.runtime.watchdog import Watchdog
 
 process.prepare(os.environ)
 
 import tensorflow as tf  # noqa: E402 -- after what it reads is set
-from tftrainer import model  # noqa: E402
-from tftrainer.callbacks import Callbacks, wanted, wanted_by_fit  # noqa: E402
-from tftrainer.task import load  # noqa: E402
+from tftrainer.data.length import measured  # noqa: E402
+from tftrainer.user import model  # noqa: E402
+from tftrainer.user.callbacks import Callbacks, wanted, wanted_by_fit  # noqa: E402
+from tftrainer.user.task import load  # noqa: E402
 
 CPU = tf.config.list_physical_devices("CPU")[0]
 tf.config.set_logical_device_configuration(CPU, [tf.config.LogicalDeviceConfiguration()] * 2)
@@ -174,7 +175,7 @@ def prepared(folder: Path, *parts: str) -> Prepared:
     dataset = task.dataset("train", context)
     built = model.build(task, context, dataset)
     step = model.step_function(task, built, dataset)
-    model.length(task, context, dataset, None)
+    measured(task, context, dataset, None)
     run = Run(Progress(Snapshot(Role.CHIEF)), Watchdog(stall_seconds=1, first_step_seconds=1))
     Callbacks.of(task, context, built, run=run, epochs=1, steps_per_epoch=2)
     return Prepared(built, step, dataset)

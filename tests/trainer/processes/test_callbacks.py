@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 import tensorflow as tf
 from harness import EXPORTS, Computer, Servers
-from tftrainer import model
 from tftrainer.context import Context
-from tftrainer.evaluation import Evaluation
-from tftrainer.task import load
+from tftrainer.user import model
+from tftrainer.user.evaluation import Evaluation
+from tftrainer.user.task import load
 
 STOPPING = """
     import tensorflow as tf

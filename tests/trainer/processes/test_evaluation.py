@@ -6,21 +6,23 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
-from tftrainer import arguments, environment, process
-from tftrainer.cluster import Role
+from tftrainer.config import arguments, environment
+from tftrainer.config.cluster import Role
 from tftrainer.context import Context
 from tftrainer.errors import BadConfigurationError
-from tftrainer.progress import Progress, SavedCheckpoint, Snapshot
-from tftrainer.supervisor import Run
-from tftrainer.watchdog import Watchdog
+from tftrainer.runtime import process
+from tftrainer.runtime.progress import Progress, SavedCheckpoint, Snapshot
+from tftrainer.runtime.supervisor import Run
+from tftrainer.runtime.watchdog import Watchdog
 
 process.prepare(os.environ)
 
 import tensorflow as tf  # noqa: E402 -- after what it reads is set
-from tftrainer import model, validation  # noqa: E402
-from tftrainer.evaluation import Evaluation  # noqa: E402
-from tftrainer.job import Job  # noqa: E402
-from tftrainer.task import UserTask, load  # noqa: E402
+from tftrainer.config.job import Job  # noqa: E402
+from tftrainer.training import validation  # noqa: E402
+from tftrainer.user import model  # noqa: E402
+from tftrainer.user.evaluation import Evaluation  # noqa: E402
+from tftrainer.user.task import UserTask, load  # noqa: E402
 
 TASK = """
 import tensorflow as tf

@@ -7,18 +7,18 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tftrainer import process
-from tftrainer.arguments import ExportFormat
+from tftrainer.config.arguments import ExportFormat
 from tftrainer.context import Context
 from tftrainer.errors import CheckpointUnavailableError
-from tftrainer.progress import ExportedModel, SavedCheckpoint
+from tftrainer.runtime import process
+from tftrainer.runtime.progress import ExportedModel, SavedCheckpoint
 
 process.prepare(os.environ)
 
 import tensorflow as tf  # noqa: E402 -- after what it reads is set
-from tftrainer import model  # noqa: E402
-from tftrainer.export import Exporter  # noqa: E402
-from tftrainer.task import load  # noqa: E402
+from tftrainer.saving.export import Exporter  # noqa: E402
+from tftrainer.user import model  # noqa: E402
+from tftrainer.user.task import load  # noqa: E402
 
 BOTH = tuple(ExportFormat)
 DATASET = """

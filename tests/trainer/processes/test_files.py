@@ -6,18 +6,19 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
-from tftrainer import arguments, environment, process
+from tftrainer.config import arguments, environment
+from tftrainer.config.job import Job
+from tftrainer.data.position import Position
 from tftrainer.errors import CheckpointUnavailableError, TerminatedError
-from tftrainer.job import Job
-from tftrainer.position import Position
-from tftrainer.progress import SavedCheckpoint
+from tftrainer.runtime import process
+from tftrainer.runtime.progress import SavedCheckpoint
 
 process.prepare(os.environ)
 
 import tensorflow as tf  # noqa: E402 -- after what it reads is set
-from tftrainer import checkpoints, marker, ownership  # noqa: E402
-from tftrainer.fence import Fence, claim  # noqa: E402
-from tftrainer.resume import resume  # noqa: E402
+from tftrainer.saving import checkpoints, marker, ownership  # noqa: E402
+from tftrainer.saving.fence import Fence, claim  # noqa: E402
+from tftrainer.saving.resume import resume  # noqa: E402
 
 POSITION = Position(seed=1, batch_size=8, epoch_batches=10)
 

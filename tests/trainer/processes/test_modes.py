@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 from harness import DIGITS, Computer, LoopbackCluster, Process, Servers, free_port, until
-from tftrainer.task import load
+from tftrainer.user.task import load
 
 OWN_STEP = """
 import tensorflow as tf

@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 from harness import ROOT, Computer, LoopbackCluster, Process, free_port, until
-from tftrainer.cluster import Member, Role, Task
-from tftrainer.peers import StatusProbe
+from tftrainer.config.cluster import Member, Role, Task
+from tftrainer.peering.peers import StatusProbe
 
 EXAMPLE = ROOT / "examples/own-script.yaml"
 TFTJ = ROOT / ".venv/bin/python"

@@ -3,13 +3,13 @@
 import os
 
 import pytest
-from tftrainer import process
 from tftrainer.errors import BadConfigurationError
+from tftrainer.runtime import process
 
 process.prepare(os.environ)
 
 import tensorflow as tf  # noqa: E402 -- after what it reads is set
-from tftrainer.peer_errors import lost_peer_error  # noqa: E402
+from tftrainer.peering.peer_errors import lost_peer_error  # noqa: E402
 
 REMOTE = "\nAdditional GRPC error information from remote target /job:ps/replica:0/task:0"
 

@@ -10,7 +10,8 @@ from harness import inherited
 
 LOOK = """
     import json, sys
-    from tftrainer import process, server_library
+    from tftrainer import server_library
+    from tftrainer.runtime import process
     import os
     process.prepare(os.environ)
     {before}

@@ -1,11 +1,11 @@
 import re
 
 import pytest
-from tftrainer import arguments, environment
-from tftrainer.arguments import FitInput, Goal, Mode
+from tftrainer.config import arguments, environment
+from tftrainer.config.arguments import FitInput, Goal, Mode
+from tftrainer.config.job import Job
 from tftrainer.errors import BadConfigurationError
 from tftrainer.exit_codes import ExitCode
-from tftrainer.job import Job
 
 SERVERS = (
     '{"cluster": {"chief": ["a:1"], "worker": ["b:1"], "ps": ["c:1"]}, '

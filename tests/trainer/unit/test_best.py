@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 import tensorflow as tf
-from tftrainer.arguments import Goal
-from tftrainer.best import Best
+from tftrainer.config.arguments import Goal
 from tftrainer.errors import BadConfigurationError, CheckpointUnavailableError
-from tftrainer.progress import BestCheckpoint, SavedCheckpoint
+from tftrainer.runtime.progress import BestCheckpoint, SavedCheckpoint
+from tftrainer.saving.best import Best
 
 LEAST_LOSS = Goal("val_loss", larger_is_better=False)
 

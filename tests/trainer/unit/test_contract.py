@@ -5,12 +5,12 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
-from tftrainer import cluster, environment
-from tftrainer.cluster import Role, Task
-from tftrainer.environment import Strategy
+from tftrainer.config import cluster, environment
+from tftrainer.config.cluster import Role, Task
+from tftrainer.config.environment import Strategy
 from tftrainer.errors import BadConfigurationError
 from tftrainer.exit_codes import ExitCode
-from tftrainer.progress import (
+from tftrainer.runtime.progress import (
     Activity,
     BestCheckpoint,
     Cause,
@@ -20,7 +20,7 @@ from tftrainer.progress import (
     Snapshot,
     Unreachable,
 )
-from tftrainer.throughput import WorkerRate
+from tftrainer.runtime.throughput import WorkerRate
 
 NOW = 5000.0
 """When the documents are made, on the monotonic clock."""

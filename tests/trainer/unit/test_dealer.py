@@ -6,8 +6,8 @@ from dataclasses import replace
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tftrainer.data.position import Passes, Position
 from tftrainer.parameter_server.dealer import Dealer
-from tftrainer.position import Passes, Position
 
 START = Position(seed=1, batch_size=8, epoch_batches=20)
 TOTAL = 60

@@ -5,11 +5,11 @@ from datetime import UTC, datetime
 
 import pytest
 import tensorflow as tf
-from tftrainer.arguments import OnNan
-from tftrainer.divergence import Divergence
+from tftrainer.config.arguments import OnNan
 from tftrainer.errors import DivergedError
 from tftrainer.exit_codes import ExitCode
-from tftrainer.progress import SavedCheckpoint
+from tftrainer.runtime.progress import SavedCheckpoint
+from tftrainer.training.divergence import Divergence
 
 SAVED = SavedCheckpoint(90, "/data/ckpt-90", datetime.now(UTC))
 

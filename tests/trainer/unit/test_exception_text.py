@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import pytest
-from tftrainer.exception_text import summary
+from tftrainer.runtime.exception_text import summary
 
 PYTHON = "/opt/venv/lib/python3.11"
 OF_TENSORFLOW = f"""\

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from tftrainer.history import History
+from tftrainer.training.history import History
 
 EXACT = 0.1 + 0.2
 

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 import tensorflow as tf
 from tftrainer import Context
+from tftrainer.data.input_stream import InputStream
 from tftrainer.errors import BadConfigurationError
-from tftrainer.input_stream import InputStream
-from tftrainer.task import UserTask
+from tftrainer.user.task import UserTask
 
 Data = Callable[[tf.data.Dataset], tf.data.Dataset]
 N, BATCH = 50, 8

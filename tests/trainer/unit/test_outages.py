@@ -5,7 +5,7 @@ import urllib.error
 from email.message import Message
 
 import pytest
-from tftrainer.outages import is_outage
+from tftrainer.runtime.outages import is_outage
 
 
 class OfTensorFlow(Exception):  # noqa: N818 -- in the place of tf.errors.UnavailableError

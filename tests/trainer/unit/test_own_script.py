@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 import tftrainer
 from harness import LoopbackCluster, free_port, inherited
-from tftrainer.cluster import Role
-from tftrainer.progress import Phase
+from tftrainer.config.cluster import Role
 from tftrainer.reporting import Reporter
+from tftrainer.runtime.progress import Phase
 
 NO_NUMBER = "is a list: give a number, outside of tf.function; fetch\\(\\) what"
 

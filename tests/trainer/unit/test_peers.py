@@ -10,14 +10,14 @@ from concurrent.futures import ThreadPoolExecutor
 import grpc
 import pytest
 from harness import free_port, until
-from tftrainer import peers
-from tftrainer.cluster import Cluster, Member, Role, Task
+from tftrainer.config.cluster import Cluster, Member, Role, Task
 from tftrainer.errors import PeersUnavailableError, TerminatedError
-from tftrainer.peer_watch import PeerWatch
-from tftrainer.peers import Failure
-from tftrainer.progress import Cause, Progress, Snapshot, Unreachable
-from tftrainer.supervisor import Run
-from tftrainer.watchdog import Watchdog
+from tftrainer.peering import peers
+from tftrainer.peering.peer_watch import PeerWatch
+from tftrainer.peering.peers import Failure
+from tftrainer.runtime.progress import Cause, Progress, Snapshot, Unreachable
+from tftrainer.runtime.supervisor import Run
+from tftrainer.runtime.watchdog import Watchdog
 
 NO_ANSWER = Failure(Cause.TIMED_OUT, "no answer")
 

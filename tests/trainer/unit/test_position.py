@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tftrainer.position import Passes, Position
+from tftrainer.data.position import Passes, Position
 
 START = Position(seed=7, batch_size=64, epoch_batches=10)
 NUMBERS = st.integers(0, 1000)

@@ -4,13 +4,21 @@ import math
 import time
 
 import pytest
-from tftrainer.cluster import Role
+from tftrainer.config.cluster import Role
 from tftrainer.exit_codes import ExitCode
-from tftrainer.pacing import Pace, steps_per_call
-from tftrainer.progress import Activity, Cause, Phase, Progress, Snapshot, Unreachable, describe
-from tftrainer.rates import Rate
-from tftrainer.supervisor import Run
-from tftrainer.watchdog import Verdict, Watchdog
+from tftrainer.runtime.progress import (
+    Activity,
+    Cause,
+    Phase,
+    Progress,
+    Snapshot,
+    Unreachable,
+    describe,
+)
+from tftrainer.runtime.rates import Rate
+from tftrainer.runtime.supervisor import Run
+from tftrainer.runtime.watchdog import Verdict, Watchdog
+from tftrainer.training.pacing import Pace, steps_per_call
 
 
 def test_the_rate_counts_from_the_end_of_tracing() -> None:

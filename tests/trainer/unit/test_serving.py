@@ -13,11 +13,11 @@ from pathlib import Path
 import pytest
 from harness import free_port, until
 from prometheus_client.parser import text_string_to_metric_families
-from tftrainer import http_server, termination
-from tftrainer.cluster import Role
+from tftrainer.config.cluster import Role
 from tftrainer.errors import TrainerError
-from tftrainer.progress import Phase, Progress, SavedCheckpoint, Snapshot
-from tftrainer.throughput import WorkerRate
+from tftrainer.runtime import http_server, termination
+from tftrainer.runtime.progress import Phase, Progress, SavedCheckpoint, Snapshot
+from tftrainer.runtime.throughput import WorkerRate
 
 PAGE = Path(__file__).parents[3] / "docs/guide/monitoring.md"
 

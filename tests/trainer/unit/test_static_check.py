@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 from tftrainer.errors import BadConfigurationError
-from tftrainer.static_check import check
+from tftrainer.user.static_check import check
 
 GOOD = "def model(): ...\ndef dataset(split, context): ...\n"
 

@@ -4,7 +4,7 @@ import math
 
 import pytest
 import tensorflow as tf
-from tftrainer.step_losses import returning_loss
+from tftrainer.training.step_losses import returning_loss
 
 
 def model() -> tf.keras.Model:

@@ -1,7 +1,7 @@
 """Examples per second and input wait, from what each worker says that it has done."""
 
 import pytest
-from tftrainer.throughput import Throughput, Work, WorkerRate
+from tftrainer.runtime.throughput import Throughput, Work, WorkerRate
 
 
 def test_rates_are_those_of_each_worker_and_of_all() -> None:

@@ -9,14 +9,16 @@ import os
 from collections.abc import Callable
 from typing import NoReturn
 
-from tftrainer import environment, http_server, peers, process, supervisor
-from tftrainer.cluster import Cluster, Role
-from tftrainer.environment import Environment
+from tftrainer.config import environment
+from tftrainer.config.cluster import Cluster, Role
+from tftrainer.config.environment import Environment
 from tftrainer.errors import BadConfigurationError, TrainerError
-from tftrainer.peer_watch import PeerWatch
-from tftrainer.progress import Progress, Snapshot
-from tftrainer.supervisor import Run
-from tftrainer.watchdog import Watchdog
+from tftrainer.peering import peers
+from tftrainer.peering.peer_watch import PeerWatch
+from tftrainer.runtime import http_server, process, supervisor
+from tftrainer.runtime.progress import Progress, Snapshot
+from tftrainer.runtime.supervisor import Run
+from tftrainer.runtime.watchdog import Watchdog
 
 Program = Callable[[Cluster, Run], None]
 """Called when all peers answer. A return is success; a TrainerError ends with its code."""

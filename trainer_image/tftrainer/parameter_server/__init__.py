@@ -10,10 +10,10 @@ ends; if a worker is lost, only its unfinished work is.
 from collections.abc import Callable, Mapping
 from typing import Protocol
 
-from tftrainer.arguments import Mode
-from tftrainer.cluster import Cluster
+from tftrainer.config.arguments import Mode
+from tftrainer.config.cluster import Cluster
+from tftrainer.config.job import Job
 from tftrainer.errors import OF_USERS_CODE, TrainerError
-from tftrainer.job import Job
 from tftrainer.parameter_server import (
     asynchronous,
     keras_fit,
@@ -22,7 +22,7 @@ from tftrainer.parameter_server import (
     session,
     synchronous,
 )
-from tftrainer.supervisor import Run
+from tftrainer.runtime.supervisor import Run
 
 
 class Training(Protocol):

@@ -7,7 +7,7 @@ since it was computed. Runs on scheduled_loop.
 import tensorflow as tf
 
 from tftrainer import tf_types
-from tftrainer.batches import examples_in, time_after
+from tftrainer.data.batches import examples_in, time_after
 from tftrainer.parameter_server.replicas import on_shares
 from tftrainer.parameter_server.scheduled_loop import LONGEST_CALL, ScheduledLoop
 from tftrainer.parameter_server.session import Session

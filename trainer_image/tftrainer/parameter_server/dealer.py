@@ -11,7 +11,7 @@ given when it was lost, some may have been trained on.
 import threading
 from collections.abc import Iterable
 
-from tftrainer.position import Passes, Position
+from tftrainer.data.position import Passes, Position
 
 # A little that a worker has left is kept for it, as long as it comes for it. In turns of all.
 _MOST_DECLINED = 20

@@ -16,13 +16,14 @@ from threading import Thread
 
 import tensorflow as tf
 
-from tftrainer import callbacks, model, tf_types
-from tftrainer.pacing import Pace
+from tftrainer import tf_types
 from tftrainer.parameter_server import asynchronous
 from tftrainer.parameter_server.coordinator_internals import drop_queued, queue_depth
 from tftrainer.parameter_server.scheduled_loop import LONGEST_STOP
 from tftrainer.parameter_server.session import Session
-from tftrainer.progress import Activity
+from tftrainer.runtime.progress import Activity
+from tftrainer.training.pacing import Pace
+from tftrainer.user import callbacks, model
 
 _LOG = logging.getLogger(__name__)
 _POLL_SECONDS = 0.01
@@ -229,6 +230,8 @@ class _Reporter(tf.keras.callbacks.Callback):  # type: ignore[misc]
         self._before_end(min((epoch + 1) * self._session.epoch, self._session.total))
         step = self._look()
         self.metrics = model.metrics(self._session.model)
+        # Where epochs are short, what is published here is all that is published.
+        self._session.note_work()
         self._session.publish(step, self.metrics)
         if self._end_of_epoch is not None:
             # fit calls this in the strategy's scope, where no other model can be evaluated; scopes

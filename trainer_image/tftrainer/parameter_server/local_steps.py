@@ -9,7 +9,7 @@ on shared variables: the more steps a round has, the older the values. Runs on s
 import tensorflow as tf
 
 from tftrainer import tf_types
-from tftrainer.batches import examples_in, time_after
+from tftrainer.data.batches import examples_in, time_after
 from tftrainer.errors import BadConfigurationError
 from tftrainer.parameter_server.local_copies import LocalCopies, metrics_of, variables_of
 from tftrainer.parameter_server.scheduled_loop import LONGEST_CALL, ScheduledLoop

@@ -11,7 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import tensorflow as tf
 
-from tftrainer.cluster import Cluster, Member, Role
+from tftrainer.config.cluster import Cluster, Member, Role
 from tftrainer.errors import (
     OF_USERS_CODE,
     OutageError,
@@ -20,8 +20,8 @@ from tftrainer.errors import (
     TrainerError,
     one_line,
 )
-from tftrainer.peer_errors import is_of_tensorflow, lost_peer_error, means_lost_peer
-from tftrainer.peers import StatusProbe
+from tftrainer.peering.peer_errors import is_of_tensorflow, lost_peer_error, means_lost_peer
+from tftrainer.peering.peers import StatusProbe
 
 _THREADS = 32
 _REMOTE = re.compile(r"from remote target /job:(ps|worker)/")

@@ -8,7 +8,7 @@ was not distributed to every replica whole.
 import tensorflow as tf
 
 from tftrainer import tf_types
-from tftrainer.batches import examples_in
+from tftrainer.data.batches import examples_in
 
 _CPU = "/device:CPU:0"
 

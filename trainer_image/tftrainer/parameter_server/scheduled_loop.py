@@ -17,10 +17,11 @@ import time
 
 import tensorflow as tf
 
-from tftrainer import model, tf_types
-from tftrainer.pacing import Pace
+from tftrainer import tf_types
 from tftrainer.parameter_server.coordinator_internals import drop_queued, queue_depth
 from tftrainer.parameter_server.session import Session
+from tftrainer.training.pacing import Pace
+from tftrainer.user import model
 
 _LOG = logging.getLogger(__name__)
 _POLL_SECONDS = 0.01
@@ -91,6 +92,8 @@ class ScheduledLoop:
                 self._iterators, self._input_began_at = self._session.input.iterators(), step
                 continue
             metrics = model.metrics(self._model)
+            # Where epochs are short, what is published here is all that is published.
+            self._session.note_work()
             self._session.publish(step, metrics)
             if not self._epochs.reached(dealer.reached, metrics):
                 break

@@ -13,9 +13,10 @@ from collections.abc import Callable, Sequence
 
 import tensorflow as tf
 
-from tftrainer import checkpoints, files, tf_types
-from tftrainer.cluster import Member
+from tftrainer import tf_types
+from tftrainer.config.cluster import Member
 from tftrainer.errors import one_line
+from tftrainer.saving import checkpoints, files
 
 _LOG = logging.getLogger(__name__)
 _CHIEF = "/job:chief/task:0/device:CPU:0"

@@ -11,17 +11,15 @@ import numpy as np
 import tensorflow as tf
 from numpy.typing import NDArray
 
-from tftrainer import model, remote_context, tensorboard, tf_types, validation
-from tftrainer.arguments import Arguments, FitInput, Mode
-from tftrainer.callbacks import Callbacks
-from tftrainer.cluster import Cluster, Role
+from tftrainer import tf_types
+from tftrainer.config.arguments import Arguments, FitInput, Mode
+from tftrainer.config.cluster import Cluster, Role
+from tftrainer.config.job import Job
 from tftrainer.context import Context
-from tftrainer.epochs import Epochs
+from tftrainer.data.input_stream import InputStream
+from tftrainer.data.length import measured
+from tftrainer.data.position import ENDLESS, Passes, Position, drawn
 from tftrainer.errors import TerminatedError
-from tftrainer.export import Exporter
-from tftrainer.fence import claim
-from tftrainer.input_stream import InputStream
-from tftrainer.job import Job
 from tftrainer.parameter_server.coordinator_internals import (
     queue_depth,
     reset_transient_failures,
@@ -34,11 +32,17 @@ from tftrainer.parameter_server.replicas import use_logical_cpus
 from tftrainer.parameter_server.server_files import ServerFiles
 from tftrainer.parameter_server.shared_input import SharedInput
 from tftrainer.parameter_server.work import WorkTable
-from tftrainer.position import ENDLESS, Passes, Position, drawn
-from tftrainer.recorder import Recorder
-from tftrainer.resume import resume
-from tftrainer.supervisor import Run
-from tftrainer.task import UserTask, load
+from tftrainer.peering import remote_context
+from tftrainer.runtime.supervisor import Run
+from tftrainer.saving.export import Exporter
+from tftrainer.saving.fence import claim
+from tftrainer.saving.resume import resume
+from tftrainer.training import tensorboard, validation
+from tftrainer.training.epochs import Epochs
+from tftrainer.training.recorder import Recorder
+from tftrainer.user import model
+from tftrainer.user.callbacks import Callbacks
+from tftrainer.user.task import UserTask, load
 
 _LOG = logging.getLogger(__name__)
 
@@ -197,7 +201,11 @@ class Session:
         reset_transient_failures(self.coordinator)
         self.recorder.note(step)
         if self.recorder.wants_metrics:
-            self.recorder.note_work(self.work.read(), queue_depth(self.coordinator))
+            self.note_work()
+
+    def note_work(self) -> None:
+        """Tell the recorder what each worker has done; a round trip."""
+        self.recorder.note_work(self.work.read(), queue_depth(self.coordinator))
 
 
 def begin(job: Job, run: Run, cluster: Cluster) -> Session:
@@ -218,7 +226,7 @@ def begin(job: Job, run: Run, cluster: Cluster) -> Session:
     seed = drawn(arguments.seed)
     context = job.context(seed=seed, replicas=strategy.num_replicas_in_sync)
     dataset = task.dataset("train", context)
-    length = model.length(task, context, dataset, arguments.steps_per_epoch)
+    length = measured(task, context, dataset, arguments.steps_per_epoch)
     if arguments.seed is not None:
         tf.keras.utils.set_random_seed(arguments.seed)
     with strategy.scope():

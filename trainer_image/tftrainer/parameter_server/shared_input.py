@@ -12,9 +12,9 @@ from dataclasses import dataclass, replace
 import tensorflow as tf
 
 from tftrainer import tf_types
-from tftrainer.batches import timed
-from tftrainer.input_stream import InputStream
-from tftrainer.position import Passes
+from tftrainer.data.batches import timed
+from tftrainer.data.input_stream import InputStream
+from tftrainer.data.position import Passes
 
 # To make and drop so many batches is less than to read the pass again up to where they end.
 _FEW = 4

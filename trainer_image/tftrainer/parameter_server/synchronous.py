@@ -19,8 +19,8 @@ import numpy as np
 import tensorflow as tf
 from numpy.typing import NDArray
 
-from tftrainer import model, tf_types
-from tftrainer.batches import examples_in
+from tftrainer import tf_types
+from tftrainer.data.batches import examples_in
 from tftrainer.errors import BadConfigurationError
 from tftrainer.parameter_server import gradients
 from tftrainer.parameter_server.pinned_calls import (
@@ -31,8 +31,9 @@ from tftrainer.parameter_server.pinned_calls import (
     fetched,
 )
 from tftrainer.parameter_server.session import Session
-from tftrainer.step_losses import returning_loss
-from tftrainer.throughput import Work
+from tftrainer.runtime.throughput import Work
+from tftrainer.training.step_losses import returning_loss
+from tftrainer.user import model
 
 _LOG = logging.getLogger(__name__)
 _POLL_SECONDS = 0.05

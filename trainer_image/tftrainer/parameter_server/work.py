@@ -9,7 +9,7 @@ from collections.abc import Sequence
 import tensorflow as tf
 
 from tftrainer import tf_types
-from tftrainer.throughput import Work
+from tftrainer.runtime.throughput import Work
 
 
 class WorkTable:

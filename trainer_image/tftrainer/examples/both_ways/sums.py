@@ -12,7 +12,7 @@ from itertools import combinations_with_replacement
 import tensorflow as tf
 
 from tftrainer import tf_types
-from tftrainer.cluster import Cluster, Role
+from tftrainer.config.cluster import Cluster, Role
 
 _NUMBERS = 5
 _FIFTEEN = frozenset({15})

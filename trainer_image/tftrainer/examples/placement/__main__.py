@@ -5,11 +5,11 @@ It ends with 1 if a distributed value differs from the local one, or stood elsew
 
 import time
 
-from tftrainer.cluster import Cluster
+from tftrainer.config.cluster import Cluster
 from tftrainer.errors import TrainerError
 from tftrainer.examples import chief
-from tftrainer.progress import Phase
-from tftrainer.supervisor import Run
+from tftrainer.runtime.progress import Phase
+from tftrainer.runtime.supervisor import Run
 
 
 def program(cluster: Cluster, run: Run) -> None:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import tensorflow as tf
 
 from tftrainer import tf_types
-from tftrainer.cluster import Cluster
+from tftrainer.config.cluster import Cluster
 from tftrainer.examples.placement import graph, mean
 from tftrainer.examples.placement.places import Places
 

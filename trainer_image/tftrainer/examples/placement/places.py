@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Self
 
-from tftrainer.cluster import Cluster, Role
+from tftrainer.config.cluster import Cluster, Role
 
 
 @dataclass(frozen=True, slots=True)

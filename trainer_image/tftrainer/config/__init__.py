@@ -1,0 +1,1 @@
+"""What this process is given: arguments, environment and TF_CONFIG, checked. No TensorFlow."""

@@ -1,0 +1,81 @@
+"""Arguments and environment of this process, checked against each other; made by __main__."""
+
+from dataclasses import dataclass
+
+from tftrainer.config.arguments import NO_VALIDATION, Arguments, Mode
+from tftrainer.config.cluster import Role
+from tftrainer.config.environment import Environment, Strategy
+from tftrainer.context import Context
+from tftrainer.errors import BadConfigurationError
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """What one process of a job has to do; never changes while it runs.
+
+    Raises BadConfigurationError if the arguments do not suit the environment.
+    """
+
+    arguments: Arguments
+    environment: Environment
+
+    def __post_init__(self) -> None:
+        """Refuse arguments that would have no effect."""
+        strategy, mode = self.environment.strategy, self.arguments.mode
+        servers = strategy is Strategy.PARAMETER_SERVER
+        # An evaluator knows no cluster, and gets the command line of all.
+        trains = self.environment.task.role is not Role.EVALUATOR
+        if trains and not servers and mode is not Mode.ASYNCHRONOUS:
+            raise BadConfigurationError(
+                f"--mode={mode} requires the ParameterServer strategy, but the strategy is "
+                f"{strategy}: remove --mode, or set strategy: ParameterServer."
+            )
+        if self.arguments.history and servers and mode is not Mode.SYNCHRONOUS:
+            raise BadConfigurationError(
+                f"--history is not available with --mode={mode}: workers make steps concurrently, "
+                "and the chief does not see the loss of a single step. Use --mode=synchronous, or "
+                "remove --history."
+            )
+        # Workers and ps of a job have no checkpoint directory.
+        writes = self.environment.task.role is Role.CHIEF
+        if writes and self.arguments.history and self.checkpoint_dir is None:
+            raise BadConfigurationError(
+                "--history requires --checkpoint-dir, where history.csv is written."
+            )
+
+        for name, value in (
+            ("--keep-best", self.arguments.keep_best),
+            ("--validation", self.arguments.validation),
+        ):
+            if writes and value not in (None, NO_VALIDATION) and self.checkpoint_dir is None:
+                raise BadConfigurationError(
+                    f"{name} requires --checkpoint-dir, where the checkpoints are written that are "
+                    "evaluated."
+                )
+        goal = self.arguments.keep_best
+        if self.arguments.validation == NO_VALIDATION and goal and goal.needs_validation:
+            raise BadConfigurationError(
+                f"--keep-best={goal.metric} requires validation: remove --validation=none."
+            )
+
+    @property
+    def checkpoint_dir(self) -> str | None:
+        """Where checkpoints are kept; the argument wins over the operator's variable."""
+        return self.arguments.checkpoint_dir or self.environment.checkpoint_dir
+
+    @property
+    def resume_from(self) -> str | None:
+        """Checkpoints of an earlier training to start from, until this job has its own."""
+        return self.arguments.resume_from or self.environment.resume_from
+
+    def context(
+        self, *, replicas: int = 1, pipelines: int = 1, pipeline: int = 0, seed: int | None = None
+    ) -> Context:
+        """Return what the user's functions are told; `seed` is what the data is shuffled with."""
+        return Context(
+            batch_size=self.arguments.batch_size * replicas,
+            seed=self.arguments.seed if seed is None else seed,
+            options=self.arguments.options,
+            input_pipelines=pipelines,
+            input_pipeline=pipeline,
+        )

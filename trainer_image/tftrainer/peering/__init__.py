@@ -1,0 +1,1 @@
+"""The other members of the cluster: probed, watched, and how TensorFlow tells their loss."""

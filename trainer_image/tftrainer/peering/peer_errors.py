@@ -1,0 +1,33 @@
+"""Recognizes errors of TensorFlow which mean that a peer, or its state for this chief, was lost."""
+
+import tensorflow as tf
+
+from tftrainer.runtime.outages import chain
+
+_LOST = (tf.errors.UnavailableError, tf.errors.AbortedError, tf.errors.CancelledError)
+_FROM_PEER = "GRPC error information from remote target"
+# From a server that was restarted so fast that no call failed, or that dropped the context of a
+# chief which it did not hear of for too long.
+_FORGOTTEN = ("Unable to find a context_id", "unknown device", "remote_handle")
+
+
+def lost_peer_error(error: BaseException) -> BaseException | None:
+    """Return the loss that an error is or was raised from; the user's code may be in between."""
+    return next(filter(means_lost_peer, chain(error)), None)
+
+
+def is_of_tensorflow(error: BaseException) -> bool:
+    """Whether an error is TensorFlow's own, or was raised from one."""
+    return any(isinstance(each, tf.errors.OpError) for each in chain(error))
+
+
+def means_lost_peer(error: BaseException) -> bool:
+    """Whether variables or calls of this process were lost with a peer."""
+    # The coordinator wraps what went wrong with a function's input.
+    error = getattr(error, "original_exception", error)
+    if isinstance(error, _LOST):
+        return True
+    if not isinstance(error, tf.errors.InvalidArgumentError):
+        return False
+    text = str(error)
+    return _FROM_PEER in text and any(words in text for words in _FORGOTTEN)

@@ -1,0 +1,1 @@
+"""The checkpoint directory: who may write there, checkpoints, and the exported model."""

@@ -1,0 +1,292 @@
+"""Saves and restores checkpoints; called by resume (restore) and recorder (save).
+
+The process that holds this names the files, and deletes old ones. Under ParameterServer each ps
+writes and reads its own variables if it sees the directory; else the chief does, through its own
+CPU device, so that no ps needs the volume (see Devices). Parts are written to a folder of their own
+and put together by the chief: a ps that is killed meanwhile leaves no checkpoint. A checkpoint is
+never ignored silently: if there are some and none can be read, that is an error.
+
+tf.train.CheckpointManager is not used: under ParameterServer it makes a new graph for each save,
+and a new graph is sent to every server. One that hangs would then hold the chief's interpreter
+lock, and with it the watchdog, for as long as gRPC waits for it.
+"""
+
+import logging
+import re
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from typing import Any, Protocol
+
+import tensorflow as tf
+
+from tftrainer import tf_types
+from tftrainer.data.position import Position
+from tftrainer.errors import BadConfigurationError, CheckpointUnavailableError
+from tftrainer.peering.peer_errors import means_lost_peer
+from tftrainer.runtime.progress import SavedCheckpoint
+from tftrainer.saving import files
+
+_LOG = logging.getLogger(__name__)
+_POSITION = "position/.ATTRIBUTES/VARIABLE_VALUE"
+_OBJECT_GRAPH = "_CHECKPOINTABLE_OBJECT_GRAPH"
+
+
+class UnreadableError(Exception):
+    """A checkpoint is damaged, or not all there."""
+
+
+class Devices(Protocol):
+    """Which devices write and read variables that are on several processes."""
+
+    own: str
+    """The device of this process."""
+
+    def to_write(self, directory: str) -> str | None:
+        """Return the one that writes all variables to a directory; None if each process its own.
+
+        Raises what TensorFlow raises if this process cannot write there.
+        """
+
+    def to_read(self, path: str) -> str | None:
+        """Return the one that reads all variables of a checkpoint; None if each process its own."""
+
+
+class Checkpoints:
+    """The checkpoints of one directory, for one model and its step."""
+
+    def __init__(
+        self,
+        directory: str,
+        *,
+        keep: int,
+        devices: Devices | None = None,
+        **parts: Any,  # noqa: ANN401
+    ) -> None:
+        """`devices` is for variables on other processes; else this one reads and writes."""
+        self._directory = directory = directory.rstrip("/")
+        self._keep = keep
+        self._devices = devices
+        with tf.device(devices and devices.own):
+            self._position = tf.Variable("", trainable=False, dtype=tf.string, name="position")
+        self._parts = parts
+        self._checkpoint = tf.train.Checkpoint(**parts, position=self._position)
+        try:
+            tf.io.gfile.makedirs(directory)
+            self._kept = _oldest_first(directory)
+            device = devices.to_write(directory) if devices else None
+        except (tf.errors.OpError, OSError) as error:
+            raise unavailable(directory, "opened", error) from error
+        self._write = self._checkpoint.write
+        if devices is not None:
+            self._write = _graph_that_writes(self._checkpoint, device)
+
+    def restore(self) -> str | None:
+        """Restore the newest checkpoint that can be read; None if there is none at all."""
+        failures = []
+        for path in reversed(self._kept):
+            try:
+                self._restore(path)
+            except UnreadableError as error:
+                # What it has restored until then, the next older one replaces.
+                _LOG.warning("checkpoint %s cannot be read, trying an older one: %s", path, error)
+                failures.append(f"{path}: {error}")
+                continue
+            return path
+        if failures:
+            raise CheckpointUnavailableError(
+                f"no checkpoint in {self._directory} can be read ({failures[0]}). To train from "
+                "the beginning, empty the directory or use another one."
+            )
+        return None
+
+    @property
+    def position(self) -> Position | None:
+        """Where in the data the checkpoint that was restored was made; None if it does not say."""
+        return Position.parse(self._position.numpy().decode())
+
+    def restore_from(self, location: str) -> str:
+        """Restore a checkpoint, or the newest of a directory, that another training has written."""
+        try:
+            known = [location] if tf.io.gfile.exists(f"{location}.index") else None
+            paths = known or _oldest_first(location.rstrip("/"))
+        except (tf.errors.OpError, OSError) as error:
+            raise unavailable(location, "read", error) from error
+        if not paths:
+            raise BadConfigurationError(
+                f"--resume-from: there is no checkpoint in {location}. Set it to the directory of "
+                "an earlier training, or to one of its checkpoints, as this container sees it."
+            )
+        with needed(paths[-1]):
+            self._restore(paths[-1])
+        return paths[-1]
+
+    def save(self, step: int, position: Position) -> SavedCheckpoint:
+        """Write one that is named after the step, and drop the oldest."""
+        path = f"{self._directory}/ckpt-{step}"
+        self._position.assign(position.text())
+        try:
+            self._write(tf.constant(path))
+            self._rotate(path)
+        except (tf.errors.OpError, OSError) as error:
+            # A lost ps is no fault of the directory.
+            if means_lost_peer(error):
+                raise
+            raise unavailable(self._directory, "written", error) from error
+        return SavedCheckpoint(step=step, path=path, time=datetime.now(UTC))
+
+    def _rotate(self, newest: str) -> None:
+        written = [*(path for path in self._kept if path != newest), newest]
+        self._kept = written[-self._keep :]
+        write_state(self._directory, [path.rpartition("/")[2] for path in self._kept])
+        for dropped in written[: -self._keep]:
+            # The index first: what has none is no checkpoint.
+            for file in (f"{dropped}.index", *tf.io.gfile.glob(f"{dropped}.data-*")):
+                if tf.io.gfile.exists(file):
+                    tf.io.gfile.remove(file)
+
+    def _restore(self, path: str) -> None:
+        try:
+            # One of an older trainer has none.
+            is_whole = _reader(path).has_tensor(_POSITION)
+            checkpoint = self._checkpoint if is_whole else tf.train.Checkpoint(**self._parts)
+            _read(checkpoint, path, self._options_to_read(path)).assert_existing_objects_matched()
+        except (AssertionError, ValueError, tf.errors.InvalidArgumentError) as error:
+            raise BadConfigurationError(
+                f"checkpoint {path} does not fit this model: {str(error)[:1000]} If the model was "
+                "changed on purpose, use another checkpoint directory."
+            ) from error
+
+    def _options_to_read(self, path: str) -> Any:  # noqa: ANN401
+        try:
+            return _options(self._devices.to_read(path) if self._devices else None)
+        except tf.errors.OpError as error:
+            raise UnreadableError(f"{type(error).__name__}: {error.message}") from error
+
+
+def found(path: str, step: int) -> SavedCheckpoint:
+    """Describe a checkpoint that an earlier process wrote."""
+    written = tf.io.gfile.stat(f"{path}.index").mtime_nsec / 1e9
+    return SavedCheckpoint(step=step, path=path, time=datetime.fromtimestamp(written, UTC))
+
+
+def any_in(directory: str) -> bool:
+    """Whether there is any checkpoint in a directory."""
+    try:
+        return bool(tf.io.gfile.glob(f"{directory}/ckpt-*.index"))
+    except (tf.errors.OpError, OSError) as error:
+        raise unavailable(directory, "read", error) from error
+
+
+def found_or_none(path: str, step: int) -> SavedCheckpoint | None:
+    """Do the same for one that the chief may have deleted meanwhile."""
+    try:
+        return found(path, step)
+    except tf.errors.OpError:
+        return None
+
+
+def read(checkpoint: tf_types.Checkpoint, path: str) -> Any:  # noqa: ANN401
+    """Restore the variables and return TensorFlow's status of it; compares all checksums.
+
+    Raises UnreadableError, when some of the variables may be restored, and what TensorFlow raises
+    for variables that do not fit.
+    """
+    _reader(path)
+    return _read(checkpoint, path)
+
+
+def _read(checkpoint: tf_types.Checkpoint, path: str, options: Any = None) -> Any:  # noqa: ANN401
+    """Restore the variables of a checkpoint that `_reader` has opened."""
+    try:
+        return checkpoint.read(path, options=options)
+    except tf.errors.InvalidArgumentError:
+        raise
+    except tf.errors.OpError as error:
+        if means_lost_peer(error):
+            raise
+        raise UnreadableError(f"{type(error).__name__}: {error.message}") from error
+
+
+@contextmanager
+def needed(path: str) -> Iterator[None]:
+    """Raise CheckpointUnavailableError if the checkpoint that is read in this block is damaged."""
+    try:
+        yield
+    except UnreadableError as error:
+        raise CheckpointUnavailableError(f"checkpoint {path} cannot be read: {error}") from error
+
+
+def _reader(path: str) -> Any:  # noqa: ANN401 -- of TensorFlow
+    """Open a checkpoint, and read the part that TensorFlow does not read in an op."""
+    try:
+        reader = tf.train.load_checkpoint(path)
+        reader.get_tensor(_OBJECT_GRAPH)
+    except Exception as error:  # it raises whatever pybind makes of a status
+        raise UnreadableError(f"{type(error).__name__}: {error}") from error
+    return reader
+
+
+def _graph_that_writes(
+    checkpoint: tf_types.Checkpoint, io_device: str | None
+) -> Callable[..., Any]:
+    """Return what writes to a prefix; its graph exists from now on."""
+    write = tf.function(
+        lambda prefix: checkpoint.write(prefix, options=_options(io_device)),
+        input_signature=[tf.TensorSpec([], tf.string)],
+        autograph=False,
+    )
+    write.get_concrete_function()
+    return write  # type: ignore[no-any-return]
+
+
+def _options(io_device: str | None) -> Any:  # noqa: ANN401
+    return tf.train.CheckpointOptions(experimental_io_device=io_device)
+
+
+def unfinished(name: str) -> str:
+    """Return the folder for the parts of a checkpoint ckpt-NAME, as TensorFlow calls it."""
+    return f"ckpt-{name}_temp"
+
+
+def remove_unfinished(directory: str) -> None:
+    """Delete the parts that processes wrote which were killed; for the only one that writes there.
+
+    A ps that still writes for a chief that is gone cannot complete its part then.
+    """
+    try:
+        for folder in tf.io.gfile.glob(f"{directory}/{unfinished('*')}"):
+            tf.io.gfile.rmtree(folder)
+    except (tf.errors.OpError, OSError) as error:
+        raise unavailable(directory, "written", error) from error
+
+
+def write_state(directory: str, names: list[str]) -> None:
+    """Write what tf.train.latest_checkpoint reads: a CheckpointState as text, oldest first."""
+    lines = [f'model_checkpoint_path: "{names[-1]}"']
+    lines += [f'all_model_checkpoint_paths: "{name}"' for name in names]
+    files.replace(f"{directory}/checkpoint", "\n".join([*lines, ""]))
+
+
+def _oldest_first(directory: str) -> list[str]:
+    """List by the time of writing; first those that the state file, which may be lost, lacks."""
+    state = tf.train.get_checkpoint_state(directory)
+    known = list(state.all_model_checkpoint_paths) if state else []
+    found = {
+        int(match[1]): path.removesuffix(".index")
+        for path in tf.io.gfile.glob(f"{directory}/ckpt-*.index")
+        if (match := re.search(r"ckpt-(\d+)\.index$", path))
+    }
+    return [path for _, path in sorted(found.items()) if path not in known] + known
+
+
+def unavailable(
+    directory: str, verb: str, error: Exception, *, what: str = "checkpoints"
+) -> CheckpointUnavailableError:
+    """Return the error for a directory in which `what` cannot be `verb`."""
+    volume = "the volume is mounted, has room, and may be written by this user"
+    bucket = "the bucket exists, and the pod's credentials allow to read and write it"
+    return CheckpointUnavailableError(
+        f"{what} in {directory} cannot be {verb}: {error}. Check that "
+        f"{bucket if '://' in directory else volume}."
+    )

@@ -1,0 +1,182 @@
+"""Exports the trained model, so that it can be served; called by recorder at the end of training.
+
+The chief builds the model once more, in its own memory and outside the strategy, and restores the
+checkpoint into it. The trained one cannot be exported under ParameterServer: its variables are on
+the ps, which would write them to disks of their own. This way is the same under every strategy.
+
+    <checkpoint directory>/export/<step>/saved_model.pb, variables/   a SavedModel
+    <checkpoint directory>/export/<step>/model.keras                  the same as a Keras file
+    <checkpoint directory>/export/best/<step>/…                       of the best checkpoint
+
+TensorFlow Serving takes the folder `export`, with the steps as versions. A version is written under
+another name and renamed when it is complete. Training is marked as complete before, so a chief that
+is killed here exports again after its restart, and repeats no step.
+"""
+
+import contextlib
+import logging
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+import tensorflow as tf
+
+from tftrainer import tf_types
+from tftrainer.config.arguments import ExportFormat
+from tftrainer.context import Context
+from tftrainer.peering.peer_errors import lost_peer_error
+from tftrainer.runtime.exception_text import summary
+from tftrainer.runtime.outages import is_outage
+from tftrainer.runtime.progress import ExportedModel, SavedCheckpoint
+from tftrainer.saving import checkpoints
+from tftrainer.saving.checkpoints import unavailable
+from tftrainer.saving.exported_formats import KERAS_FILE, WRITERS
+from tftrainer.user import model
+from tftrainer.user.task import UserTask
+
+_LOG = logging.getLogger(__name__)
+FOLDER = "export"
+FOLDER_OF_BEST = f"{FOLDER}/best"
+_CUSTOM = "custom"
+_OF_STORAGE = (
+    OSError,
+    tf.errors.DataLossError,
+    tf.errors.InternalError,
+    tf.errors.PermissionDeniedError,
+    tf.errors.ResourceExhaustedError,
+    tf.errors.UnknownError,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Exporter:
+    """What is needed to build the model again, and what of it is wanted."""
+
+    task: UserTask
+    context: Context
+    dataset: tf_types.Dataset
+    """The training data: the model is built for what it holds."""
+    formats: tuple[ExportFormat, ...]
+
+    def export(
+        self, directory: str, saved: SavedCheckpoint, *, within: str = FOLDER
+    ) -> ExportedModel | None:
+        """Export the model of a checkpoint; None if nothing is wanted, or can be written.
+
+        `within` is the folder in the checkpoint directory that gets the version. Raises
+        CheckpointUnavailableError if it cannot be written, and what the task's own export() raises.
+        Call it outside the strategy's scope.
+        """
+        if not self.formats:
+            return None
+        began = time.monotonic()
+        folder = f"{directory.rstrip('/')}/{within}"
+        path, aside = f"{folder}/{saved.step}", f"{folder}/.{saved.step}.new"
+        with _storage(folder):
+            _remove(aside)
+            tf.io.gfile.makedirs(aside)
+        built = self._restored(saved)
+        formats = self._write_own(built, aside) if self.task.export else self._write(built, aside)
+        with _storage(folder):
+            if not formats:
+                _remove(aside)
+                _LOG.warning("the model is not exported; checkpoint %s holds it", saved.path)
+                return None
+            _replace(aside, path)
+        _LOG.info(
+            "exported the model as %s to %s in %.1f s",
+            " and ".join(formats),
+            path,
+            time.monotonic() - began,
+        )
+        return ExportedModel(saved.step, path, formats)
+
+    def _restored(self, saved: SavedCheckpoint) -> tf_types.Model:
+        # Keras numbers layers and inputs that have no name, and signatures are named after them.
+        tf.keras.backend.reset_uids()
+        built = model.build(self.task, self.context, self.dataset)
+        with checkpoints.needed(saved.path):
+            status = checkpoints.read(tf.train.Checkpoint(model=built), saved.path)
+        status.assert_existing_objects_matched().expect_partial()
+        return built
+
+    def _write(self, built: tf_types.Model, folder: str) -> tuple[str, ...]:
+        """Write the formats wanted; return those that could be written."""
+        written = []
+        for each in self.formats:
+            try:
+                WRITERS[each](built, self.dataset.element_spec[0], folder)
+            except _OF_STORAGE as error:
+                raise unavailable(folder, "written", error, what="the exported model") from error
+            except Exception as error:
+                if lost_peer_error(error) is not None or is_outage(error):
+                    raise
+                _LOG.warning(
+                    "the model of %s cannot be exported as %s: %s. %s",
+                    self.task.name,
+                    each,
+                    summary(error).rstrip("."),
+                    _ADVICE[each],
+                )
+                with _storage(folder):
+                    _remove_partial(each, folder)
+            else:
+                written.append(str(each))
+        return tuple(written)
+
+    def _write_own(self, built: tf_types.Model, folder: str) -> tuple[str, ...]:
+        try:
+            self.task.export(built, folder)
+        except Exception:
+            _LOG.warning(
+                "export(model, path) of %s failed. All steps are made and saved: a restart repeats "
+                "none of them, and calls it again",
+                self.task.name,
+            )
+            raise
+        with _storage(folder):
+            if tf.io.gfile.listdir(folder):
+                return (_CUSTOM,)
+        _LOG.warning("export(model, path) of %s wrote nothing to path", self.task.name)
+        return ()
+
+
+_ADVICE = {
+    ExportFormat.SAVED_MODEL: "Define export(model, path) in the task to write it in your own way.",
+    ExportFormat.KERAS: "Give its class get_config(), or leave the format out with "
+    "--export=saved_model.",
+}
+
+
+def _remove_partial(written: ExportFormat, folder: str) -> None:
+    if written is ExportFormat.KERAS:
+        if tf.io.gfile.exists(path := f"{folder}/{KERAS_FILE}"):
+            tf.io.gfile.remove(path)
+        return
+    _remove(folder)
+    tf.io.gfile.makedirs(folder)
+
+
+def _replace(new: str, path: str) -> None:
+    """Rename a folder; what is there is moved away first, for it cannot be deleted at once."""
+    folder, _, name = path.rpartition("/")
+    old = f"{folder}/.{name}.old"
+    _remove(old)
+    if tf.io.gfile.exists(path):
+        tf.io.gfile.rename(path, old)
+    tf.io.gfile.rename(new, path)
+    _remove(old)
+
+
+def _remove(folder: str) -> None:
+    with contextlib.suppress(tf.errors.NotFoundError):
+        tf.io.gfile.rmtree(folder)
+
+
+@contextmanager
+def _storage(folder: str) -> Iterator[None]:
+    try:
+        yield
+    except (tf.errors.OpError, OSError) as error:
+        raise unavailable(folder, "written", error, what="the exported model") from error

@@ -1,0 +1,100 @@
+"""Writes a Keras model in one format, so that it can be served without this trainer; by export.
+
+Each writer takes the model, the spec of its features (as a dataset has it) and a folder. It raises
+what TensorFlow or Keras raises for a model that cannot be written in its format.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from tftrainer import tf_types
+from tftrainer.config.arguments import ExportFormat
+
+KERAS_FILE = "model.keras"
+_SERVE = "serve"
+
+
+def write_saved_model(model: tf_types.Model, features: tf_types.TensorSpec, folder: str) -> None:
+    """Write a SavedModel whose signature serving_default predicts for any number of examples.
+
+    Methods of the model that are a tf.function with an input_signature become further signatures.
+    """
+
+    def serve(inputs: tf_types.Tensor) -> tf_types.Tensor:
+        return model(inputs, training=False)
+
+    archive = tf.keras.export.ExportArchive()
+    archive.track(model)
+    archive.add_endpoint(_SERVE, serve, [_named(model, features)])
+    for name, function in _own_signatures(model).items():
+        # Traces it, which the archive asks for.
+        function.get_concrete_function()
+        archive.add_endpoint(name, function)
+    # It prints all signatures, and the folder, which is not the last one.
+    tf.keras.utils.disable_interactive_logging()
+    archive.write_out(folder)
+
+
+def write_keras(model: tf_types.Model, _: tf_types.TensorSpec, folder: str) -> None:
+    """Write a .keras file, and read it again: Keras writes more than it can read.
+
+    The class of a layer or model that has no get_config may be rebuilt with other arguments.
+    """
+    path = f"{folder}/{KERAS_FILE}"
+    model.save(path)
+    # It is the model that was just written: its functions may be trusted.
+    again = tf.keras.models.load_model(path, compile=False, safe_mode=False)
+    if not _have_same_weights(model, again):
+        raise ValueError(
+            "the file does not give the same model again: a layer or model without get_config() "
+            "was rebuilt in another way."
+        )
+
+
+WRITERS: Mapping[ExportFormat, Callable[[tf_types.Model, tf_types.TensorSpec, str], None]] = {
+    ExportFormat.SAVED_MODEL: write_saved_model,
+    ExportFormat.KERAS: write_keras,
+}
+
+
+def _named(model: tf_types.Model, features: tf_types.TensorSpec) -> tf_types.TensorSpec:
+    """Return the spec of what is served: of any number of examples, named as Keras names inputs."""
+    known: list[str] = list(getattr(model, "input_names", None) or [])
+    flat = tf.nest.flatten(features)
+    if any(not isinstance(spec, tf.TensorSpec) for spec in flat):
+        raise TypeError("its features are ragged or sparse, which a signature cannot take.")
+    if isinstance(features, Mapping) and len(flat) == len(features):
+        # What the dataset has and the model does not use, nobody has to send.
+        used = [name for name in features if name in known] or list(features)
+        return {name: _of_any_size(features[name], name) for name in used}
+    if len(known) != len(flat):
+        known = [f"input_{number + 1}" for number in range(len(flat))]
+    named = [_of_any_size(spec, name) for spec, name in zip(flat, known, strict=True)]
+    return tf.nest.pack_sequence_as(features, named)
+
+
+def _of_any_size(spec: tf_types.TensorSpec, name: str) -> tf_types.TensorSpec:
+    shape = spec.shape if spec.shape.rank is None else [None, *spec.shape[1:]]
+    return tf.TensorSpec(shape, spec.dtype, name=name)
+
+
+def _own_signatures(model: tf_types.Model) -> dict[str, Any]:
+    found = {}
+    for name in dir(type(model)):
+        member = getattr(type(model), name, None)
+        if isinstance(member, tf.types.experimental.PolymorphicFunction):
+            bound = getattr(model, name)
+            if bound.input_signature is not None:
+                found[name] = bound
+    return found
+
+
+def _have_same_weights(model: tf_types.Model, other: tf_types.Model) -> bool:
+    one, two = model.weights, other.weights
+    return len(one) == len(two) and all(
+        a.shape == b.shape and np.array_equal(a.numpy(), b.numpy())
+        for a, b in zip(one, two, strict=True)
+    )

@@ -1,0 +1,81 @@
+"""Reads and writes complete.json in the checkpoint directory: training of a job is complete.
+
+It holds the uid of the job, because a volume outlives a job: the marker of an earlier job must not
+end the evaluator of this one. Written by recorder, read by evaluator, ownership and resume.
+"""
+
+import json
+import logging
+from dataclasses import dataclass
+
+import tensorflow as tf
+
+from tftrainer.runtime.progress import SavedCheckpoint, timestamp
+from tftrainer.saving import files
+from tftrainer.saving.checkpoints import unavailable
+
+_LOG = logging.getLogger(__name__)
+_NAME = "complete.json"
+
+
+@dataclass(frozen=True, slots=True)
+class Marker:
+    """Which checkpoint is the last, for which job."""
+
+    job: str
+    job_uid: str
+    step: int
+    path: str
+
+
+def write(directory: str, *, job: str, job_uid: str, last: SavedCheckpoint) -> None:
+    """Write it, over an older one if there is one."""
+    document = {
+        "version": 1,
+        "job": job,
+        "uid": job_uid,
+        "step": last.step,
+        "path": last.path,
+        "time": timestamp(last.time),
+    }
+    files.replace(f"{directory}/{_NAME}", json.dumps(document))
+
+
+def read(directory: str) -> Marker | None:
+    """Return the marker of whichever job; None if there is none, or it is garbled.
+
+    A garbled one is as good as none: the newest checkpoint says how far training is, and at the end
+    the marker is written again. Raises CheckpointUnavailableError if it cannot be read.
+    """
+    try:
+        return _read(directory)
+    except (tf.errors.OpError, OSError) as error:
+        raise unavailable(directory, "read", error) from error
+    except files.GarbledFileError as error:
+        _LOG.warning("%s; ignoring it", error)
+        return None
+
+
+def is_complete(directory: str, job_uid: str) -> bool:
+    """Whether training of this job is complete, for one who asks again: False if unreadable now."""
+    try:
+        found = _read(directory)
+    except (tf.errors.OpError, OSError, files.GarbledFileError):
+        return False
+    return found is not None and found.job_uid == job_uid
+
+
+def _read(directory: str) -> Marker | None:
+    path = f"{directory}/{_NAME}"
+    document = files.read_document(path)
+    if document is None:
+        return None
+    try:
+        return Marker(
+            job=str(document["job"]),
+            job_uid=str(document["uid"]),
+            step=int(document["step"]),
+            path=str(document["path"]),
+        )
+    except (ValueError, KeyError, TypeError) as error:
+        raise files.GarbledFileError(f"{path} is garbled ({error!r})") from error

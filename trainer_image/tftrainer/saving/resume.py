@@ -1,0 +1,135 @@
+"""Restores the newest checkpoint, or starts from the beginning if the job has not saved one.
+
+Called by parameter_server.session and mirrored. The task that writes checkpoints claims the
+directory first (fence.py): an older attempt then cannot save anything newer than what is restored.
+"""
+
+import logging
+from dataclasses import dataclass, replace
+
+from tftrainer import tf_types
+from tftrainer.config.job import Job
+from tftrainer.data.position import Length, Position
+from tftrainer.errors import BadConfigurationError, CheckpointUnavailableError
+from tftrainer.saving import marker
+from tftrainer.saving.checkpoints import Checkpoints, Devices, remove_unfinished
+from tftrainer.saving.fence import Fence
+
+_LOG = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Resumed:
+    """The job's checkpoints, and which of them was restored."""
+
+    checkpoints: Checkpoints | None = None
+    path: str | None = None
+    step: int = 0
+    """Step of that checkpoint."""
+    is_own: bool = True
+    """Whether it lies in the job's own directory, rather than where --resume-from says."""
+    origin: str | None = None
+    """Whose training it is of, if it is not this job's."""
+    last_step: int | None = None
+    """Step at which this job's training ended, if it has: perhaps early, by a callback."""
+
+    saved_position: Position | None = None
+    """What that checkpoint says; None without one, and in one of an older trainer."""
+
+    def position(self, seed: int, length: Length, batches_a_step: int = 1) -> Position:
+        """Return where in the data training begins; `seed` is for one that begins anew."""
+        if self.saved_position is None:
+            # An older trainer counted steps alone, and cannot say what they have seen.
+            epoch = self.step * batches_a_step // length.of_epoch
+            start = Position(seed, length.batch_size, length.of_epoch)
+            return replace(start, number=epoch * length.of_epoch, data_pass=epoch)
+        known = self.saved_position.fitted(
+            batch_size=length.batch_size, epoch_batches=length.of_epoch
+        )
+        if length.is_endless:
+            # Rather another order than reading all that was read.
+            return replace(known, data_pass=known.data_pass + 1, index=0, missing=())
+        return known
+
+    def total(self, wanted: int, number: int, batches_a_step: int) -> int:
+        """Return how many batches make the training complete, if `wanted` were asked for.
+
+        `number` of them are done. Raises BadConfigurationError if another training has already made
+        them all.
+        """
+        if self.last_step is not None:
+            return min(wanted, number + (self.last_step - self.step) * batches_a_step)
+        if self.origin is not None and number >= wanted:
+            raise BadConfigurationError(
+                f"nothing is left to train: {self.path}, of {self.origin}, is of step {self.step}, "
+                "and all epochs of this job are done there. To continue from it, raise --epochs; "
+                "to train from the beginning, use another checkpoint directory."
+            )
+        return wanted
+
+
+def resume(
+    job: Job,
+    model: tf_types.Model,
+    step: tf_types.Variable,
+    *,
+    devices: Devices | None = None,
+    fence: Fence | None = None,
+) -> Resumed:
+    """Restore the model and the step; raises CheckpointUnavailableError if one is missing.
+
+    `devices` is for variables on other processes; `fence` is that of the task that writes.
+    """
+    directory, promised = job.checkpoint_dir, job.environment.checkpoint_step
+    if directory is None:
+        if promised is not None:
+            raise _missing(promised, "it has no checkpoint directory (TFTRAINING_CHECKPOINT_DIR)")
+        _LOG.warning("no checkpoint directory: the trained model is lost when this process ends")
+        return Resumed()
+    keep = job.arguments.keep_checkpoints
+    if fence is not None:
+        remove_unfinished(directory)
+    saved = Checkpoints(directory, keep=keep, devices=devices, model=model, step=step)
+    path = saved.restore()
+    if promised is not None and path is None:
+        raise _missing(promised, f"there is none in {directory}")
+    is_own, origin = True, fence.predecessor if fence else None
+    if path is None and job.resume_from is not None:
+        path = saved.restore_from(job.resume_from)
+        is_own, origin = False, "another training"
+    restored = int(step.numpy())
+    if promised is not None and restored < promised:
+        _LOG.warning(
+            "this job has saved step %d, but the newest readable checkpoint in %s is of step %d: "
+            "repeating the steps in between",
+            promised,
+            directory,
+            restored,
+        )
+    position = saved.position
+    if path is None:
+        origin = None
+    elif origin is not None:
+        _LOG.warning("resumed from step %d of %s: %s", restored, origin, path)
+    if path is not None and position is None:
+        _LOG.warning(
+            "%s does not say what it was trained on (an older trainer wrote it): the data of its "
+            "last epoch is read from the beginning",
+            path,
+        )
+    return Resumed(saved, path, restored, is_own, origin, _last_step(job, directory), position)
+
+
+def _last_step(job: Job, directory: str) -> int | None:
+    # Without a job's uid, any earlier training on this computer may have left the marker.
+    uid = job.environment.job_uid
+    last = marker.read(directory) if uid else None
+    return last.step if last is not None and last.job_uid == uid else None
+
+
+def _missing(promised: int, found: str) -> CheckpointUnavailableError:
+    return CheckpointUnavailableError(
+        f"this job has saved a checkpoint of step {promised}, but {found}. Training is not "
+        "restarted from the beginning silently: restore the checkpoint volume, or delete the job "
+        "and create it again to train from the beginning."
+    )

@@ -1,0 +1,58 @@
+"""Counts epochs and calls the user's callbacks where one begins or ends; used by training loops."""
+
+import logging
+from collections.abc import Callable, Mapping
+
+from tftrainer.user.callbacks import Callbacks
+
+_LOG = logging.getLogger(__name__)
+
+
+class Epochs:
+    """Counts the epochs of one training."""
+
+    def __init__(
+        self,
+        callbacks: Callbacks,
+        *,
+        batches: int,
+        total: int,
+        validate: Callable[[int, Mapping[str, float]], Mapping[str, float]] | None = None,
+    ) -> None:
+        """Count from here; so many `batches` make an epoch, `total` the training.
+
+        `validate(done, metrics)` is called at the end of an epoch; callbacks get what it returns.
+        """
+        self._callbacks = callbacks
+        self._batches = batches
+        self._total = total
+        self._validate = validate
+        self._number = 0
+        self.has_callbacks = bool(callbacks.all)
+        """Whether there are any, which may change weights."""
+        self.every_end_counts = self.has_callbacks or validate is not None
+        """Whether something must be done at the end of every epoch."""
+
+    def begin(self, done: int) -> None:
+        """Training begins with so many batches done."""
+        self._number = done // self._batches
+        self._callbacks.begin_training()
+        if done < self._total:
+            self._callbacks.begin_epoch(self._number)
+
+    def reached(self, done: int, metrics: Mapping[str, float]) -> bool:
+        """Call the callbacks of epochs that have ended by now; False if training must stop."""
+        while (self._number + 1) * self._batches <= min(done, self._total):
+            told = self._validate(done, metrics) if self._validate else metrics
+            self._callbacks.end_epoch(self._number, told)
+            self._number += 1
+            if self._callbacks.stop_asked:
+                _LOG.info("a callback stopped training after epoch %d", self._number)
+                return False
+            if self._number * self._batches < self._total:
+                self._callbacks.begin_epoch(self._number)
+        return True
+
+    def end(self, metrics: Mapping[str, float]) -> None:
+        """Training is over."""
+        self._callbacks.end_training(metrics)

@@ -1,0 +1,1 @@
+"""The user's module: loaded, checked, and called."""

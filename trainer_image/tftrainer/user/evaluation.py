@@ -1,0 +1,74 @@
+"""Evaluates a dataset by the task's test_step, or as the model's evaluate does.
+
+Called by evaluator and validation, which restore the checkpoints.
+"""
+
+import functools
+import logging
+from collections.abc import Sequence
+
+import tensorflow as tf
+
+from tftrainer import tf_types
+from tftrainer.context import Context
+from tftrainer.errors import BadConfigurationError
+from tftrainer.user import model
+from tftrainer.user.task import UserTask
+
+_LOG = logging.getLogger(__name__)
+_LOSS = "loss"
+
+
+def dataset(task: UserTask, split: str, context: Context) -> tf_types.Dataset:
+    """Return the data to evaluate; raises BadConfigurationError if it has no end."""
+    made = task.dataset(split, context)
+    if int(made.cardinality()) == tf.data.INFINITE_CARDINALITY:
+        raise BadConfigurationError(
+            f'dataset("{split}", context) of {task.name} is infinite; remove repeat().'
+        )
+    return made
+
+
+class Evaluation:
+    """Evaluates one model on one dataset, again and again."""
+
+    def __init__(self, task: UserTask, built: tf_types.Model, dataset: tf_types.Dataset) -> None:
+        """Raise BadConfigurationError for a test_step that cannot work."""
+        self._model = built
+        self._dataset = dataset
+        self._own: frozenset[str] | None = None
+        if task.test_step is not None:
+            step = functools.partial(task.test_step, built)
+            says = f"test_step(model, batch) of {task.name}"
+            step, self._own = model.with_means(built, step, says, dataset.element_spec)
+            # Not by setattr, which Keras takes for the adding of a part.
+            object.__setattr__(built, "test_step", step)
+        self._without_loss = task.test_step is None and _has_no_loss(task, built)
+        if self._without_loss:
+            _LOG.warning(
+                "no loss is evaluated: the model of %s is compiled without one, and its "
+                "train_step is for training only. Define test_step(model, batch)",
+                task.name,
+            )
+
+    def metrics(self, callbacks: Sequence[tf_types.Callback] = ()) -> dict[str, float]:
+        """Return the metrics over the whole dataset, with the weights as they are now."""
+        values = self._model.evaluate(
+            self._dataset, verbose=0, return_dict=True, callbacks=list(callbacks)
+        )
+        if self._own is not None:
+            # Of the model's own metrics, those that the step leaves alone are 0.
+            means = model.metrics(self._model)
+            return {name: means[name] for name in self._own}
+        return {
+            name: float(value)
+            for name, value in values.items()
+            if not (self._without_loss and name == _LOSS)
+        }
+
+
+def _has_no_loss(task: UserTask, built: tf_types.Model) -> bool:
+    """Whether the loss that Keras shows is the 0 of a model that has none."""
+    computes_loss = model.has_own(built, "test_step") or model.has_own(built, "compute_loss")
+    needs_none = model.steps_itself(task, built)
+    return needs_none and not computes_loss and not built.loss and not built.losses
