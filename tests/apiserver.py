@@ -12,7 +12,6 @@ import json
 import os
 import secrets
 import shutil
-import socket
 import subprocess
 import tempfile
 import time
@@ -23,6 +22,8 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlencode
 
 import urllib3
+
+from tools.ports import free_port
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -249,7 +250,7 @@ def companion(program: Path, folder: Path, *flags: str) -> Iterator[subprocess.P
 
 
 def _prepared(programs: Mapping[str, Path], folder: Path, flags: Sequence[str]) -> ApiServer:
-    etcd_port, port = _free_ports(2)
+    etcd_port, port = free_port(), free_port()
     token = secrets.token_hex(16)
     key, certificate = _certificate(folder)
     (folder / "tokens.csv").write_text(f'{token},admin,admin,"system:masters"\n')
@@ -364,17 +365,6 @@ def _logs(folder: Path) -> str:
         for log in sorted(folder.glob("*.log"))
     )
     return "\n".join(tails)
-
-
-def _free_ports(count: int) -> list[int]:
-    sockets = [socket.socket() for _ in range(count)]
-    try:
-        for each in sockets:
-            each.bind(("127.0.0.1", 0))
-        return [each.getsockname()[1] for each in sockets]
-    finally:
-        for each in sockets:
-            each.close()
 
 
 def _kubeconfig(server: ApiServer) -> dict[str, Any]:

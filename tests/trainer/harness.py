@@ -3,7 +3,6 @@
 import json
 import os
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -17,6 +16,8 @@ from typing import Any, TypeVar
 
 from preloaded import Forked, Template
 
+from tools.ports import free_port
+
 T = TypeVar("T")
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -27,12 +28,6 @@ EXPORTS = "--export=saved_model,keras"
 """For what tests the exported model; all others do without the time that it takes."""
 PATIENCE = 120.0
 POLL = 0.05
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 def until(wanted: Callable[[], T], what: str, *, patience: float = PATIENCE) -> T:

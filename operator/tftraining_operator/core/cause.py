@@ -18,6 +18,8 @@ from tftraining_operator.core.times import parse
 _Object = dict[str, Any]
 
 OOM_KILLED = "OOMKilled"
+_LONGEST_READ = 4 * LIMIT
+"""Characters of a message of the cluster that are looked at: looking costs time for each pod."""
 
 _RAN_WELL = timedelta(seconds=30)
 _SIGKILL, _SIGTERM = 137, 143
@@ -139,6 +141,8 @@ def other_exit_message(pod: _Object, container: _Object, ended: _Object) -> str:
 
 def cluster_text(message: str) -> str:
     """Return what the scheduler or the kubelet says, fit to be shown."""
+    # Of what is longer, the end is shown.
+    message = message[-_LONGEST_READ:]
     # The scheduler appends what its last plugin says, which is mostly a bare "not found".
     text = _NO_PREEMPTION.sub("", printable(message).strip())
     text = re.sub(r"\bnot found[.:;,]+ not found\b", "not found", text)

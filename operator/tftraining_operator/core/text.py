@@ -24,6 +24,8 @@ _SURROGATE = re.compile("[\ud800-\udfff]")
 
 def printable(text: str) -> str:
     """Return text without escape sequences and control characters but newlines and tabs."""
+    if text.isprintable():
+        return text
     text = _LINE_END.sub("\n", _ESCAPE_SEQUENCE.sub("", text))
     return _SURROGATE.sub("\ufffd", _CONTROL.sub("", text))
 

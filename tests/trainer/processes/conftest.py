@@ -1,7 +1,9 @@
 from collections.abc import Iterator
 
 import pytest
-from harness import DIGITS, LoopbackCluster, Servers, computer, free_port
+from harness import DIGITS, LoopbackCluster, Servers, computer
+
+from tools.ports import free_port
 
 
 @pytest.fixture(scope="session")

@@ -7,7 +7,9 @@ from pathlib import Path
 import coverage
 import numpy as np
 import pytest
-from harness import Computer, LoopbackCluster, Process, Servers, free_port
+from harness import Computer, LoopbackCluster, Process, Servers
+
+from tools.ports import free_port
 
 BATCH = 16
 """62 whole batches and one of 8: neither two nor three workers divide them."""

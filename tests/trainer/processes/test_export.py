@@ -11,7 +11,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from harness import EXPORTS, ROOT, Computer, LoopbackCluster, Process, Servers, free_port, inherited
+from harness import EXPORTS, ROOT, Computer, LoopbackCluster, Process, Servers, inherited
+
+from tools.ports import free_port
 
 PAGE = (ROOT / "docs/guide/export.md").read_text()
 TASK_PAGE = (ROOT / "docs/guide/user-code.md").read_text()

@@ -8,8 +8,10 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from harness import DIGITS, EXAMPLE, Computer, LoopbackCluster, Process, Servers, free_port, until
+from harness import DIGITS, EXAMPLE, Computer, LoopbackCluster, Process, Servers, until
 from relay import Relay
+
+from tools.ports import free_port
 
 # Long enough that no scenario reaches its end, and a checkpoint every second.
 LONG = (EXAMPLE, "--epochs=1000", "--checkpoint-seconds=1", "--log-seconds=1")

@@ -3,7 +3,9 @@
 import json
 
 import tensorflow as tf
-from harness import DIGITS, Computer, LoopbackCluster, Process, Servers, free_port
+from harness import DIGITS, Computer, LoopbackCluster, Process, Servers
+
+from tools.ports import free_port
 
 ROWS, WIDTH = 2_000_000, 16
 TABLE_BYTES = ROWS * WIDTH * 4

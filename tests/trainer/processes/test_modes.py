@@ -10,8 +10,10 @@ from types import ModuleType
 import numpy as np
 import pytest
 import tensorflow as tf
-from harness import DIGITS, Computer, LoopbackCluster, Process, Servers, free_port, until
+from harness import DIGITS, Computer, LoopbackCluster, Process, Servers, until
 from tftrainer.user.task import load
+
+from tools.ports import free_port
 
 OWN_STEP = """
 import tensorflow as tf

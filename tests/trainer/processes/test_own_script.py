@@ -12,9 +12,11 @@ from textwrap import dedent, indent
 from typing import Any
 
 import pytest
-from harness import ROOT, Computer, LoopbackCluster, Process, free_port, until
+from harness import ROOT, Computer, LoopbackCluster, Process, until
 from tftrainer.config.cluster import Member, Role, Task
 from tftrainer.peering.peers import StatusProbe
+
+from tools.ports import free_port
 
 EXAMPLE = ROOT / "examples/own-script.yaml"
 TFTJ = ROOT / ".venv/bin/python"

@@ -15,7 +15,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from harness import free_port, until
+from harness import until
+
+from tools.ports import free_port
 
 ROOT = Path(__file__).resolve().parents[3]
 TFTJ = ROOT / ".venv/bin/python"

@@ -9,10 +9,12 @@ from typing import Any
 
 import pytest
 import tftrainer
-from harness import LoopbackCluster, free_port, inherited
+from harness import LoopbackCluster, inherited
 from tftrainer.config.cluster import Role
 from tftrainer.reporting import Reporter
 from tftrainer.runtime.progress import Phase
+
+from tools.ports import free_port
 
 NO_NUMBER = "is a list: give a number, outside of tf.function; fetch\\(\\) what"
 

@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import grpc
 import pytest
-from harness import free_port, until
+from harness import until
 from tftrainer.config.cluster import Cluster, Member, Role, Task
 from tftrainer.errors import PeersUnavailableError, TerminatedError
 from tftrainer.peering import peers
@@ -18,6 +18,8 @@ from tftrainer.peering.peers import Failure
 from tftrainer.runtime.progress import Cause, Progress, Snapshot, Unreachable
 from tftrainer.runtime.supervisor import Run
 from tftrainer.runtime.watchdog import Watchdog
+
+from tools.ports import free_port
 
 NO_ANSWER = Failure(Cause.TIMED_OUT, "no answer")
 

@@ -11,13 +11,15 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
-from harness import free_port, until
+from harness import until
 from prometheus_client.parser import text_string_to_metric_families
 from tftrainer.config.cluster import Role
 from tftrainer.errors import TrainerError
 from tftrainer.runtime import http_server, termination
 from tftrainer.runtime.progress import Phase, Progress, SavedCheckpoint, Snapshot
 from tftrainer.runtime.throughput import WorkerRate
+
+from tools.ports import free_port
 
 PAGE = Path(__file__).parents[3] / "docs/guide/monitoring.md"
 
