@@ -73,3 +73,14 @@ def paced(
     options = {"milliseconds": milliseconds, "read_milliseconds": read_milliseconds}
     arguments = (f"--epochs={epochs}", *(f"--option={o}={n}" for o, n in options.items()))
     return task_job(name, "paced", *arguments, memory="1000Mi", **spec)
+
+
+def endless(name: str = "mnist", *arguments: str, **spec: Any) -> _Object:  # noqa: ANN401 - YAML
+    """Return a job of one worker that trains at a pace until it is deleted.
+
+    For what happens beside a training: it leaves the processor to others. Its checkpoints are in
+    the chief's own folder.
+    """
+    given = ("--epochs=1000", "--option=milliseconds=100", "--checkpoint-seconds=60", *arguments)
+    defaults = {"worker": {"replicas": 1}, "checkpoint": {"emptyDir": {}}}
+    return task_job(name, "paced", *given, memory="1000Mi", **(defaults | spec))

@@ -5,7 +5,6 @@ starts the two provides the cluster. A scenario with the mark `alone` disturbs w
 runs while no other does.
 """
 
-import secrets
 from collections.abc import Generator, Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -15,11 +14,11 @@ import pytest
 
 from e2e.demo import say
 from e2e.faults import NoNodeError
-from e2e.install import installed, make_namespace
+from e2e.install import installed
 from e2e.prometheus import Prometheus, prometheus
 from e2e.recording import recording
 from e2e.scenarios.drill import Drill
-from e2e.scenarios.space import Space
+from e2e.scenarios.space import Space, new_space
 from tools.cluster import Cluster, NoClusterError, find, obtain
 from tools.cluster.cache import cache_dir, locked
 
@@ -83,10 +82,8 @@ def cluster(request: pytest.FixtureRequest) -> Cluster:
 @pytest.fixture
 def space(cluster: Cluster) -> Iterator[Space]:
     """A namespace of the test's own, deleted with all that is in it."""
-    name = f"scenario-{secrets.token_hex(3)}"
-    make_namespace(cluster, name)
-    yield Space(cluster, name)
-    cluster.kubectl("delete", "namespace", name, "--wait=false")
+    with new_space(cluster) as made:
+        yield made
 
 
 @pytest.fixture

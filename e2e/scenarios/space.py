@@ -3,16 +3,18 @@
 import json
 import os
 import re
+import secrets
 import subprocess
 import sys
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import yaml
 
-from e2e.install import ROOT
+from e2e.install import ROOT, make_namespace
 from tools.cluster import Cluster, ClusterError
 from tools.waiting import eventually
 
@@ -184,3 +186,12 @@ class Space:
     def logs(self, pod: str) -> str:
         """Read a pod's log."""
         return self.kubectl("logs", pod)
+
+
+@contextmanager
+def new_space(cluster: Cluster) -> Iterator[Space]:
+    """Have a namespace that nobody else uses; it is deleted with all that is in it."""
+    name = f"scenario-{secrets.token_hex(3)}"
+    make_namespace(cluster, name)
+    yield Space(cluster, name)
+    cluster.kubectl("delete", "namespace", name, "--wait=false")

@@ -2,8 +2,9 @@
 
 import pytest
 
+from e2e.jobs import endless, tasks
 from e2e.platform_faults import without_operator
-from e2e.scenarios.space import Space, job
+from e2e.scenarios.space import Space
 from tools.waiting import eventually
 
 GRACE_SECONDS = 30
@@ -16,7 +17,7 @@ def nothing_is_left(space: Space) -> bool:
 
 
 def test_with_the_operator_running(space: Space) -> None:
-    space.apply(job("mnist", "--epochs=1000"))
+    space.apply(tasks(), endless())
     space.wait_for("Running")
     space.kubectl("delete", "tftj", "mnist", "--timeout=10s")
     eventually(lambda: nothing_is_left(space), "no pod and no service", GRACE_SECONDS)
@@ -24,7 +25,7 @@ def test_with_the_operator_running(space: Space) -> None:
 
 @pytest.mark.alone
 def test_with_the_operator_stopped(space: Space) -> None:
-    space.apply(job("mnist", "--epochs=1000"))
+    space.apply(tasks(), endless())
     space.wait_for("Running")
     with without_operator(space.cluster):
         space.kubectl("delete", "tftj", "mnist", "--timeout=10s")

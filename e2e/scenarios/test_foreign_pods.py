@@ -1,5 +1,6 @@
 """Pods with more than our trainer, or with another program: sidecars, plain TF_CONFIG scripts."""
 
+from e2e.jobs import endless, tasks
 from e2e.scenarios.space import RESTRICTED, Space, job
 from tools.cluster.images import image_name
 from tools.waiting import eventually
@@ -56,10 +57,10 @@ def test_a_sidecar_that_ends_before_the_chief_is_ready_changes_nothing(space: Sp
         "resources": {"requests": {"cpu": "10m", "memory": "20Mi"}},
         "securityContext": RESTRICTED,
     }
-    made = job("mnist", "--epochs=1000")
+    made = endless()
     made["spec"]["chief"] = {"template": {"spec": {"containers": [sidecar]}}}
     made["spec"]["runPolicy"] = {"startupDeadlineSeconds": _STARTUP_SECONDS}
-    space.apply(made)
+    space.apply(tasks(), made)
 
     space.wait_for("Running", seconds=_STARTUP_SECONDS)
     step = eventually(lambda: (space.status().get("progress") or {}).get("step"), "a step", 60)

@@ -1,15 +1,17 @@
 """Two operator pods: whatever becomes of the one that leads, jobs train on and nothing restarts."""
 
 import json
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
 from e2e.faults import Pod
 from e2e.install import NAMESPACE, OPERATOR
+from e2e.jobs import endless, tasks
 from e2e.platform_faults import kill_for_good, lease_holder
 from e2e.prometheus import Prometheus
-from e2e.scenarios.space import Space, job
+from e2e.scenarios.space import Space, new_space
 from tools.cluster import Cluster
 from tools.waiting import eventually
 
@@ -28,12 +30,14 @@ def leader(cluster: Cluster) -> Pod:
     return Pod(cluster, NAMESPACE, name, container="operator")
 
 
-def trains(space: Space) -> dict[str, str]:
-    """Have a job that trains; return its pods' uids."""
-    space.apply(job("mnist", "--epochs=1000"))
-    space.wait_for("Running")
-    eventually(lambda: space.status().get("progress"), "a first report", 60)
-    return space.pods()
+@pytest.fixture(scope="module")
+def training(cluster: Cluster) -> Iterator[Space]:
+    """A job that trains through all that happens to the operator."""
+    with new_space(cluster) as space:
+        space.apply(tasks(), endless())
+        space.wait_for("Running")
+        eventually(lambda: space.status().get("progress"), "a first report", 60)
+        yield space
 
 
 def trains_on(space: Space, before: dict[str, str]) -> None:
@@ -50,31 +54,31 @@ def follows(cluster: Cluster, leader: Pod, seconds: float) -> None:
 
 
 def test_a_leader_that_is_asked_to_end_is_followed_at_once(
-    space: Space, cluster: Cluster, leader: Pod
+    training: Space, cluster: Cluster, leader: Pod
 ) -> None:
-    before = trains(space)
+    before = training.pods()
     leader.delete()
     follows(cluster, leader, 10)
-    trains_on(space, before)
+    trains_on(training, before)
 
 
 def test_a_leader_that_is_killed_is_followed_after_its_lease_and_prometheus_alerts_until_then(
-    space: Space, cluster: Cluster, leader: Pod, prometheus_server: Prometheus
+    training: Space, cluster: Cluster, leader: Pod, prometheus_server: Prometheus
 ) -> None:
     alert = "TFTrainingOperatorNoLeader"
-    before = trains(space)
+    before = training.pods()
     assert not prometheus_server.firing(alert)
     kill_for_good(leader)
     follows(cluster, leader, LEASE_SECONDS + 10)
     assert prometheus_server.has_fired(alert, f'namespace="{NAMESPACE}"')
     eventually(lambda: not prometheus_server.firing(alert), "the alert is resolved", 30)
-    trains_on(space, before)
+    trains_on(training, before)
 
 
 def test_a_leader_that_hangs_is_followed_and_ends_when_it_goes_on(
-    space: Space, cluster: Cluster, leader: Pod
+    training: Space, cluster: Cluster, leader: Pod
 ) -> None:
-    before = trains(space)
+    before = training.pods()
     leader.freeze()
     try:
         follows(cluster, leader, LEASE_SECONDS + 10)
@@ -82,7 +86,7 @@ def test_a_leader_that_hangs_is_followed_and_ends_when_it_goes_on(
         leader.thaw()
     ended = eventually(lambda: last_end(leader), "it has ended", 20)
     assert ended["exitCode"] == LOST
-    trains_on(space, before)
+    trains_on(training, before)
     assert lease_holder(cluster) != leader.name
 
 

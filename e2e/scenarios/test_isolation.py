@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from e2e.install import make_namespace
-from e2e.scenarios.space import RESTRICTED, Space, job
+from e2e.jobs import endless, tasks
+from e2e.scenarios.space import RESTRICTED, Space
 from tools.cluster import Cluster
 from tools.cluster.firewall import enforced
 from tools.cluster.images import image_name
@@ -87,7 +88,7 @@ def strangers(space: Space) -> Iterator[list[Stranger]]:
 def test_strangers_connect_only_to_a_job_that_is_open(
     space: Space, strangers: list[Stranger]
 ) -> None:
-    space.apply(job("mnist", "--epochs=1000"))
+    space.apply(tasks(), endless())
     space.wait_for("Running", seconds=120)
     for stranger in strangers:
         stranger.space.kubectl("wait", "--for=condition=Ready", "pod/stranger", "--timeout=60s")

@@ -2,8 +2,11 @@
 
 from pathlib import Path
 
+import pytest
+
 from e2e.scenarios.followed_logs import followed
 from e2e.scenarios.space import Space, example
+from tools.cluster import ClusterError
 from tools.waiting import eventually
 
 
@@ -22,6 +25,7 @@ def test_the_example_trains_evaluates_and_succeeds(space: Space, tmp_path: Path)
             60,
         )
         assert columns[0] == "mnist"
+        _pods_may_do_little(space)
 
         space.kubectl("wait", "--for=condition=Finished", "tftj/mnist", "--timeout=300s")
 
@@ -45,6 +49,18 @@ def test_the_example_trains_evaluates_and_succeeds(space: Space, tmp_path: Path)
     reasons = {event["reason"] for event in events}
     assert reasons >= {"Created", "Running", "Succeeded"}
     assert {event["type"] for event in events} == {"Normal"}
+
+
+def _pods_may_do_little(space: Space) -> None:
+    """A training gets by with a read-only root, as a user without rights."""
+    for role in ("chief", "worker", "ps"):
+        pod = space.read(f"pod/mnist-{role}-0")
+        [container] = pod["spec"]["containers"]
+        assert container["securityContext"]["readOnlyRootFilesystem"] is True
+        assert pod["spec"]["securityContext"]["runAsNonRoot"] is True
+    with pytest.raises(ClusterError, match="Read-only file system"):
+        space.kubectl("exec", "mnist-worker-0", "--", "touch", "/opt/venv/mine")
+    assert space.kubectl("exec", "mnist-worker-0", "--", "id", "-u").strip() == "65532"
 
 
 def _followed_whole(space: Space, log: str) -> None:

@@ -3,8 +3,9 @@
 import re
 
 from e2e.install import RELEASE
+from e2e.jobs import endless, tasks
 from e2e.prometheus import SCRAPE_SECONDS, Prometheus
-from e2e.scenarios.space import Space, job, job_without_node
+from e2e.scenarios.space import Space, job_without_node
 from tools.dashboards.grafana import Dashboard
 from tools.dashboards.panels import DASHBOARDS
 from tools.waiting import eventually
@@ -16,8 +17,8 @@ def test_prometheus_scrapes_operator_and_chief_fills_the_dashboards_and_alerts(
     space: Space, prometheus_server: Prometheus
 ) -> None:
     server = prometheus_server
-    trained = job("mnist", "--epochs=1000", "--checkpoint-seconds=1", checkpoint={"emptyDir": {}})
-    space.apply(trained, job_without_node("stuck"))
+    trained = endless("mnist", "--checkpoint-seconds=1")
+    space.apply(tasks(), trained, job_without_node("stuck"))
     space.wait_for("Running")
     expect_targets(server, space)
     # The first end of a job in its namespace.

@@ -7,8 +7,9 @@ import urllib.request
 
 import yaml
 
+from e2e.jobs import endless, tasks
 from e2e.scenarios.board import board
-from e2e.scenarios.space import CLAIM, Space, job
+from e2e.scenarios.space import CLAIM, Space
 from tools.waiting import eventually
 
 _CHECKPOINT = {"persistentVolumeClaim": {"claimName": "mnist"}}
@@ -39,10 +40,8 @@ def _is_gone(space: Space) -> bool:
 
 
 def test_logs_are_shown_while_the_job_trains_and_afterwards(space: Space) -> None:
-    arguments = ("--epochs=1000", "--checkpoint-seconds=2")
-    space.apply(
-        yaml.safe_load(CLAIM), job("mnist", *arguments, evaluator={}, checkpoint=_CHECKPOINT)
-    )
+    trained = endless("mnist", "--checkpoint-seconds=2", evaluator={}, checkpoint=_CHECKPOINT)
+    space.apply(tasks(), yaml.safe_load(CLAIM), trained)
     space.wait_for("Running")
     with board(space) as address:
         _runs(address, "chief", "evaluator")
