@@ -34,6 +34,8 @@ _SCENARIO_TIMEOUT = ["--timeout=600", "-o", "timeout_func_only=true"]
 # Suites with real processes depend on the load of the machine, so CI may rerun two of their tests.
 # The summary names each rerun: a test that failed once has found something.
 _RERUNS = ["--reruns=1", "--max-suite-reruns=2", "--rerun-show-tracebacks"]
+# Tests that wait for processes leave a processor half idle.
+_SIDE_BY_SIDE = ["-n2", "--dist=worksteal"]
 _UPGRADE = "tests/integration/test_upgrade.py"
 
 SUITES: dict[str, list[str]] = {
@@ -46,22 +48,22 @@ SUITES: dict[str, list[str]] = {
     ],
     "trainer": [
         *(str(ROOT / ".venv-trainer/bin/python"), "-m", "pytest"),
-        *("-c", "tests/trainer/pytest.ini", "tests/trainer", _SLOWEST, *_RERUNS),
+        *("-c", "tests/trainer/pytest.ini", "tests/trainer", _SLOWEST, *_SIDE_BY_SIDE, *_RERUNS),
     ],
     "e2e": [
         *(*_PYTEST, "-v", "e2e/scenarios", "--ignore=e2e/scenarios/slow"),
-        *("-n2", "--dist=worksteal", *_SCENARIO_TIMEOUT, *_RERUNS),
+        *(*_SIDE_BY_SIDE, *_SCENARIO_TIMEOUT, *_RERUNS),
     ],
 }
 """Each suite's command, the cheapest first."""
 
 STAGES = (
-    (("unit", "stateful", "protocol", "upgrade"), ("integration",)),
-    (("trainer",),),
+    (("unit", "stateful", "protocol", "upgrade", "trainer"), ("integration",)),
     (("e2e",),),
 )
-"""The suites of a lane run in turn, the lanes of a stage side by side. Nothing runs beside e2e: the
-containers of its cluster weigh as much as 16 processes, which would starve."""
+"""The suites of a lane run in turn, the lanes of a stage side by side: integration mostly waits.
+Nothing runs beside e2e: the containers of its cluster weigh as much as 16 processes, which would
+starve."""
 
 console = Console(highlight=False)
 
