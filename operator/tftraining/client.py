@@ -182,11 +182,11 @@ class TFTrainingClient:
 
     def describe(self, name: str) -> str:
         """Return what a job does, and why it does not run or failed: the first line says it."""
-        from tftraining.view.describe import describe
-
         raw = self._cluster.job(name)
         pods, events = self._cluster.pods(raw), self._cluster.events(raw)
         claims = self._cluster.claims(pods)
+        from tftraining.view.describe import describe  # only for a job that was found
+
         return "\n".join(describe(raw, pods, events, datetime.now(UTC), claims=claims))
 
     def wait(

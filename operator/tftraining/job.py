@@ -1,18 +1,25 @@
-"""A job as it was seen at one moment: what the client returns, and commands and views show."""
+"""A job as it was seen at one moment: what the client returns, and commands and views show.
+
+The views of it are imported by who wants to see it, because many commands do not.
+"""
+
+from __future__ import annotations
 
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tftraining_operator.api.keys import ConditionType
-from tftraining_operator.api.status import Status
-from tftraining_operator.api.types import Spec
 from tftraining_operator.core.conditions import is_true
 from tftraining_operator.core.job import InvalidJobError, Job, parse_job
 
 from tftraining.errors import InputError, TFTrainingError
-from tftraining.view import html
-from tftraining.view.why import Why, why
+
+if TYPE_CHECKING:
+    from tftraining_operator.api.status import Status
+    from tftraining_operator.api.types import Spec
+
+    from tftraining.view.why import Why
 
 _Object = dict[str, Any]
 
@@ -56,6 +63,8 @@ class TrainingJob:
     @property
     def why(self) -> Why:
         """The state in one word, and the reason for it: the first line of `tftj describe`."""
+        from tftraining.view.why import why
+
         return why(self.raw, self.pods, (), self.now)
 
     @property
@@ -84,6 +93,8 @@ class TrainingJob:
         return f"<TrainingJob {self.namespace}/{self}>"
 
     def _repr_html_(self) -> str:
+        from tftraining.view import html
+
         return html.job(self.raw, self.job, self.pods, self.now)
 
     @property

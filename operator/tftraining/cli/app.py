@@ -37,14 +37,14 @@ for group in (change, look, web, results, local, convert, setup):
     app.add_typer(group.app)
 
 _DEBUG = "TFTJ_VERBOSE"
-_OBJECTS_BETWEEN_COLLECTIONS = 50_000
+_OBJECTS_BETWEEN_COLLECTIONS = 200_000
 COMPLETE = "_TFTJ_COMPLETE"
 """The variable by which typer is asked what could stand in a line."""
 
 
 def main() -> None:
     """Run the command line; the process ends here."""
-    # The imports of a command make many objects, none of which is garbage.
+    # The imports of a command make about 100,000 objects, none of which is garbage.
     gc.set_threshold(_OBJECTS_BETWEEN_COLLECTIONS)
     # kubectl runs a plugin as kubectl-NAME; its users type `kubectl tftj`.
     name = "kubectl tftj" if Path(sys.argv[0]).name.startswith("kubectl-") else "tftj"
@@ -59,6 +59,8 @@ def main() -> None:
     except Exception as error:  # noqa: BLE001 - whatever it is, nobody wants a traceback unasked
         text = f"unexpected {type(error).__name__}: {error}"
         _end(f"{text}\n-v after {name} shows where ({name} -v …); please report it", 1)
+    finally:
+        gc.freeze()  # else the interpreter's last collection looks at all that was imported
 
 
 def _end(text: str, code: int) -> None:

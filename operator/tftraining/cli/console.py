@@ -1,18 +1,29 @@
-"""The consoles that commands write to: results on standard output, all else on standard error."""
+"""The consoles that commands write to: results on standard output, all else on standard error.
+
+rich is imported when something is written, which is after the cluster has been asked.
+"""
+
+from __future__ import annotations
 
 import sys
+from typing import TYPE_CHECKING
 
-from rich.console import Console
-from rich.text import Text
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.text import Text
 
 
 def out() -> Console:
     """Return the console for results; it has no colours in a pipe or with NO_COLOR."""
+    from rich.console import Console
+
     return Console(highlight=False, markup=False, emoji=False)
 
 
 def err() -> Console:
     """Return the console for notes and errors."""
+    from rich.console import Console
+
     return Console(stderr=True, highlight=False, markup=False, emoji=False)
 
 

@@ -6,7 +6,6 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 import yaml
-from rich.text import Text
 from tftraining_operator.api.keys import GROUP, SINGULAR
 
 from tftraining.cli import console
@@ -35,6 +34,8 @@ def show_jobs(
         for job in jobs:
             console.show(f"{SINGULAR}.{GROUP}/{job['metadata']['name']}")
         return
+    from rich.text import Text
+
     rows = table.table(
         jobs, datetime.now(UTC), wide=form is OutputFormat.WIDE, everywhere=everywhere
     )

@@ -4,7 +4,6 @@ from tftraining.cli import console, durations
 from tftraining.client import TFTrainingClient
 from tftraining.errors import ExitCode
 from tftraining.job import TrainingJob
-from tftraining.progress_view import ProgressView
 
 
 def wait(client: TFTrainingClient, name: str, goal: str, timeout: str | None) -> ExitCode:
@@ -15,6 +14,8 @@ def wait(client: TFTrainingClient, name: str, goal: str, timeout: str | None) ->
 
 def watch(client: TFTrainingClient, name: str, option: str, timeout: str | None) -> ExitCode:
     """Show the progress until the job has finished. Raises TFTrainingError."""
+    from tftraining.progress_view import ProgressView
+
     limit = durations.seconds(option, timeout)
     with ProgressView(console.out()) as view:
 
@@ -28,6 +29,8 @@ def watch(client: TFTrainingClient, name: str, option: str, timeout: str | None)
 
 def show_once(client: TFTrainingClient, name: str) -> None:
     """Show how far a job is at present."""
+    from tftraining.progress_view import ProgressView
+
     with ProgressView(console.out(), transient=False) as view:
         view.show(client.get(name))
 

@@ -73,6 +73,13 @@ def test_a_table_is_shown_without_the_models() -> None:
     assert {"pydantic", "tftraining_operator.api.status"} & loaded == set()
 
 
+def test_a_command_connects_without_what_only_shows_the_answer() -> None:
+    loaded = loaded_by("tftraining.following, tftraining.cli.output, tftraining.cli.watching")
+    assert {"rich.console", "rich.live", "rich.text"} & loaded == set()
+    shown = {name for name in loaded if name.startswith("tftraining.view.")}
+    assert shown == {"tftraining.view.table"}
+
+
 def test_the_reference_is_what_the_program_says() -> None:
     current = reference.PAGE.read_text()
     assert reference.page(current) == current, "run `make manifests`"

@@ -142,12 +142,10 @@ def logs(
 
     Example: `tftj logs mnist -f --role worker`
     """
-    from rich.text import Text
     from tftraining_operator.core.text import printable
 
     from tftraining.cli import console
     from tftraining.view.log_lines import label_width
-    from tftraining.view.training import ROLE_COLOURS
 
     lines: Iterable[Line] = options.client(namespace, context).logs(
         name,
@@ -158,6 +156,10 @@ def logs(
         tail=tail,
         container=container,
     )
+    from rich.text import Text
+
+    from tftraining.view.training import ROLE_COLOURS
+
     out = console.out()
     width = 0
     if not follow:  # it is complete, so the width of all labels is known
