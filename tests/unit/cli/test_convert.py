@@ -77,6 +77,24 @@ def test_workers_without_a_chief_say_who_the_chief_is() -> None:
     assert "worker 0 is the chief" in differs["spec.tfReplicaSpecs.Worker.replicas"]
 
 
+def test_a_master_says_what_tf_config_calls_it() -> None:
+    differs = told(convert(a_tfjob(Master=a_replica(), Worker=a_replica())), Level.DIFFERS)
+    assert "looks for master" in differs["spec.tfReplicaSpecs.Master"]
+
+
+@pytest.mark.parametrize("workers", [1, 3])
+@pytest.mark.parametrize(
+    ("policy", "text"), [("Always", "is not run again"), ("ExitCode", "are permanent here")]
+)
+def test_a_chief_made_of_workers_says_once_what_their_restart_policy_is(
+    workers: int, policy: str, text: str
+) -> None:
+    conversion = convert(a_tfjob(Worker=a_replica(workers, policy)))
+    path = "spec.tfReplicaSpecs.Worker.restartPolicy"
+    (found,) = [each for each in conversion.findings if each.path == path]
+    assert text in found.text
+
+
 def test_roles_with_templates_of_their_own_keep_them() -> None:
     spec = spec_of(
         convert(

@@ -25,10 +25,11 @@ _KNOWN = frozenset({*FIELDS, "suspend", "managedBy", "schedulingPolicy"})
 
 
 def restart_policy(replica: Replica, role: Role, findings: list[Finding]) -> RestartPolicy:
-    """Return the restartPolicy of a role. Raises RefusedError."""
+    """Return the restartPolicy of a role that a replica is made into. Raises RefusedError."""
     given = replica.raw.get("restartPolicy") or RestartPolicy.NEVER.value
     path = f"{replica.path}.restartPolicy"
-    own = role is replica.role  # a chief that is made of the workers says nothing twice
+    # A chief and workers that are made of the same replica say it once.
+    own = role is replica.role or replica.count == 1
     if given == RestartPolicy.NEVER:
         if own and role in (Role.WORKER, Role.PS):
             text = "a failed pod fails the job, as before; with ExitCode it is replaced"

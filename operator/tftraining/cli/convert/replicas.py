@@ -1,6 +1,6 @@
 """The replicas of a TFJob, and which strategy and roles they are here."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -8,7 +8,7 @@ from tftraining_operator.api.keys import Role
 from tftraining_operator.api.types import Strategy
 
 from tftraining.cli.convert.findings import Finding, Level, RefusedError
-from tftraining.cli.convert.tfjob_api import REPLICA_TYPES, ROLES
+from tftraining.cli.convert.tfjob_api import MASTER, REPLICA_TYPES, ROLES
 
 _Map = Mapping[str, Any]
 
@@ -71,7 +71,17 @@ def read_replicas(spec: _Map, findings: list[Finding]) -> list[Replica]:
             raise RefusedError(path, f"a second {role.value}; keep one of them")
         if count:
             found.append(Replica(str(key), role, count, raw))
+            findings += _of_name(found[-1])
     return sorted(found, key=lambda each: _ORDER.index(each.role))
+
+
+def _of_name(replica: Replica) -> Iterator[Finding]:
+    if replica.key.lower() == MASTER:
+        text = (
+            f"its task is {replica.role.value} in TF_CONFIG and in its pod's name: a script that"
+            f" looks for {MASTER} has to look for {replica.role.value}"
+        )
+        yield Finding(Level.DIFFERS, replica.path, text)
 
 
 def shape_of(replicas: list[Replica]) -> Shape:

@@ -20,9 +20,12 @@ REPLICA_TYPES: Mapping[Role, str] = {
 }
 """Keys of spec.tfReplicaSpecs, in the order in which roles are written."""
 
+MASTER = "master"
+"""Older name of the chief, which TF_CONFIG has there as well."""
+
 ROLES: Mapping[str, Role] = {
     **{name.lower(): role for role, name in REPLICA_TYPES.items()},
-    "master": Role.CHIEF,
+    MASTER: Role.CHIEF,
     "eval": Role.EVALUATOR,
 }
 """The roles of replica types, which TFJob takes in any case."""
