@@ -143,6 +143,10 @@ classics: .venv/ready .venv-trainer/ready ## Run the classic programs and update
 broken-jobs: .venv/ready ## Run jobs with one mistake each, and update what is said of them in the docs (10 minutes)
 	@$(PY) -m e2e.scenarios.broken_jobs --page docs/guide/troubleshooting.md
 
+.PHONY: tfjobs
+tfjobs: .venv/ready ## Convert TFJobs of every shape, run what came out, and update the table in the docs (4 minutes)
+	@$(PY) -m e2e.tfjobs --page docs/guide/from-tfjob.md
+
 .PHONY: preemption
 preemption: .venv/ready ## Have Kueue preempt a job that trains, and update what that costs in the docs (4 minutes)
 	@$(PY) -m e2e.preemption --page docs/guide/preemption.md

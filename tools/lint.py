@@ -27,11 +27,12 @@ def checks() -> Mapping[str, list[str]]:
         "ruff format": [f"{BIN}/ruff", "format", "--check", "."],
         "mypy, operator, tools, e2e and bench": [f"{BIN}/mypy"],
         "mypy, trainer": _trainer_mypy("trainer_image"),
-        "mypy, bench's trainer programs": [
+        "mypy, trainer programs of bench and e2e": [
             *_trainer_mypy(f"trainer_image:{BENCH_TASKS}:."),
             *("--explicit-package-bases", "bench/classics", BENCH_TASKS),
             *("bench/training/evaluate.py", "bench/training/plain.py"),
             *("bench/data/seen.py", "bench/data/task.py"),
+            "e2e/tfjobs/scripts",
         ],
         "import-linter": ["env", "PYTHONPATH=operator:trainer_image:.", f"{BIN}/lint-imports"],
         "generated files": [sys.executable, "-m", "tftraining_operator.api.crd", "--check", "."],

@@ -1,0 +1,48 @@
+"""The command line: python -m e2e.tfjobs --page docs/guide/from-tfjob.md."""
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.markup import escape
+
+from e2e.install import installed
+from e2e.terminal import console, say
+from e2e.tfjobs.page import markdown
+from e2e.tfjobs.running import outcomes, wrong
+from e2e.tfjobs.shapes import ALL
+from tools.cluster import ClusterError, obtain
+from tools.pages import fill
+
+app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
+
+_AT_ONCE = 3
+"""How many jobs a machine of two cores runs at once."""
+
+
+@app.command()
+def main(
+    *,
+    only: Annotated[
+        list[str] | None, typer.Option(help="Only shapes of which this is a part of the name.")
+    ] = None,
+    page: Annotated[Path | None, typer.Option(help="Replace the table of this page.")] = None,
+) -> None:
+    """Convert TFJobs and run what came out; fail if one does not end as it should."""
+    chosen = [shape for shape in ALL if not only or any(part in shape.name for part in only)]
+    try:
+        with obtain(say=say) as cluster, installed(cluster, say):
+            found = outcomes(cluster, chosen, at_once=_AT_ONCE, say=say)
+    except ClusterError as error:
+        console.print(f"[red]{escape(str(error))}[/]")
+        raise typer.Exit(1) from error
+    console.print(escape(markdown(chosen, found)), soft_wrap=True)
+    if page is not None:
+        fill(page, "shapes", markdown(chosen, found))
+    failed = any(wrong(shape, outcome) for shape, outcome in zip(chosen, found, strict=True))
+    raise typer.Exit(1 if failed else 0)
+
+
+if __name__ == "__main__":
+    sys.exit(app())
