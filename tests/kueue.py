@@ -47,11 +47,14 @@ class Kueue:
         """End the process."""
         self._process.close()
 
-    def queue(self, name: str, namespace: str, **spec: Any) -> None:
-        """Make a ClusterQueue of 6 CPUs and a LocalQueue of it, both of one name."""
+    def queue(
+        self, name: str, namespace: str, *, cpus: str = "6", pool: str = "", **spec: Any
+    ) -> None:
+        """Make a ClusterQueue and a LocalQueue of it, both of one name, with CPUs of a pool."""
+        pool = pool or name
         flavor = {
-            "name": name,
-            "resources": [{"name": "cpu", "nominalQuota": "6"}],
+            "name": pool,
+            "resources": [{"name": "cpu", "nominalQuota": cpus}],
         }
         cluster_queue = {
             "namespaceSelector": {},
@@ -59,9 +62,9 @@ class Kueue:
             "preemption": {"withinClusterQueue": "LowerPriority"},
             **spec,
         }
-        labels = {"nodeLabels": {"example.com/pool": name}}
+        labels = {"nodeLabels": {"example.com/pool": pool}}
         self.server.apply(
-            made("ResourceFlavor", name, spec=labels),
+            made("ResourceFlavor", pool, spec=labels),
             made("ClusterQueue", name, spec=cluster_queue),
             made("LocalQueue", name, namespace, spec={"clusterQueue": name}),
         )

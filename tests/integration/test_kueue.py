@@ -73,15 +73,17 @@ def space(kueue: Kueue, operator: Operator, works: None) -> Iterator[Namespace]:
     found.kubectl("delete", "tftj,workloads.kueue.x-k8s.io", "--all", "--wait=false")
 
 
-def a_job(space: Namespace, name: str, priority: str = "", **spec: Any) -> _Object:
-    """A job of three pods with 2 CPUs each, in the queue of its namespace."""
+def a_job(
+    space: Namespace, name: str, priority: str = "", queue: str = "", **spec: Any
+) -> _Object:
+    """A job of three pods with 2 CPUs each, in a queue, else in that of its namespace."""
     container = {"name": "tensorflow", "image": "any", "resources": {"requests": {"cpu": "2"}}}
     found = manifest(
         name,
         template={"spec": {"containers": [container]}},
         **{"worker": {"replicas": 1}, **spec},
     )
-    labels = {"kueue.x-k8s.io/queue-name": space.name}
+    labels = {"kueue.x-k8s.io/queue-name": queue or space.name}
     if priority:
         labels["kueue.x-k8s.io/priority-class"] = priority
     found["metadata"]["labels"] = labels
@@ -126,6 +128,16 @@ def told(space: Namespace, job: str) -> list[str]:
     found = space.server.request("GET", path).body["items"]
     ours = [event for event in found if event["regarding"]["name"] == job]
     return [event["reason"] for event in sorted(ours, key=lambda event: event["eventTime"])]
+
+
+def hold(space: Namespace, pod: str) -> None:
+    """Let a pod that is deleted stay, as one does that still saves."""
+    space.kubectl("patch", "pod", pod, "-p", '{"metadata": {"finalizers": ["example.com/saves"]}}')
+
+
+def release(space: Namespace, pod: str) -> None:
+    """Let a pod that was held go."""
+    space.kubectl("patch", "pod", pod, "--type=merge", "-p", '{"metadata": {"finalizers": null}}')
 
 
 def queued(space: Namespace, job: str) -> _Object:
@@ -179,6 +191,53 @@ def test_two_jobs_run_in_turn_and_an_urgent_one_goes_before(kueue: Kueue, space:
     space.wait_for("Succeeded", name="red")
     run(space, "blue")
     assert queued(space, "blue")["waitSeconds"] > 0
+
+
+def test_borrowed_quota_goes_back_to_its_owner_and_the_borrower_resumes(
+    kueue: Kueue, space: Namespace
+) -> None:
+    cohort, owner = f"{space.name}-cohort", f"{space.name}-owner"
+    kueue.set_quota(space.name, "2")
+    kueue.change(space.name, cohortName=cohort)
+    kueue.queue(
+        *(owner, space.name),
+        pool=space.name,
+        cohortName=cohort,
+        preemption={"reclaimWithinCohort": "Any"},
+    )
+    space.apply(a_job(space, "red"))
+    run(space, "red")
+
+    hold(space, CHIEF.format("red"))
+    space.apply(a_job(space, "blue", queue=owner))
+    found = space.wait_for("Admitted", "False", name="red", seconds=PATIENCE)
+    assert found["reason"] == "Preempted"
+    eventually(
+        lambda: "deletionTimestamp" in space.pods()[CHIEF.format("red")]["metadata"],
+        "its chief is told to save",
+    )
+    others = [pod for name, pod in space.pods().items() if "-chief-" not in name]
+    assert len(others) == 2
+    assert not any("deletionTimestamp" in pod["metadata"] for pod in others), "it saves to its ps"
+    waits(space, "blue", "Pending the preemption of 1 workload(s)")
+
+    release(space, CHIEF.format("red"))
+    run(space, "blue")
+    assert not pods_of(space, "red")
+    status = waits(space, "red", f"in {space.name}: Kueue: ")
+    found = status["queue"]
+    assert (found["evictions"], found["preemptions"]) == (1, 1)
+    assert "due to reclamation within the cohort" in found["lastEviction"]["message"]
+
+    space.end(CHIEF.format("blue"), 0)
+    space.wait_for("Succeeded", name="blue")
+    run(space, "red")
+    status = space.status("red")
+    assert (status["attempt"], status["restarts"]) == (1, 0)
+    assert status["queue"]["waitSeconds"] >= found["waitSeconds"]
+    place = ("Queued", "Admitted", "Preempted", "Failed", "Restarting")
+    ours = [reason for reason in told(space, "red") if reason in place]
+    assert ours == ["Queued", "Admitted", "Preempted", "Queued", "Admitted"]
 
 
 def test_a_closed_queue_and_a_small_quota_are_named_and_pass(
