@@ -84,9 +84,9 @@ class Kueue:
         self.server.apply(made("WorkloadPriorityClass", name, value=value))
 
     def workload(self, namespace: str, job: str) -> _Object:
-        """Read the Workload of a job, {} without one."""
+        """Read the Workload of a job without its extensions, {} without one."""
         path = f"{PATH}/namespaces/{namespace}/workloads"
-        selector = {"labelSelector": f"tftraining.dev/job={job}"}
+        selector = {"labelSelector": f"tftraining.dev/job={job},!tftraining.dev/extension"}
         found = self.server.request("GET", path, query=selector).body.get("items") or [{}]
         return dict(found[0])
 

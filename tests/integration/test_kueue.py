@@ -17,11 +17,11 @@ from tests.apiserver import PROGRAMS, running
 from tests.conftest import ROOT, program_or_skip
 from tests.integration.jobs import Namespace, manifest
 from tests.integration.process import Operator
-from tests.kueue import Kueue, conditions, installed
+from tests.kueue import PATH, Kueue, conditions, installed
 from tools.waiting import eventually
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Collection, Iterator
 
 _Object = dict[str, Any]
 
@@ -73,9 +73,7 @@ def space(kueue: Kueue, operator: Operator, works: None) -> Iterator[Namespace]:
     found.kubectl("delete", "tftj,workloads.kueue.x-k8s.io", "--all", "--wait=false")
 
 
-def a_job(
-    space: Namespace, name: str, priority: str = "", queue: str = "", **spec: Any
-) -> _Object:
+def a_job(space: Namespace, name: str, priority: str = "", queue: str = "", **spec: Any) -> _Object:
     """A job of three pods with 2 CPUs each, in a queue, else in that of its namespace."""
     container = {"name": "tensorflow", "image": "any", "resources": {"requests": {"cpu": "2"}}}
     found = manifest(
@@ -108,6 +106,33 @@ def run(space: Namespace, job: str) -> None:
 
     eventually(trains, f"{job} trains", PATIENCE)
     assert len(pods_of(space, job)) == 3
+
+
+def trains_with(
+    space: Namespace, job: str, workers: int, gone: Collection[str] = frozenset()
+) -> None:
+    """Let pods run as they come until a job trains with so many workers, and some pods are gone."""
+
+    def found() -> bool:
+        pods = pods_of(space, job)
+        pending = [
+            name
+            for name, pod in pods.items()
+            if pod["status"]["phase"] == "Pending" and "deletionTimestamp" not in pod["metadata"]
+        ]
+        space.run(*sorted(pending, key=lambda name: "-chief-" in name))
+        status, running = space.status(job), space.condition("Running", job)
+        return (
+            status.get("clusterWorkers") == workers
+            and running.get("status") == "True"
+            and not set(gone) & set(pods)
+        )
+
+    eventually(found, f"{job} trains with {workers} workers: {space.status(job)}", PATIENCE)
+
+
+def uid(pod: _Object) -> str:
+    return str(pod["metadata"]["uid"])
 
 
 def waits(space: Namespace, job: str, *words: str) -> _Object:
@@ -338,6 +363,54 @@ def test_less_than_all_workers_are_admitted_down_to_min_replicas(
     space.end(CHIEF.format("red"), 0)
     space.wait_for("Succeeded", name="red")
     run(space, "blue")
+
+
+def test_a_job_grows_with_the_room_and_shrinks_when_it_is_preempted_in_part(
+    kueue: Kueue, space: Namespace
+) -> None:
+    kueue.set_quota(space.name, "8")
+    space.apply(a_job(space, "red", "low", worker={"replicas": 4, "minReplicas": 2}))
+    few = ["red-ps-0", "red-worker-0", "red-worker-1", "red-chief-0"]
+    eventually(lambda: set(space.pods()) == set(few), "as many pods as have quota", PATIENCE)
+    space.run(*few)
+    space.wait_for("Running", name="red")
+    eventually(
+        lambda: "insufficient unused quota" in space.condition("Admitted", "red")["message"],
+        "it says what the others wait for",
+        PATIENCE,
+    )
+    before = space.pods()
+
+    kueue.set_quota(space.name, "14")
+    trains_with(space, "red", 4)
+    after = space.pods()
+    made_again = [name for name in few if uid(before[name]) != uid(after[name])]
+    assert made_again == [CHIEF.format("red")]
+
+    hold(space, "red-worker-3")
+    space.apply(a_job(space, "blue", "urgent"))
+    eventually(lambda: told(space, "red").count("Preempted") == 1, "it is told", PATIENCE)
+    trains_with(space, "red", 2, gone={"red-worker-2"})
+    waits(space, "blue", "Pending the preemption of 1 workload(s)")
+    release(space, "red-worker-3")
+    run(space, "blue")
+    status = space.status("red")
+    assert (status["queue"]["workers"], status["queue"].get("evictions", 0)) == (2, 0)
+    assert status["queue"]["lastEviction"]["reason"] == "Preempted"
+    assert (status["state"], status["restarts"], status["attempt"]) == ("Running", 0, 2)
+
+    space.end(CHIEF.format("blue"), 0)
+    space.wait_for("Succeeded", name="blue")
+    trains_with(space, "red", 4)
+    space.kubectl("scale", "tftj/red", "--replicas=2")
+    trains_with(space, "red", 2, gone={"red-worker-2", "red-worker-3"})
+    listed = f"{PATH}/namespaces/{space.name}/workloads"
+    selector = {"labelSelector": "tftraining.dev/extension"}
+    eventually(
+        lambda: not space.server.request("GET", listed, query=selector).body["items"],
+        "their quota is given back",
+    )
+    assert "Queued" not in told(space, "red")[1:]
 
 
 def test_a_job_runs_on_while_kueue_is_away(kueue: Kueue, space: Namespace) -> None:
