@@ -131,6 +131,10 @@ def trains_with(
     eventually(found, f"{job} trains with {workers} workers: {space.status(job)}", PATIENCE)
 
 
+def next_second(moment: str) -> None:
+    eventually(lambda: rfc3339(datetime.now(UTC)) > moment, "the next second")
+
+
 def uid(pod: _Object) -> str:
     return str(pod["metadata"]["uid"])
 
@@ -180,8 +184,7 @@ def test_two_jobs_run_in_turn_and_an_urgent_one_goes_before(kueue: Kueue, space:
     )
 
     # Kueue queues by the second of creation, and those of one second in any order.
-    created = kueue.workload(space.name, "red")["metadata"]["creationTimestamp"]
-    eventually(lambda: rfc3339(datetime.now(UTC)) > created, "the next second")
+    next_second(kueue.workload(space.name, "red")["metadata"]["creationTimestamp"])
     space.apply(a_job(space, "blue", "low"))
     status = waits(space, "blue", f"in {space.name}: Kueue: ", "insufficient unused quota")
     assert status["message"].startswith(f"queued since {status['queue']['waitingSince']} in ")
@@ -345,31 +348,13 @@ def test_an_operator_that_is_killed_while_a_job_is_preempted_ends_it_right(
     assert queued(space, "red")["evictions"] == 1
 
 
-def test_less_than_all_workers_are_admitted_down_to_min_replicas(
-    kueue: Kueue, space: Namespace
-) -> None:
-    kueue.set_quota(space.name, "8")
-    space.apply(a_job(space, "red", worker={"replicas": 4, "minReplicas": 2}))
-    admitted = space.wait_for("Admitted", name="red", seconds=PATIENCE)
-    assert "with 2 of 4 workers" in admitted["message"]
-    names = {"red-chief-0", "red-ps-0", "red-worker-0", "red-worker-1"}
-    eventually(lambda: set(space.pods()) == names, "as many pods as have quota")
-    space.run(*sorted(names, key=lambda name: "-chief-" in name))
-    space.wait_for("Running", name="red")
-
-    space.kubectl("scale", "tftj/red", "--replicas=2")
-    space.apply(a_job(space, "blue"))
-    waits(space, "blue", "insufficient unused quota")
-    space.end(CHIEF.format("red"), 0)
-    space.wait_for("Succeeded", name="red")
-    run(space, "blue")
-
-
-def test_a_job_grows_with_the_room_and_shrinks_when_it_is_preempted_in_part(
+def test_a_job_begins_with_few_workers_grows_with_the_room_and_is_preempted_in_part(
     kueue: Kueue, space: Namespace
 ) -> None:
     kueue.set_quota(space.name, "8")
     space.apply(a_job(space, "red", "low", worker={"replicas": 4, "minReplicas": 2}))
+    admitted = space.wait_for("Admitted", name="red", seconds=PATIENCE)
+    assert "with 2 of 4 workers" in admitted["message"]
     few = ["red-ps-0", "red-worker-0", "red-worker-1", "red-chief-0"]
     eventually(lambda: set(space.pods()) == set(few), "as many pods as have quota", PATIENCE)
     space.run(*few)
@@ -381,6 +366,8 @@ def test_a_job_grows_with_the_room_and_shrinks_when_it_is_preempted_in_part(
     )
     before = space.pods()
 
+    # Of one priority, Kueue preempts first what it admitted last, to the second.
+    next_second(before[few[0]]["metadata"]["creationTimestamp"])
     kueue.set_quota(space.name, "14")
     trains_with(space, "red", 4)
     after = space.pods()
@@ -401,7 +388,7 @@ def test_a_job_grows_with_the_room_and_shrinks_when_it_is_preempted_in_part(
 
     space.end(CHIEF.format("blue"), 0)
     space.wait_for("Succeeded", name="blue")
-    trains_with(space, "red", 4)
+    eventually(lambda: "red-worker-3" in space.pods(), "it has its workers again", PATIENCE)
     space.kubectl("scale", "tftj/red", "--replicas=2")
     trains_with(space, "red", 2, gone={"red-worker-2", "red-worker-3"})
     listed = f"{PATH}/namespaces/{space.name}/workloads"
