@@ -152,6 +152,24 @@ def test_a_job_grows_by_less_than_it_lacks_and_asks_for_the_rest(operator: Opera
     assert cluster.status(key).cluster_workers == 6
 
 
+def test_an_elastic_job_begins_with_its_least_and_asks_for_the_others_later(
+    operator: Operator,
+) -> None:
+    cluster = operator.cluster
+    key = cluster.submit(elastic().with_spec(scheduling={"elastic": True}).raw)
+    operator.settle()
+    (worker,) = (
+        pods for pods in kueue.the_workload(cluster)["spec"]["podSets"] if pods["name"] == "worker"
+    )
+    assert (worker["count"], "minCount" in worker) == (1, False)
+    kueue.admit(cluster)
+    go_on(operator)
+    assert (workers(cluster), kueue.extensions(cluster)) == ([0], {1: 3})
+    kueue.admit(cluster, extension=1)
+    go_on(operator, 25)
+    assert cluster.status(key).cluster_workers == 4
+
+
 def test_what_is_preempted_in_part_trains_on_with_the_rest(operator: Operator) -> None:
     key, cluster = grown(operator), operator.cluster
     kueue.evict(cluster, extension=1)

@@ -14,6 +14,7 @@ from tftraining_operator.api.types import CleanPodPolicy
 from tftraining_operator.core import extension_changes, extensions
 from tftraining_operator.core.conditions import is_true
 from tftraining_operator.core.facts import Facts
+from tftraining_operator.core.gang import scheduling
 from tftraining_operator.core.job import Job
 from tftraining_operator.core.naming import workload_name
 from tftraining_operator.core.observed import Observed
@@ -154,12 +155,15 @@ def _spec(job: Job, queue: QueueStatus) -> _Object:
     least = worker.min_replicas if worker is not None else None
     if not traits(job.spec.strategy, Role.WORKER).tolerates_absence:
         least = None
+    counts = {role: job.spec.replicas(role) for role in _ORDER}
+    if least is not None and scheduling(job).elastic:
+        counts[Role.WORKER] = min(least, counts[Role.WORKER])
     pod_sets = [
         kueue.pod_set(
             role.value, count, quota_template(job, role), least if role is Role.WORKER else None
         )
-        for role in _ORDER
-        if (count := job.spec.replicas(role))
+        for role, count in counts.items()
+        if count
     ]
     return kueue.workload_spec(queue.name, pod_sets, keys.LABEL_INDEX)
 
