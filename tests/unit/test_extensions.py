@@ -202,6 +202,8 @@ def test_with_an_extension_those_after_it_end_and_are_asked_for_together(
     go_on(operator, 25)
     assert cluster.status(key).cluster_workers == 5
     kueue.evict(cluster, extension=1)
+    operator.settle()
+    assert kueue.extensions(cluster) == {1: 2, 2: 1}, "their workers still use their quota"
     go_on(operator)
     assert workers(cluster) == [0, 1]
     assert kueue.extensions(cluster) == {1: 3}
@@ -213,7 +215,10 @@ def test_workers_are_given_back_from_the_last(operator: Operator) -> None:
     assert kueue.the_workload(cluster, 1)["status"]["reclaimablePods"] == [
         {"name": "worker", "count": 1},
     ]
-    scale(operator, key, 2)
+    cluster.edit(key, lambda spec: spec["worker"].update(replicas=2))
+    operator.settle()
+    assert kueue.extensions(cluster) == {1: 2}, "a worker still uses its quota"
+    go_on(operator)
     assert kueue.extensions(cluster) == {}
     assert workers(cluster) == [0, 1]
     assert "reclaimablePods" not in kueue.the_workload(cluster)["status"]
