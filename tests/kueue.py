@@ -47,11 +47,14 @@ class Kueue:
         """End the process."""
         self._process.close()
 
-    def queue(self, name: str, namespace: str, **spec: Any) -> None:
-        """Make a ClusterQueue of 6 CPUs and a LocalQueue of it, both of one name."""
+    def queue(
+        self, name: str, namespace: str, *, cpus: str = "6", pool: str = "", **spec: Any
+    ) -> None:
+        """Make a ClusterQueue and a LocalQueue of it, both of one name, with CPUs of a pool."""
+        pool = pool or name
         flavor = {
-            "name": name,
-            "resources": [{"name": "cpu", "nominalQuota": "6"}],
+            "name": pool,
+            "resources": [{"name": "cpu", "nominalQuota": cpus}],
         }
         cluster_queue = {
             "namespaceSelector": {},
@@ -59,9 +62,9 @@ class Kueue:
             "preemption": {"withinClusterQueue": "LowerPriority"},
             **spec,
         }
-        labels = {"nodeLabels": {"example.com/pool": name}}
+        labels = {"nodeLabels": {"example.com/pool": pool}}
         self.server.apply(
-            made("ResourceFlavor", name, spec=labels),
+            made("ResourceFlavor", pool, spec=labels),
             made("ClusterQueue", name, spec=cluster_queue),
             made("LocalQueue", name, namespace, spec={"clusterQueue": name}),
         )
@@ -81,9 +84,9 @@ class Kueue:
         self.server.apply(made("WorkloadPriorityClass", name, value=value))
 
     def workload(self, namespace: str, job: str) -> _Object:
-        """Read the Workload of a job, {} without one."""
+        """Read the Workload of a job without its extensions, {} without one."""
         path = f"{PATH}/namespaces/{namespace}/workloads"
-        selector = {"labelSelector": f"tftraining.dev/job={job}"}
+        selector = {"labelSelector": f"tftraining.dev/job={job},!tftraining.dev/extension"}
         found = self.server.request("GET", path, query=selector).body.get("items") or [{}]
         return dict(found[0])
 

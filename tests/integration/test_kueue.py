@@ -17,11 +17,11 @@ from tests.apiserver import PROGRAMS, running
 from tests.conftest import ROOT, program_or_skip
 from tests.integration.jobs import Namespace, manifest
 from tests.integration.process import Operator
-from tests.kueue import Kueue, conditions, installed
+from tests.kueue import PATH, Kueue, conditions, installed
 from tools.waiting import eventually
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Collection, Iterator
 
 _Object = dict[str, Any]
 
@@ -73,15 +73,15 @@ def space(kueue: Kueue, operator: Operator, works: None) -> Iterator[Namespace]:
     found.kubectl("delete", "tftj,workloads.kueue.x-k8s.io", "--all", "--wait=false")
 
 
-def a_job(space: Namespace, name: str, priority: str = "", **spec: Any) -> _Object:
-    """A job of three pods with 2 CPUs each, in the queue of its namespace."""
+def a_job(space: Namespace, name: str, priority: str = "", queue: str = "", **spec: Any) -> _Object:
+    """A job of three pods with 2 CPUs each, in a queue, else in that of its namespace."""
     container = {"name": "tensorflow", "image": "any", "resources": {"requests": {"cpu": "2"}}}
     found = manifest(
         name,
         template={"spec": {"containers": [container]}},
         **{"worker": {"replicas": 1}, **spec},
     )
-    labels = {"kueue.x-k8s.io/queue-name": space.name}
+    labels = {"kueue.x-k8s.io/queue-name": queue or space.name}
     if priority:
         labels["kueue.x-k8s.io/priority-class"] = priority
     found["metadata"]["labels"] = labels
@@ -108,6 +108,37 @@ def run(space: Namespace, job: str) -> None:
     assert len(pods_of(space, job)) == 3
 
 
+def trains_with(
+    space: Namespace, job: str, workers: int, gone: Collection[str] = frozenset()
+) -> None:
+    """Let pods run as they come until a job trains with so many workers, and some pods are gone."""
+
+    def found() -> bool:
+        pods = pods_of(space, job)
+        pending = [
+            name
+            for name, pod in pods.items()
+            if pod["status"]["phase"] == "Pending" and "deletionTimestamp" not in pod["metadata"]
+        ]
+        space.run(*sorted(pending, key=lambda name: "-chief-" in name))
+        status, running = space.status(job), space.condition("Running", job)
+        return (
+            status.get("clusterWorkers") == workers
+            and running.get("status") == "True"
+            and not set(gone) & set(pods)
+        )
+
+    eventually(found, f"{job} trains with {workers} workers: {space.status(job)}", PATIENCE)
+
+
+def next_second(moment: str) -> None:
+    eventually(lambda: rfc3339(datetime.now(UTC)) > moment, "the next second")
+
+
+def uid(pod: _Object) -> str:
+    return str(pod["metadata"]["uid"])
+
+
 def waits(space: Namespace, job: str, *words: str) -> _Object:
     """Wait until a job is queued and says these words; return its status."""
 
@@ -128,6 +159,16 @@ def told(space: Namespace, job: str) -> list[str]:
     return [event["reason"] for event in sorted(ours, key=lambda event: event["eventTime"])]
 
 
+def hold(space: Namespace, pod: str) -> None:
+    """Let a pod that is deleted stay, as one does that still saves."""
+    space.kubectl("patch", "pod", pod, "-p", '{"metadata": {"finalizers": ["example.com/saves"]}}')
+
+
+def release(space: Namespace, pod: str) -> None:
+    """Let a pod that was held go."""
+    space.kubectl("patch", "pod", pod, "--type=merge", "-p", '{"metadata": {"finalizers": null}}')
+
+
 def queued(space: Namespace, job: str) -> _Object:
     return dict(space.status(job).get("queue") or {})
 
@@ -143,8 +184,7 @@ def test_two_jobs_run_in_turn_and_an_urgent_one_goes_before(kueue: Kueue, space:
     )
 
     # Kueue queues by the second of creation, and those of one second in any order.
-    created = kueue.workload(space.name, "red")["metadata"]["creationTimestamp"]
-    eventually(lambda: rfc3339(datetime.now(UTC)) > created, "the next second")
+    next_second(kueue.workload(space.name, "red")["metadata"]["creationTimestamp"])
     space.apply(a_job(space, "blue", "low"))
     status = waits(space, "blue", f"in {space.name}: Kueue: ", "insufficient unused quota")
     assert status["message"].startswith(f"queued since {status['queue']['waitingSince']} in ")
@@ -179,6 +219,53 @@ def test_two_jobs_run_in_turn_and_an_urgent_one_goes_before(kueue: Kueue, space:
     space.wait_for("Succeeded", name="red")
     run(space, "blue")
     assert queued(space, "blue")["waitSeconds"] > 0
+
+
+def test_borrowed_quota_goes_back_to_its_owner_and_the_borrower_resumes(
+    kueue: Kueue, space: Namespace
+) -> None:
+    cohort, owner = f"{space.name}-cohort", f"{space.name}-owner"
+    kueue.set_quota(space.name, "2")
+    kueue.change(space.name, cohortName=cohort)
+    kueue.queue(
+        *(owner, space.name),
+        pool=space.name,
+        cohortName=cohort,
+        preemption={"reclaimWithinCohort": "Any"},
+    )
+    space.apply(a_job(space, "red"))
+    run(space, "red")
+
+    hold(space, CHIEF.format("red"))
+    space.apply(a_job(space, "blue", queue=owner))
+    found = space.wait_for("Admitted", "False", name="red", seconds=PATIENCE)
+    assert found["reason"] == "Preempted"
+    eventually(
+        lambda: "deletionTimestamp" in space.pods()[CHIEF.format("red")]["metadata"],
+        "its chief is told to save",
+    )
+    others = [pod for name, pod in space.pods().items() if "-chief-" not in name]
+    assert len(others) == 2
+    assert not any("deletionTimestamp" in pod["metadata"] for pod in others), "it saves to its ps"
+    waits(space, "blue", "Pending the preemption of 1 workload(s)")
+
+    release(space, CHIEF.format("red"))
+    run(space, "blue")
+    assert not pods_of(space, "red")
+    status = waits(space, "red", f"in {space.name}: Kueue: ")
+    found = status["queue"]
+    assert (found["evictions"], found["preemptions"]) == (1, 1)
+    assert "due to reclamation within the cohort" in found["lastEviction"]["message"]
+
+    space.end(CHIEF.format("blue"), 0)
+    space.wait_for("Succeeded", name="blue")
+    run(space, "red")
+    status = space.status("red")
+    assert (status["attempt"], status["restarts"]) == (1, 0)
+    assert status["queue"]["waitSeconds"] >= found["waitSeconds"]
+    place = ("Queued", "Admitted", "Preempted", "Failed", "Restarting")
+    ours = [reason for reason in told(space, "red") if reason in place]
+    assert ours == ["Queued", "Admitted", "Preempted", "Queued", "Admitted"]
 
 
 def test_a_closed_queue_and_a_small_quota_are_named_and_pass(
@@ -261,24 +348,56 @@ def test_an_operator_that_is_killed_while_a_job_is_preempted_ends_it_right(
     assert queued(space, "red")["evictions"] == 1
 
 
-def test_less_than_all_workers_are_admitted_down_to_min_replicas(
+def test_a_job_begins_with_few_workers_grows_with_the_room_and_is_preempted_in_part(
     kueue: Kueue, space: Namespace
 ) -> None:
     kueue.set_quota(space.name, "8")
-    space.apply(a_job(space, "red", worker={"replicas": 4, "minReplicas": 2}))
+    space.apply(a_job(space, "red", "low", worker={"replicas": 4, "minReplicas": 2}))
     admitted = space.wait_for("Admitted", name="red", seconds=PATIENCE)
     assert "with 2 of 4 workers" in admitted["message"]
-    names = {"red-chief-0", "red-ps-0", "red-worker-0", "red-worker-1"}
-    eventually(lambda: set(space.pods()) == names, "as many pods as have quota")
-    space.run(*sorted(names, key=lambda name: "-chief-" in name))
+    few = ["red-ps-0", "red-worker-0", "red-worker-1", "red-chief-0"]
+    eventually(lambda: set(space.pods()) == set(few), "as many pods as have quota", PATIENCE)
+    space.run(*few)
     space.wait_for("Running", name="red")
+    eventually(
+        lambda: "insufficient unused quota" in space.condition("Admitted", "red")["message"],
+        "it says what the others wait for",
+        PATIENCE,
+    )
+    before = space.pods()
 
-    space.kubectl("scale", "tftj/red", "--replicas=2")
-    space.apply(a_job(space, "blue"))
-    waits(space, "blue", "insufficient unused quota")
-    space.end(CHIEF.format("red"), 0)
-    space.wait_for("Succeeded", name="red")
+    # Of one priority, Kueue preempts first what it admitted last, to the second.
+    next_second(before[few[0]]["metadata"]["creationTimestamp"])
+    kueue.set_quota(space.name, "14")
+    trains_with(space, "red", 4)
+    after = space.pods()
+    made_again = [name for name in few if uid(before[name]) != uid(after[name])]
+    assert made_again == [CHIEF.format("red")]
+
+    hold(space, "red-worker-3")
+    space.apply(a_job(space, "blue", "urgent"))
+    eventually(lambda: told(space, "red").count("Preempted") == 1, "it is told", PATIENCE)
+    trains_with(space, "red", 2, gone={"red-worker-2"})
+    waits(space, "blue", "Pending the preemption of 1 workload(s)")
+    release(space, "red-worker-3")
     run(space, "blue")
+    status = space.status("red")
+    assert (status["queue"]["workers"], status["queue"].get("evictions", 0)) == (2, 0)
+    assert status["queue"]["lastEviction"]["reason"] == "Preempted"
+    assert (status["state"], status["restarts"], status["attempt"]) == ("Running", 0, 2)
+
+    space.end(CHIEF.format("blue"), 0)
+    space.wait_for("Succeeded", name="blue")
+    eventually(lambda: "red-worker-3" in space.pods(), "it has its workers again", PATIENCE)
+    space.kubectl("scale", "tftj/red", "--replicas=2")
+    trains_with(space, "red", 2, gone={"red-worker-2", "red-worker-3"})
+    listed = f"{PATH}/namespaces/{space.name}/workloads"
+    selector = {"labelSelector": "tftraining.dev/extension"}
+    eventually(
+        lambda: not space.server.request("GET", listed, query=selector).body["items"],
+        "their quota is given back",
+    )
+    assert "Queued" not in told(space, "red")[1:]
 
 
 def test_a_job_runs_on_while_kueue_is_away(kueue: Kueue, space: Namespace) -> None:

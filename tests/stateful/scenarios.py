@@ -288,6 +288,34 @@ def _preempted(world: World) -> None:
     world.go_on(seconds=30)  # a write whose answer is lost counts as refused
 
 
+def _preempted_in_part(world: World) -> None:
+    kueue.admit(world.cluster, workers=1)
+    world.go_on()
+    world.go_on(seconds=10)
+    kueue.admit(world.cluster, extension=1)
+    world.go_on()
+    world.go_on(seconds=40)
+    kueue.evict(world.cluster, extension=1)
+    world.go_on()
+    world.go_on(seconds=20)
+    assert len(world.cluster.pods()) == 3, "what is not admitted has no pods"
+    world.ends(CHIEF, 0)
+    world.go_on(seconds=30)
+
+
+def _extended_and_preempted(world: World) -> None:
+    kueue.admit(world.cluster, workers=1)
+    world.go_on()
+    world.go_on(seconds=10)
+    kueue.admit(world.cluster, extension=1)
+    world.go_on()
+    world.edit("worker", replicas=2)
+    kueue.evict(world.cluster)
+    world.go_on()
+    world.go_on(seconds=20)
+    assert not world.cluster.pods(), "what is not admitted has no pods"
+
+
 def _lost_workload(world: World) -> None:
     kueue.admit(world.cluster)
     world.go_on()
@@ -314,6 +342,11 @@ def _made_again(world: World) -> None:
 
 def _named(*tasks: str) -> frozenset[str]:
     return frozenset(f"mnist-{task}" for task in tasks)
+
+
+def _queued_with(workers: int) -> JobBuilder:
+    job = a_job().with_role("worker", replicas=workers, minReplicas=1)
+    return job.with_label(keys.LABEL_QUEUE, "research")
 
 
 _IN_TREE = Offer(frozenset({Gang.IN_TREE}))
@@ -384,6 +417,21 @@ SCENARIOS = (
         lambda: a_job().with_label(keys.LABEL_QUEUE, "research").with_workers(2),
         _preempted,
         pods=USUAL | _named("worker-1"),
+        offer=Offer(kueue=True),
+    ),
+    Scenario(
+        "Kueue admits some workers later, and preempts them",
+        lambda: _queued_with(workers=2),
+        _preempted_in_part,
+        state="Succeeded",
+        pods=_named("chief-0"),
+        offer=Offer(kueue=True),
+    ),
+    Scenario(
+        "a job gives back some workers that it got later, and is preempted",
+        lambda: _queued_with(workers=3),
+        _extended_and_preempted,
+        state="Queued",
         offer=Offer(kueue=True),
     ),
     Scenario(

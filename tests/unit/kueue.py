@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from tftraining_operator.core.schedulers.kueue_workload import Workload
 from tftraining_operator.core.times import rfc3339
 from tftraining_operator.reconcile.store import Kind
 
@@ -21,9 +22,16 @@ def workloads(cluster: FakeCluster) -> list[_Object]:
     return [raw for (kind, _, _), raw in cluster.objects.items() if kind is Kind.WORKLOAD]
 
 
-def the_workload(cluster: FakeCluster) -> _Object:
-    (found,) = workloads(cluster)
+def the_workload(cluster: FakeCluster, extension: int = 0) -> _Object:
+    """Return the Workload of the job, or one that extends it."""
+    (found,) = (raw for raw in workloads(cluster) if Workload(raw).extension == extension)
     return found
+
+
+def extensions(cluster: FakeCluster) -> dict[int, int]:
+    """Return for how many workers each extension asks."""
+    found = sorted(map(Workload, workloads(cluster)), key=lambda each: each.extension)
+    return {each.extension: each.counts["worker"] for each in found if each.extension}
 
 
 def conditions(raw: _Object) -> dict[str, tuple[str, str]]:
@@ -43,16 +51,23 @@ def summary(raw: _Object) -> _Object:
     }
 
 
-def pending(cluster: FakeCluster, message: str, reason: str = "Pending") -> None:
+def pending(
+    cluster: FakeCluster, message: str, reason: str = "Pending", *, extension: int = 0
+) -> None:
     """Kueue has no quota for it."""
-    _write(cluster, QuotaReserved=("False", reason, message))
+    _write(cluster, extension=extension, QuotaReserved=("False", reason, message))
 
 
 def admit(
-    cluster: FakeCluster, workers: int | None = None, flavor: str = "", checks: Any = None
+    cluster: FakeCluster,
+    workers: int | None = None,
+    flavor: str = "",
+    checks: Any = None,
+    *,
+    extension: int = 0,
 ) -> None:
     """Kueue admits it, with fewer workers if said so."""
-    raw = the_workload(cluster)
+    raw = the_workload(cluster, extension)
     counts = {each["name"]: each["count"] for each in raw["spec"]["podSets"]}
     if workers is not None:
         counts["worker"] = workers
@@ -62,25 +77,35 @@ def admit(
     _write(
         cluster,
         {"admission": admission, **({"admissionChecks": checks} if checks else {})},
+        extension,
         QuotaReserved=("True", "QuotaReserved", "quota reserved in ClusterQueue all"),
         Admitted=("True", "Admitted", "the workload is admitted"),
         Evicted=("False", "QuotaReserved", "previously: evicted"),
     )
 
 
-def evict(cluster: FakeCluster, reason: str = "Preempted", message: str = PREEMPTED) -> None:
+def evict(
+    cluster: FakeCluster,
+    reason: str = "Preempted",
+    message: str = PREEMPTED,
+    *,
+    extension: int = 0,
+) -> None:
     """Kueue wants its quota back; the job's operator has to give it."""
-    _write(cluster, Evicted=("True", reason, message))
+    _write(cluster, extension=extension, Evicted=("True", reason, message))
 
 
-def delete(cluster: FakeCluster) -> None:
+def delete(cluster: FakeCluster, extension: int = 0) -> None:
     """Somebody deletes it."""
-    metadata = the_workload(cluster)["metadata"]
+    metadata = the_workload(cluster, extension)["metadata"]
     cluster._delete(Kind.WORKLOAD, metadata["namespace"], metadata["name"], metadata["uid"])
 
 
 def _write(
-    cluster: FakeCluster, fields: _Object | None = None, **changes: tuple[str, str, str]
+    cluster: FakeCluster,
+    fields: _Object | None = None,
+    extension: int = 0,
+    **changes: tuple[str, str, str],
 ) -> None:
     def change(raw: _Object) -> None:
         status = raw.setdefault("status", {})
@@ -97,4 +122,4 @@ def _write(
             for kind, (value, reason, message) in changes.items()
         ]
 
-    cluster.change(Kind.WORKLOAD, the_workload(cluster), change)
+    cluster.change(Kind.WORKLOAD, the_workload(cluster, extension), change)

@@ -289,7 +289,7 @@ def test_partial_admission_down_to_min_replicas(operator: Operator) -> None:
     assert cluster.status(key).cluster_workers == 4
 
 
-def test_a_smaller_job_gives_back_quota_and_does_not_take_it_again(operator: Operator) -> None:
+def test_a_smaller_job_gives_back_quota_and_asks_for_it_again(operator: Operator) -> None:
     key, cluster = running(operator, a_job().with_workers(3)), operator.cluster
     cluster.edit(key, lambda spec: spec["worker"].update(replicas=1))
     go_on(operator)
@@ -299,6 +299,7 @@ def test_a_smaller_job_gives_back_quota_and_does_not_take_it_again(operator: Ope
     go_on(operator)
     assert len([n for n in cluster.pods() if "worker" in n]) == 1
     assert "with 1 of 3 workers" in condition(cluster, key, ConditionType.ADMITTED).message
+    assert kueue.extensions(cluster) == {1: 2}
 
 
 def test_a_waiting_job_is_scaled_in_place(operator: Operator) -> None:

@@ -43,6 +43,12 @@ ANNOTATION_GANG = f"{GROUP}/gang"
 ANNOTATION_WORKLOAD = f"{GROUP}/workload"
 """uid of the Workload that Kueue had admitted when the pod was created; absent without a queue."""
 
+LABEL_SHAPE = f"{GROUP}/shape"
+"""What the spec of a Workload was made of: the API server adds defaults to the spec itself."""
+
+LABEL_EXTENSION = f"{GROUP}/extension"
+"""Number of a Workload that asks only for workers that a job gets while it trains."""
+
 # Annotations that autoscalers of nodes read; a template may set others.
 ANNOTATION_SAFE_TO_EVICT = "cluster-autoscaler.kubernetes.io/safe-to-evict"
 ANNOTATION_DELETION_COST = "controller.kubernetes.io/pod-deletion-cost"

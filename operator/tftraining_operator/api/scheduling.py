@@ -47,6 +47,9 @@ class Scheduling(Model):
     """Queue in which the job waits for quota: a LocalQueue of Kueue in the job's namespace, or with
     gang Volcano a queue of Volcano. The label kueue.x-k8s.io/queue-name of the job does the same
     for Kueue."""
+    elastic: bool | None = None
+    """Ask Kueue for worker.minReplicas workers at first, and for the others, separately, while the
+    job trains, so that it can preempt those alone. By default a job asks for all at once."""
     priority_class_name: ObjectName | None = None
     """PriorityClass of all pods."""
     topology: Topology | None = None

@@ -297,7 +297,7 @@ class QueueStatus(Model):
     admitted_time: Time | None = None
     """Time at which Kueue admitted the job. Unset while it waits."""
     workers: Annotated[int | None, Field(ge=0, le=MAX_WORKERS)] = None
-    """Number of workers that have quota. Unset while the job waits."""
+    """Number of workers that have quota; others are queued. Unset while the job waits."""
     wait_seconds: Natural = 0
     """Seconds that the job has waited in queues before its admissions, all of them together."""
     evictions: Count = 0
@@ -305,7 +305,7 @@ class QueueStatus(Model):
     preemptions: Count = 0
     """Number of these evictions that were preemptions."""
     last_eviction: Eviction | None = None
-    """The most recent eviction."""
+    """The most recent eviction, of the job or of workers that were added while it trained."""
 
 
 MAX_POD_METADATA = 32

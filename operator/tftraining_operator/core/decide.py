@@ -185,8 +185,10 @@ def _created(
     observed: Observed, facts: Facts, found: Decision, slots: tuple[Slot, ...]
 ) -> Decision:
     """Add the pods to create, once it is known what they carry."""
-    admitted = queueing.admitted_pods(observed, found.queue, facts)
-    return replace(found, creations=slots, admitted=admitted) if admitted is not None else found
+    admitted = queueing.admitted_pods(observed, found.queue, facts, slots)
+    if admitted is None:
+        return found
+    return replace(found, creations=tuple(admitted), admitted=admitted)
 
 
 def _fatal(job: Job, observed: Observed) -> Decision | None:

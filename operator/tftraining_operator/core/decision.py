@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
 
-from tftraining_operator.api.keys import Role
 from tftraining_operator.api.reasons import Reason
 from tftraining_operator.api.status import GangStatus, QueueStatus, Restart
 from tftraining_operator.core.job import Job
@@ -19,7 +18,7 @@ from tftraining_operator.core.policies.membership import Membership, present
 from tftraining_operator.core.policies.removal import Removal
 from tftraining_operator.core.policies.upkeep import Upkeep
 from tftraining_operator.core.schedulers.scheduler import Carried
-from tftraining_operator.core.workload_changes import WorkloadChange
+from tftraining_operator.core.workload_body import WorkloadChange
 
 
 class Phase(StrEnum):
@@ -70,8 +69,8 @@ class Decision:
     delete_groups: tuple[PodGroup, ...] = ()
     queue: QueueStatus | None = None
     """The job's place in a queue of Kueue."""
-    admitted: Mapping[Role, Carried] = field(default_factory=dict)
-    """What pods that are created carry because Kueue has admitted them, by role."""
+    admitted: Mapping[Slot, Carried] = field(default_factory=dict)
+    """What pods that are created carry because Kueue has admitted them."""
     workload: WorkloadChange | None = None
     """The write to what Kueue knows of the job."""
     delete_job: bool = False

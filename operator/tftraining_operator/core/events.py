@@ -176,6 +176,9 @@ def _evicted(before: Status, after: Status) -> list[Event]:
     found = after.queue.last_eviction if after.queue is not None else None
     if found is None or found == was:
         return []
+    if after.queue is not None and after.queue.admitted_time is not None:
+        note = f"continuing with {after.queue.workers} workers: {found.message}"
+        return [Event(found.reason, one_line(note, 600), Action.OBSERVE, EventType.WARNING)]
     saved = f" (checkpoint at step {after.last_checkpoint.step})" if after.last_checkpoint else ""
     note = one_line(f"stopping the job, which returns to its queue{saved}: {found.message}", 600)
     return [Event(found.reason, note, Action.SUSPEND, EventType.WARNING)]
@@ -183,9 +186,19 @@ def _evicted(before: Status, after: Status) -> list[Event]:
 
 def _admitted(before: Status, after: Status, now: datetime) -> list[Event]:
     if not _turned(before, after, ConditionType.ADMITTED):
-        return []
+        return _admitted_workers(before, after)
     waited = round(seconds_since(after.queue.waiting_since, now)) if after.queue else 0
     note = f"{_message(after, ConditionType.ADMITTED)}, after waiting for {waited} s"
+    return [Event(Reason.ADMITTED, note, Action.OBSERVE)]
+
+
+def _admitted_workers(before: Status, after: Status) -> list[Event]:
+    was, found = before.queue, after.queue
+    if was is None or found is None or was.workers is None or found.workers is None:
+        return []
+    if found.workers <= was.workers:
+        return []
+    note = f"quota for {found.workers - was.workers} more workers, {found.workers} in all"
     return [Event(Reason.ADMITTED, note, Action.OBSERVE)]
 
 

@@ -1,10 +1,13 @@
 """Names are computed, never generated: a crash between two calls is repaired by the same names."""
 
+import hashlib
 from collections.abc import Mapping, Sequence
 
 from tftraining_operator.api import keys
 
 _SHOWN = 4
+_LONGEST_PREFIX = 54
+"""Of a job's name in those of its Workloads, which are used as labels by others."""
 _SERVERS = (keys.Role.PS.value, keys.Role.WORKER.value)
 
 
@@ -31,6 +34,15 @@ def network_policy_name(job: str) -> str:
 def disruption_budget_name(job: str) -> str:
     """Return the name of a job's PodDisruptionBudget."""
     return f"{job}-budget"
+
+
+def workload_name(job: str, uid: str, extension: int = 0) -> str:
+    """Return the name of a job's Workload, or of one that extends it."""
+    # With the job's identity: one of an earlier job of this name is not in the way.
+    identity = hashlib.sha256(uid.encode()).hexdigest()[:5]
+    if not extension:
+        return f"{job[: _LONGEST_PREFIX + 3]}-{identity}"
+    return f"{job[:_LONGEST_PREFIX]}-{identity}-{extension}"
 
 
 def job_labels(job: str, uid: str) -> dict[str, str]:

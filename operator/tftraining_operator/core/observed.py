@@ -141,6 +141,8 @@ class Observed:
     """Whether an earlier job of this name still holds the name of the PodDisruptionBudget."""
     workload: Workload | None = None
     """What Kueue knows of the job."""
+    extensions: tuple[Workload, ...] = ()
+    """What Kueue knows of workers that the job was to get later, by number."""
 
     def get(self, role: Role, index: int = 0) -> Pod | None:
         """Return one pod, None if it does not exist."""
@@ -169,7 +171,7 @@ def observe(
     refuses that name, and says so.
     """
     services, network_policies = list(services), list(network_policies)
-    disruption_budgets = list(disruption_budgets)
+    disruption_budgets, workloads = list(disruption_budgets), list(workloads)
     own: dict[tuple[Role, int], Pod] = {}
     occupied: set[str] = set()
     for raw in pods:
@@ -200,7 +202,20 @@ def observe(
         disruption_budget=_own(disruption_budgets, job),
         disruption_budget_occupied=_is_occupied(disruption_budgets, job),
         workload=next((Workload(raw) for raw in workloads if owned_by(raw, job.uid)), None),
+        extensions=_extensions(workloads, job),
     )
+
+
+def _extensions(workloads: Iterable[_Object], job: Job) -> tuple[Workload, ...]:
+    found = [
+        Workload(raw)
+        for raw in workloads
+        if any(
+            reference.get("uid") == job.uid
+            for reference in raw["metadata"].get("ownerReferences") or []
+        )
+    ]
+    return tuple(sorted((w for w in found if w.extension), key=lambda w: w.extension))
 
 
 def _own(raws: Iterable[_Object], job: Job) -> _Object | None:

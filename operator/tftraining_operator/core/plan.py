@@ -11,7 +11,7 @@ from tftraining_operator.core.observed import Observed, PodGroup
 from tftraining_operator.core.pod_metadata import PodMetadata
 from tftraining_operator.core.policies.removal import Removal
 from tftraining_operator.core.policies.upkeep import Upkeep
-from tftraining_operator.core.workload_changes import WorkloadChange
+from tftraining_operator.core.workload_body import WorkloadChange
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +74,7 @@ def make_plan(
                 trainer_image,
                 given=given,
                 gang=gang,
-                admitted=decision.admitted.get(role),
+                admitted=decision.admitted.get((role, index)),
             )
             for role, index in decision.creations
         ],

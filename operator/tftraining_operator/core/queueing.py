@@ -5,8 +5,7 @@ operator ends and begins. core/decide.py asks what the next place is; core/workl
 the writes that follow.
 """
 
-import hashlib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from datetime import datetime
 
@@ -15,18 +14,18 @@ from tftraining_operator.api.keys import Role
 from tftraining_operator.api.reasons import Reason
 from tftraining_operator.api.scheduling import Gang
 from tftraining_operator.api.status import Eviction, QueueStatus
+from tftraining_operator.core import extensions
 from tftraining_operator.core.facts import Facts
 from tftraining_operator.core.gang import SchedulerUnavailableError, scheduling
 from tftraining_operator.core.job import InvalidJobError, Job
+from tftraining_operator.core.naming import workload_name
 from tftraining_operator.core.observed import Observed
 from tftraining_operator.core.podtemplate import template
+from tftraining_operator.core.policies.creation import Slot
 from tftraining_operator.core.schedulers import kueue
 from tftraining_operator.core.schedulers.kueue_workload import PREEMPTED, Workload
 from tftraining_operator.core.schedulers.scheduler import Carried
 from tftraining_operator.core.times import parse, rfc3339
-
-_LONGEST_PREFIX = 57
-"""Of a job's name in that of its Workload, which is used as a label by others."""
 
 
 def next_queue(job: Job, observed: Observed, facts: Facts, now: datetime) -> QueueStatus | None:
@@ -42,10 +41,10 @@ def next_queue(job: Job, observed: Observed, facts: Facts, now: datetime) -> Que
             return None
         if not facts.offer.kueue:
             raise SchedulerUnavailableError(facts.offer.queue_problem(name))
-        fresh = known or QueueStatus(name=name, workload=workload_name(job))
+        fresh = known or QueueStatus(name=name, workload=workload_name(job.name, job.uid))
         known = fresh.model_copy(update={"name": name, "waiting_since": rfc3339(now)})
     if known.admitted_time is not None:
-        return _while_admitted(known, observed, facts, now)
+        return _while_admitted(job, known, observed, facts, now)
     name = queue_name(job)
     if name is None:
         return None
@@ -114,24 +113,30 @@ def wants_priority(job: Job, workload: Workload | None) -> bool:
 
 
 def admitted_pods(
-    observed: Observed, queue: QueueStatus | None, facts: Facts
-) -> Mapping[Role, Carried] | None:
-    """Return what pods carry that are created now; None if this is not known yet."""
+    observed: Observed, queue: QueueStatus | None, facts: Facts, slots: Iterable[Slot]
+) -> Mapping[Slot, Carried] | None:
+    """Return which pods may be created now, and what they carry; None if this is not known yet."""
     workload = observed.workload
     if queue is None:
-        return {}
+        return dict.fromkeys(slots, Carried())
     if workload is None or not facts.offer.kueue:
         return None
+    # Also of those in an extension: with the admission of the job, that of all its pods ends.
     own = {keys.ANNOTATION_WORKLOAD: workload.uid}
-    found: dict[Role, Carried] = {}
-    for role in Role:
-        given = workload.assignments.get(role.value)
-        if given is None:
+    known: dict[tuple[str, Role], Carried] = {}
+    found: dict[Slot, Carried] = {}
+    for role, index in slots:
+        holder = extensions.holder(observed, index) if role is Role.WORKER else workload
+        if holder is None:
             continue
-        if not all(name in facts.queue.flavors for name in given.flavors):
+        given = holder.assignments.get(role.value)
+        if given is not None and not all(name in facts.queue.flavors for name in given.flavors):
             return None
-        carried = kueue.member(workload, role.value, facts.queue.flavors)
-        found[role] = replace(carried, annotations={**carried.annotations, **own})
+        if (holder.name, role) not in known:
+            carried = kueue.member(holder, role.value, facts.queue.flavors) if given else Carried()
+            annotations = {**carried.annotations, **own} if given else {}
+            known[holder.name, role] = replace(carried, annotations=annotations)
+        found[role, index] = known[holder.name, role]
     return found
 
 
@@ -154,12 +159,13 @@ def describe_waiting(queue: QueueStatus, observed: Observed, facts: Facts) -> st
     return f"{since}Kueue: {said}" if said else f"{since}Kueue has not answered yet"
 
 
-def describe_admitted(job: Job, queue: QueueStatus) -> str:
-    """Say where a job has its quota, and for how many workers if these are not all."""
+def describe_admitted(job: Job, queue: QueueStatus, observed: Observed, facts: Facts) -> str:
+    """Say where a job has its quota; for how many workers and why, if these are not all."""
     where, wanted = f"admitted to queue {queue.name}", job.spec.replicas(Role.WORKER)
     if queue.workers is None or queue.workers >= wanted:
         return where
-    return f"{where} with {queue.workers} of {wanted} workers; the others have no quota"
+    others = extensions.describe_missing(job, observed, facts)
+    return f"{where} with {queue.workers} of {wanted} workers; {others}"
 
 
 def waiting_reason(queue: QueueStatus, observed: Observed) -> str:
@@ -175,7 +181,7 @@ def waiting_reason(queue: QueueStatus, observed: Observed) -> str:
 
 
 def _while_admitted(
-    known: QueueStatus, observed: Observed, facts: Facts, now: datetime
+    job: Job, known: QueueStatus, observed: Observed, facts: Facts, now: datetime
 ) -> QueueStatus:
     if not facts.offer.kueue:
         return known  # no evidence: its API may be away for an upgrade
@@ -189,8 +195,8 @@ def _while_admitted(
         reason = reason or "NotAdmitted"
         message = message or f"Workload {known.workload} is not admitted any more"
     else:
-        return known.model_copy(update={"workers": workload.admitted_count(Role.WORKER.value)})
-    last = Eviction(reason=reason[:63], message=message[:1024], time=rfc3339(now))
+        return _with_workers(job, known, observed, now)
+    last = _eviction(reason, message, now)
     return known.model_copy(
         update={
             "waiting_since": rfc3339(now),
@@ -203,11 +209,22 @@ def _while_admitted(
     )
 
 
-def workload_name(job: Job) -> str:
-    """Return the name of a job's Workload."""
-    # With the job's identity: one of an earlier job of this name is not in the way.
-    identity = hashlib.sha256(job.uid.encode()).hexdigest()[:5]
-    return f"{job.name[:_LONGEST_PREFIX]}-{identity}"
+def _with_workers(job: Job, known: QueueStatus, observed: Observed, now: datetime) -> QueueStatus:
+    """Return the place of a job that stays admitted, perhaps with more or fewer workers."""
+    workers = extensions.workers(observed)
+    found = known.model_copy(update={"workers": workers})
+    wanted = job.spec.replicas(Role.WORKER)
+    if known.workers is None or workers >= min(known.workers, wanted):
+        return found
+    lost = extensions.first_waiting(observed)
+    reason, message = Reason.WORKLOAD_DELETED.value, "a Workload of some workers was deleted"
+    if lost is not None and lost.evicted:
+        reason, message = lost.eviction
+    return found.model_copy(update={"last_eviction": _eviction(reason, message, now)})
+
+
+def _eviction(reason: str, message: str, now: datetime) -> Eviction:
+    return Eviction(reason=reason[:63], message=message[:1024], time=rfc3339(now))
 
 
 def _since(queue: QueueStatus, now: datetime) -> datetime:

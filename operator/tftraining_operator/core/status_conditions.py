@@ -105,7 +105,7 @@ def _set_admitted(
         message = describe_waiting(queue, observed, facts)
         writer.set(kind, value=False, reason=reason, message=message)
     elif queue.admitted_time is not None:
-        message = describe_admitted(job, queue)
+        message = describe_admitted(job, queue, observed, facts)
         writer.set(kind, value=True, reason=Reason.ADMITTED, message=message)
 
 

@@ -1,12 +1,9 @@
-"""The one write that a pass makes to the job's Workload: what Kueue has to know.
+"""The one write that a pass makes to the Workloads of a job: what Kueue has to know.
 
 core/decide.py asks by where the job stands; reconcile/applier.py makes the call. Each follows from
 job, Workload and pods, so that it is made again when the operator was ended before it.
 """
 
-import hashlib
-import json
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
@@ -14,39 +11,29 @@ from tftraining_operator.api import keys
 from tftraining_operator.api.keys import Role
 from tftraining_operator.api.status import QueueStatus
 from tftraining_operator.api.types import CleanPodPolicy
+from tftraining_operator.core import extension_changes, extensions
 from tftraining_operator.core.conditions import is_true
-from tftraining_operator.core.desired import owner_reference
 from tftraining_operator.core.facts import Facts
 from tftraining_operator.core.gang import scheduling
 from tftraining_operator.core.job import Job
-from tftraining_operator.core.naming import job_labels
+from tftraining_operator.core.naming import workload_name
 from tftraining_operator.core.observed import Observed
-from tftraining_operator.core.podtemplate import template
-from tftraining_operator.core.queueing import wants_priority, workload_name
+from tftraining_operator.core.queueing import wants_priority
 from tftraining_operator.core.roles import traits
 from tftraining_operator.core.schedulers import kueue, kueue_status
 from tftraining_operator.core.schedulers.kueue_workload import Workload
+from tftraining_operator.core.workload_body import (
+    WorkloadChange,
+    may_write,
+    new_workload,
+    quota_template,
+    respecified,
+)
 
 _Object = dict[str, Any]
 
 _ORDER = (Role.CHIEF, Role.WORKER, Role.PS, Role.EVALUATOR)
 """Of the pod sets."""
-
-_LABEL_SHAPE = f"{keys.GROUP}/shape"
-"""What the spec of the Workload was made of: the API server adds defaults to the spec itself."""
-
-
-@dataclass(frozen=True, slots=True)
-class WorkloadChange:
-    """One write to the job's Workload."""
-
-    known: Workload | None = None
-    """The Workload that is changed; None if it is to be created."""
-    body: _Object | None = None
-    """The object to create, or the merge patch for all but its status."""
-    status: _Object | None = None
-    """The merge patch for its status."""
-    delete: bool = False
 
 
 def while_waiting(
@@ -61,8 +48,9 @@ def while_waiting(
     if observed.pods or job.status.chief_uid is not None or not told:
         # What has ended is stored first: after this write Kueue may admit the job again at once.
         return None
-    if not _may_write(job, facts, now):
-        return None
+    change = extension_changes.discarded(observed, facts, now)
+    if change is not None or not _may_write(job, facts, now):
+        return change
     if workload is None:
         return _created(job, queue, facts)
     if workload.deleting or workload.finished:
@@ -78,31 +66,45 @@ def while_admitted(
 ) -> WorkloadChange | None:
     """Return the write that tells Kueue of the pods of a job that trains, or evaluates."""
     workload = observed.workload
-    if workload is None or workload.deleting or not _may_write(job, facts, now):
-        return None
     if job.status.queue is None:
-        return WorkloadChange(workload, delete=True)
-    if not workload.admitted:
+        return _discarded(job, observed, facts, now)
+    if workload is None or not workload.admitted:
         return None
+    if _may_write(job, facts, now):
+        change = _while_admitted(job, workload, observed, facts, now)
+        if change is not None:
+            return change
+    if job.status.chief_completion_time is None:
+        return extension_changes.while_training(job, observed, facts, now)
+    if any(pod.active for pod in observed.of(Role.WORKER)):
+        return None
+    return extension_changes.discarded(observed, facts, now)
+
+
+def _while_admitted(
+    job: Job, workload: Workload, observed: Observed, facts: Facts, now: datetime
+) -> WorkloadChange | None:
     priority = facts.queue.priority
     if priority is not None and wants_priority(job, workload):
         return WorkloadChange(workload, body={"spec": kueue.priority_spec(priority)})
     evaluates = job.status.chief_completion_time is not None
     unneeded = _unneeded(job, workload, observed, evaluates=evaluates)
-    ready = evaluates or _are_ready(job, observed)
+    ready = evaluates or _are_ready(job, workload, observed)
     status = kueue_status.observed_pods(workload, unneeded, now, ready=ready)
     return WorkloadChange(workload, status=status) if status else None
 
 
 def at_the_end(job: Job, observed: Observed, facts: Facts, now: datetime) -> WorkloadChange | None:
     """Return the write that gives back the quota of a finished job."""
+    keeps = job.spec.run_policy.clean_pod_policy is CleanPodPolicy.NONE
+    if not keeps and any(pod.active for pod in observed.pods.values()):
+        return None
+    if (change := extension_changes.discarded(observed, facts, now)) is not None:
+        return change
     workload = observed.workload
     if workload is None or workload.deleting or workload.finished:
         return None
     if not _may_write(job, facts, now):
-        return None
-    keeps = job.spec.run_policy.clean_pod_policy is CleanPodPolicy.NONE
-    if not keeps and any(pod.active for pod in observed.pods.values()):
         return None
     well = is_true(job.status, keys.ConditionType.SUCCEEDED)
     message = job.status.message or "the job has finished"
@@ -112,36 +114,28 @@ def at_the_end(job: Job, observed: Observed, facts: Facts, now: datetime) -> Wor
 def without_queue(
     job: Job, observed: Observed, facts: Facts, now: datetime
 ) -> WorkloadChange | None:
-    """Return the deletion of the Workload of a job that is suspended or in no queue any more."""
+    """Return the deletion of the Workloads of a job that is suspended or in no queue any more."""
+    return None if observed.pods else _discarded(job, observed, facts, now)
+
+
+def _discarded(job: Job, observed: Observed, facts: Facts, now: datetime) -> WorkloadChange | None:
+    if (change := extension_changes.discarded(observed, facts, now)) is not None:
+        return change
     workload = observed.workload
-    if workload is None or workload.deleting or observed.pods or not _may_write(job, facts, now):
+    if workload is None or workload.deleting or not _may_write(job, facts, now):
         return None
     return WorkloadChange(workload, delete=True)
 
 
 def _may_write(job: Job, facts: Facts, now: datetime) -> bool:
-    """Tell whether Kueue is there, and what it refused is to be tried again."""
-    refused = facts.waits(now) and workload_name(job) in facts.refused
-    return facts.offer.kueue and not refused
+    return may_write(workload_name(job.name, job.uid), facts, now)
 
 
 def _created(job: Job, queue: QueueStatus, facts: Facts) -> WorkloadChange | None:
     if facts.queue.priority is None:
         return None
-    spec = _spec(job, queue)
-    body: _Object = {
-        "apiVersion": f"{kueue.API.group}/{kueue.API.version}",
-        "kind": "Workload",
-        "metadata": {
-            "name": queue.workload,
-            "namespace": job.namespace,
-            "labels": job_labels(job.name, job.uid)
-            | {kueue.LABEL_JOB_UID: job.uid, _LABEL_SHAPE: _shape(spec)},
-            "ownerReferences": [owner_reference(job)],
-        },
-        "spec": spec | kueue.priority_spec(facts.queue.priority),
-    }
-    return WorkloadChange(body=body)
+    priority = kueue.priority_spec(facts.queue.priority)
+    return WorkloadChange(body=new_workload(job, queue.workload, _spec(job, queue), priority))
 
 
 def _respecified(
@@ -149,10 +143,7 @@ def _respecified(
 ) -> WorkloadChange | None:
     """Return the update of a Workload that waits, where the job has changed meanwhile."""
     spec = _spec(job, queue)
-    labels = workload.raw["metadata"].get("labels") or {}
-    body: _Object = {}
-    if labels.get(_LABEL_SHAPE) != _shape(spec):
-        body = {"metadata": {"labels": {_LABEL_SHAPE: _shape(spec)}}, "spec": spec}
+    body = respecified(workload, spec)
     if facts.queue.priority is not None:
         priority = kueue.priority_spec(facts.queue.priority)
         body["spec"] = body.get("spec", {}) | {"priorityClassRef": None} | priority
@@ -164,25 +155,17 @@ def _spec(job: Job, queue: QueueStatus) -> _Object:
     least = worker.min_replicas if worker is not None else None
     if not traits(job.spec.strategy, Role.WORKER).tolerates_absence:
         least = None
+    counts = {role: job.spec.replicas(role) for role in _ORDER}
+    if least is not None and scheduling(job).elastic:
+        counts[Role.WORKER] = min(least, counts[Role.WORKER])
     pod_sets = [
         kueue.pod_set(
-            role.value, count, _template(job, role), least if role is Role.WORKER else None
+            role.value, count, quota_template(job, role), least if role is Role.WORKER else None
         )
-        for role in _ORDER
-        if (count := job.spec.replicas(role))
+        for role, count in counts.items()
+        if count
     ]
     return kueue.workload_spec(queue.name, pod_sets, keys.LABEL_INDEX)
-
-
-def _template(job: Job, role: Role) -> _Object:
-    found = template(job, role)
-    if (name := scheduling(job).priority_class_name) is None:
-        return found
-    return {**found, "spec": {**found["spec"], "priorityClassName": name}}
-
-
-def _shape(spec: _Object) -> str:
-    return hashlib.sha256(json.dumps(spec, sort_keys=True).encode()).hexdigest()[:16]
 
 
 def _unneeded(
@@ -203,6 +186,11 @@ def _unneeded(
     return {name: workload.counts[name] - wanted}
 
 
-def _are_ready(job: Job, observed: Observed) -> bool:
-    pods = [observed.get(role, i) for role in Role for i in job.members(role)]
+def _are_ready(job: Job, workload: Workload, observed: Observed) -> bool:
+    pods = [
+        observed.get(role, index)
+        for role in Role
+        for index in job.members(role)
+        if role is not Role.WORKER or extensions.holder(observed, index) is workload
+    ]
     return all(pod is not None and pod.counts_as_ready for pod in pods)

@@ -4,11 +4,11 @@ They are read where a pass needs them and kept nowhere: a Workload is made once,
 seldom. Called by reconciler.py.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from tftraining_operator.api.keys import Role
-from tftraining_operator.core import queueing
+from tftraining_operator.core import extensions, queueing
 from tftraining_operator.core.conditions import is_finished
 from tftraining_operator.core.facts import NO_QUEUE, QueueFacts
 from tftraining_operator.core.job import InvalidJobError, Job
@@ -40,7 +40,8 @@ async def read_queue_facts(api: Api, job: Job, observed: Observed) -> QueueFacts
         if queueing.wants_priority(job, workload):
             return QueueFacts(priority=await _priority(api, job))
         if workload is not None and workload.admitted and _misses_pods(job, observed):
-            return QueueFacts(flavors=await _flavors(api, workload))
+            held = [workload, *extensions.admitted(observed)]
+            return QueueFacts(flavors=await _flavors(api, held))
     except _UnreadableError as error:
         return QueueFacts(problem=str(error))
     except (InvalidJobError, InvalidTemplateError):
@@ -48,8 +49,9 @@ async def read_queue_facts(api: Api, job: Job, observed: Observed) -> QueueFacts
     return NO_QUEUE
 
 
-async def _flavors(api: Api, workload: Workload) -> Mapping[str, Flavor]:
-    names = {name for given in workload.assignments.values() for name in given.flavors}
+async def _flavors(api: Api, workloads: Iterable[Workload]) -> Mapping[str, Flavor]:
+    assigned = [given for each in workloads for given in each.assignments.values()]
+    names = {name for given in assigned for name in given.flavors}
     found: dict[str, Flavor] = {}
     for name in sorted(names):
         raw = await _read(api, f"{_KUEUE}/resourceflavors/{name}", f"ResourceFlavor {name}")

@@ -7,7 +7,7 @@ from tftraining_operator.core.cause import Cause
 from tftraining_operator.core.job import Job
 from tftraining_operator.core.schedulers.kueue_workload import Workload
 from tftraining_operator.core.text import printable
-from tftraining_operator.core.workload_changes import WorkloadChange
+from tftraining_operator.core.workload_body import WorkloadChange
 from tftraining_operator.reconcile import errors
 from tftraining_operator.reconcile.objects import Objects
 from tftraining_operator.reconcile.protocols import Api

@@ -108,6 +108,11 @@ BROKEN = (
         )
     ),
     Broken(
+        "an elastic job without a least number of workers",
+        "spec.scheduling.elastic",
+        a_spec(scheduling_elastic=True),
+    ),
+    Broken(
         "a topology without a preference",
         "spec.scheduling.topology",
         a_spec(scheduling_topology={}),

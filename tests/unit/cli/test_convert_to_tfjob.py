@@ -240,6 +240,15 @@ def test_what_cannot_be_converted_is_refused_with_the_field_and_the_fix(
             "add podAffinity",
             id="topology",
         ),
+        pytest.param(
+            a_job()
+            .with_role("worker", replicas=2, minReplicas=1)
+            .with_spec(scheduling={"elastic": True})
+            .raw,
+            "spec.scheduling.elastic",
+            "Kueue takes a TFJob whole",
+            id="elastic",
+        ),
         pytest.param({**a_job().raw, "extra": 1}, "extra", "left out", id="unknown field"),
     ],
 )

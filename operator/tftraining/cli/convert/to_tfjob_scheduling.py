@@ -37,6 +37,10 @@ def scheduling_policy(job: Job, findings: list[Finding]) -> CommentedMap:
         made["queue"] = given.queue
     if given.priority_class_name is not None:
         made["priorityClass"] = given.priority_class_name
+    if given.elastic:
+        findings.append(
+            Finding(Level.LOST, f"{_PATH}.elastic", "left out: Kueue takes a TFJob whole")
+        )
     if given.topology is not None:
         text = (
             "left out: add podAffinity or topologySpreadConstraints for the label"

@@ -90,8 +90,11 @@ _KEPT = (
 _KEPT_OF_CONTAINERS = ("name", "image", "resources", "restartPolicy")
 
 
-def workload_spec(queue: str, pod_sets: Iterable[PodSet], index_label: str) -> _Object:
-    """Return the spec of a Workload, without its priority."""
+def workload_spec(queue: str, pod_sets: Iterable[PodSet], index_label: str | None) -> _Object:
+    """Return the spec of a Workload, without its priority.
+
+    `index_label` numbers the pods of a pod set from 0; None if theirs begin elsewhere.
+    """
     return {"queueName": queue, "podSets": [_pod_set(each, index_label) for each in pod_sets]}
 
 
@@ -135,7 +138,7 @@ def member(workload: Workload, role: str, flavors: Mapping[str, Flavor]) -> Carr
     )
 
 
-def _pod_set(given: PodSet, index_label: str) -> _Object:
+def _pod_set(given: PodSet, index_label: str | None) -> _Object:
     found: _Object = {"name": given.name, "count": given.count, "template": given.template}
     if given.least is not None:
         found["minCount"] = given.least
@@ -146,7 +149,8 @@ def _pod_set(given: PodSet, index_label: str) -> _Object:
         if (value := annotations.get(_TOPOLOGY.format(kind))) is not None
     }
     if asked:
-        found["topologyRequest"] = asked | {"podIndexLabel": index_label}
+        numbered = {"podIndexLabel": index_label} if index_label is not None else {}
+        found["topologyRequest"] = asked | numbered
     return found
 
 

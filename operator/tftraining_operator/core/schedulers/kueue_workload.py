@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from tftraining_operator.api import keys
 from tftraining_operator.core.schedulers.scheduler import condition
 from tftraining_operator.core.text import printable
 
@@ -49,6 +50,28 @@ class Workload:
     def deleting(self) -> bool:
         """Whether it was deleted."""
         return "deletionTimestamp" in self.raw["metadata"]
+
+    @property
+    def extension(self) -> int:
+        """Number of the extension that it is, 0 for the Workload of a whole job."""
+        labels = self.raw["metadata"].get("labels") or {}
+        number = str(labels.get(keys.LABEL_EXTENSION) or "")
+        return int(number) if number.isdecimal() else 0
+
+    @property
+    def shape(self) -> str:
+        """Digest of the spec that it was made with."""
+        labels = self.raw["metadata"].get("labels") or {}
+        return str(labels.get(keys.LABEL_SHAPE) or "")
+
+    @property
+    def priority(self) -> _Object:
+        """The part of its spec that says its priority."""
+        return {
+            name: self._spec[name]
+            for name in ("priority", "priorityClassRef")
+            if self._spec.get(name) is not None
+        }
 
     @property
     def queue_name(self) -> str:
