@@ -12,10 +12,9 @@ the trainer's own checkpoints follow the clock, are kept several deep and read b
 import logging
 import tempfile
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-import numpy as np
 import tensorflow as tf
 
 from tftrainer import tf_types
@@ -44,6 +43,7 @@ from tftrainer.saving.ownership import with_own_directory
 from tftrainer.saving.resume import Resumed, resume
 from tftrainer.training import tensorboard, validation
 from tftrainer.training.epochs import Epochs
+from tftrainer.training.members import Members, decoded
 from tftrainer.training.pacing import Pace
 from tftrainer.training.recorder import Recorder
 from tftrainer.training.step_losses import returning_loss
@@ -52,7 +52,6 @@ from tftrainer.user.callbacks import Callbacks
 from tftrainer.user.task import load
 
 _LOG = logging.getLogger(__name__)
-_MICROSECONDS = 1e6
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,10 +89,10 @@ def _train(job: Job, run: Run) -> None:
     members = _members(job)
     is_chief = environment.task.role is Role.CHIEF
     number = 0 if is_chief else environment.task.index + 1
+    together = Members(strategy, count=len(members), number=number)
     task = load(arguments.task)
     # What the chief draws counts for all: members that shuffle differently share no data out.
-    of_chief = _of_chief(strategy, members, number)
-    (seed,) = of_chief([drawn(arguments.seed)])
+    (seed,) = together.of_chief([drawn(arguments.seed)])
     context = job.context(
         replicas=strategy.num_replicas_in_sync,
         pipelines=len(members),
@@ -126,7 +125,7 @@ def _train(job: Job, run: Run) -> None:
         steps_per_epoch=length.of_epoch,
     )
     resumed = _resumed(job, trained, step, fence, writes=is_chief)
-    _refuse_disagreement(resumed.step, of_chief([resumed.step])[0])
+    _refuse_disagreement(resumed.step, together.of_chief([resumed.step])[0])
     start = resumed.position(seed, length)
     logs = tensorboard.Logs(job.checkpoint_dir if is_chief else None)
     recorder = Recorder(
@@ -154,7 +153,7 @@ def _train(job: Job, run: Run) -> None:
         context,
         callbacks.all,
         run=run,
-        share=_sharing(of_chief) if len(members) > 1 else None,
+        share=together.floats_of_chief if together.count > 1 else None,
     )
     ends_count = recorder.evaluates(validated)
     # Where a pass has no known length, the epochs count for passes.
@@ -171,8 +170,7 @@ def _train(job: Job, run: Run) -> None:
         run=run,
         recorder=recorder,
         strategy=strategy,
-        members=len(members),
-        number=number,
+        members=together,
         model=trained,
         make_step=make_step,
         step=step,
@@ -265,8 +263,7 @@ class _Loop:
         run: Run,
         recorder: Recorder,
         strategy: tf_types.Strategy,
-        members: int,
-        number: int,
+        members: Members,
         model: tf_types.Model,
         make_step: tf_types.Function,
         step: tf_types.Variable,
@@ -280,9 +277,7 @@ class _Loop:
         self._history = arguments.history
         self._run = run
         self._recorder = recorder
-        self._strategy = strategy
         self._members = members
-        self._number = number
         self._model = model
         self._step = step
         self._passes = passes
@@ -292,10 +287,9 @@ class _Loop:
         self._iterator = iterator
         self._pace = Pace(seconds=arguments.closure_seconds, fixed=arguments.steps_per_closure)
         self._make_steps = _make_steps(strategy, make_step, step, history=arguments.history)
-        self._sum = _sum(strategy)
         # What this member has done since the members last shared it.
         self._work = Work()
-        self._works = [Work()] * members
+        self._works = [Work()] * members.count
 
     def run(self) -> None:
         """Make all steps; a batch of all replicas together is a step."""
@@ -329,7 +323,7 @@ class _Loop:
                 self._recorder.note_work(self._works)
                 self._recorder.publish(done + self._offset, metrics)
             goes_on = self._epochs.reached(done, metrics)
-        if self._members > 1:
+        if self._members.count > 1:
             # For what each has done since.
             self._agree(0, end=True)
         self._recorder.note_work(self._works)
@@ -345,24 +339,21 @@ class _Loop:
             waiting=(self._work.waiting or 0.0) + float(waiting),
             busy=self._work.busy + float(busy),
         )
-        if self._members == 1:
+        if self._members.count == 1:
             self._works = [self._work]
         for number, loss in enumerate(losses.numpy().tolist(), start=done + 1):
             self._recorder.note_loss(number, loss)
 
     def _agree(self, steps: int, *, end: bool) -> _Next:
         stop, save = self._run.stop.is_set(), self._recorder.checkpoint_due
-        if self._members == 1:
+        if self._members.count == 1:
             return _Next(steps, save, stop, end)
         # The chief alone says when to save and how far to go; anyone may have to stop.
-        is_chief = self._number == 0
+        is_chief = self._members.is_chief
         wish = [steps * is_chief, int(save and is_chief), int(stop), int(end)]
-        agreed = self._shared([*wish, *_encoded(self._work, self._number, self._members)])
-        self._works = _decoded(agreed[len(wish) :])
+        agreed = self._members.sum([*wish, *self._members.encoded(self._work)])
+        self._works = decoded(agreed[len(wish) :])
         return _Next(agreed[0], agreed[1] > 0, agreed[2] > 0, agreed[3] > 0)
-
-    def _shared(self, values: list[int]) -> list[int]:
-        return _summed(self._sum, values, self._strategy.num_replicas_in_sync // self._members)
 
 
 def _refuse_disagreement(step: int, of_chief: int) -> None:
@@ -371,54 +362,6 @@ def _refuse_disagreement(step: int, of_chief: int) -> None:
             f"this member restored step {step}, the chief step {of_chief}: they use different "
             "checkpoint directories. Mount the same volume (ReadWriteMany) in every member."
         )
-
-
-def _of_chief(
-    strategy: tf_types.Strategy, members: Sequence[str], number: int
-) -> Callable[[list[int]], list[int]]:
-    """Make what returns the chief's values; all members make the same calls."""
-    if len(members) == 1:
-        return lambda values: values
-    sum_of, per_member = _sum(strategy), strategy.num_replicas_in_sync // len(members)
-    return lambda values: _summed(sum_of, [value * (number == 0) for value in values], per_member)
-
-
-def _sharing(of_chief: Callable[[list[int]], list[int]]) -> Callable[[list[float]], list[float]]:
-    """Make what returns the chief's numbers, to the last bit; all members call it together."""
-
-    def share(values: list[float]) -> list[float]:
-        words = [int(word) for word in np.asarray(values, np.float64).view(np.uint32)]
-        chiefs = np.asarray(of_chief(words), np.uint32)
-        return [float(value) for value in chiefs.view(np.float64)]
-
-    return share
-
-
-def _summed(sum_of: tf_types.Function, values: list[int], per_member: int) -> list[int]:
-    """Return the sums over all members, each of which is that of its replicas."""
-    return [int(v) // per_member for v in sum_of(tf.constant(values, tf.int64)).numpy()]
-
-
-def _encoded(work: Work, number: int, members: int) -> list[int]:
-    """Write one member's work as whole numbers that can be added to those of the others."""
-    own = [
-        work.examples,
-        round((work.waiting or 0.0) * _MICROSECONDS),
-        round(work.busy * _MICROSECONDS),
-    ]
-    return [value * (place == number) for place in range(members) for value in own]
-
-
-def _decoded(values: list[int]) -> list[Work]:
-    """Read the sum of what all members wrote."""
-    return [
-        Work(
-            examples=values[at],
-            waiting=values[at + 1] / _MICROSECONDS,
-            busy=values[at + 2] / _MICROSECONDS,
-        )
-        for at in range(0, len(values), 3)
-    ]
 
 
 def _make_steps(
@@ -455,17 +398,3 @@ def _make_steps(
         return examples, waiting, time_after(made) - began, losses.stack()
 
     return several
-
-
-def _sum(strategy: tf_types.Strategy) -> tf_types.Function:
-    def in_replica(values: tf_types.Tensor) -> tf_types.Tensor:
-        replica = tf.distribute.get_replica_context()
-        # The identity places the values on this replica's device, where they are summed.
-        return replica.all_reduce(tf.distribute.ReduceOp.SUM, tf.identity(values))
-
-    @tf.function
-    def total(values: tf_types.Tensor) -> tf_types.Tensor:
-        result = strategy.run(in_replica, args=(values,))
-        return strategy.experimental_local_results(result)[0]
-
-    return total

@@ -1,0 +1,44 @@
+"""Members: what each has, written so that sums over all of them are enough."""
+
+from collections.abc import Sequence
+from types import SimpleNamespace
+
+from tftrainer.runtime.throughput import Work
+from tftrainer.training.members import Members, decoded
+
+
+class _Summed(Members):
+    """A member that is told what the others add."""
+
+    def __init__(self, *, count: int, number: int, others: Sequence[int] = ()) -> None:
+        super().__init__(SimpleNamespace(num_replicas_in_sync=count), count=count, number=number)
+        self._others = others
+
+    def sum(self, values: Sequence[int]) -> list[int]:
+        return [a + b for a, b in zip(values, self._others or [0] * len(values), strict=True)]
+
+
+def test_the_work_of_all_is_read_from_its_sums() -> None:
+    works = [Work(examples=64 * n, waiting=0.25 * n, busy=1.5 * n) for n in range(3)]
+    encoded = [_Summed(count=3, number=n).encoded(work) for n, work in enumerate(works)]
+
+    assert decoded([sum(values) for values in zip(*encoded, strict=True)]) == works
+
+
+def test_work_without_waiting_counts_as_none_waited() -> None:
+    alone = _Summed(count=1, number=0)
+    assert decoded(alone.encoded(Work(examples=1, waiting=None))) == [Work(examples=1)]
+
+
+def test_numbers_of_the_chief_arrive_to_the_last_bit() -> None:
+    values = [0.1, -1e-300, float("inf"), 3.0]
+    sent: list[int] = []
+
+    class Sending(_Summed):
+        def sum(self, values: Sequence[int]) -> list[int]:
+            sent.extend(values)
+            return list(values)
+
+    assert Sending(count=2, number=0).floats_of_chief(values) == values
+    worker = _Summed(count=2, number=1, others=sent)
+    assert worker.floats_of_chief([0.2, 5.0, float("nan"), 4.0]) == values
