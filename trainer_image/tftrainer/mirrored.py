@@ -10,10 +10,8 @@ the trainer's own checkpoints follow the clock, are kept several deep and read b
 """
 
 import logging
-import tempfile
 import time
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import tensorflow as tf
 
@@ -23,33 +21,15 @@ from tftrainer.config.environment import Strategy
 from tftrainer.config.job import Job
 from tftrainer.data.batches import examples_in, time_after, timed
 from tftrainer.data.input_stream import InputStream
-from tftrainer.data.length import measured
-from tftrainer.data.position import Passes, Position, drawn
-from tftrainer.errors import (
-    OF_USERS_CODE,
-    CheckpointUnavailableError,
-    PeersUnavailableError,
-    TerminatedError,
-    TrainerError,
-    one_line,
-)
+from tftrainer.data.position import Passes, Position
+from tftrainer.errors import OF_USERS_CODE, PeersUnavailableError, TrainerError, one_line
 from tftrainer.peering.peer_errors import lost_peer_error
 from tftrainer.runtime.supervisor import Run
 from tftrainer.runtime.throughput import Work
-from tftrainer.saving.checkpoints import Checkpoints
-from tftrainer.saving.export import Exporter
-from tftrainer.saving.fence import Fence, claim
-from tftrainer.saving.ownership import with_own_directory
-from tftrainer.saving.resume import Resumed, resume
-from tftrainer.training import tensorboard, validation
-from tftrainer.training.epochs import Epochs
 from tftrainer.training.members import Members, decoded
 from tftrainer.training.pacing import Pace
-from tftrainer.training.recorder import Recorder
-from tftrainer.training.step_losses import returning_loss
+from tftrainer.training.session import Session, Setup, begin
 from tftrainer.user import model
-from tftrainer.user.callbacks import Callbacks
-from tftrainer.user.task import load
 
 _LOG = logging.getLogger(__name__)
 
@@ -83,109 +63,22 @@ def train(job: Job, run: Run) -> None:
 
 
 def _train(job: Job, run: Run) -> None:
-    arguments, environment = job.arguments, job.environment
     strategy = _strategy(job)
     run.kept_alive.append(strategy)
-    members = _members(job)
-    is_chief = environment.task.role is Role.CHIEF
-    number = 0 if is_chief else environment.task.index + 1
-    together = Members(strategy, count=len(members), number=number)
-    task = load(arguments.task)
-    # What the chief draws counts for all: members that shuffle differently share no data out.
-    (seed,) = together.of_chief([drawn(arguments.seed)])
-    context = job.context(
-        replicas=strategy.num_replicas_in_sync,
-        pipelines=len(members),
-        pipeline=number,
-        seed=seed,
-    )
-    dataset = task.dataset("train", context)
-    length = measured(task, context, dataset, arguments.steps_per_epoch)
-    if arguments.seed is not None:
-        tf.keras.utils.set_random_seed(arguments.seed)
-    # Before the variables, which all members make together: the others then know whose directory
-    # it is.
-    job, fence = claim(job) if is_chief else (job, None)
-    with strategy.scope():
-        trained = model.build(task, context, dataset)
-        make_step = model.step_function(task, trained, dataset)
-        step = tf.Variable(
-            0,
-            dtype=tf.int64,
-            trainable=False,
-            name="step",
-            aggregation=tf.VariableAggregation.ONLY_FIRST_REPLICA,
-        )
-    callbacks = Callbacks.of(
-        task,
-        context,
-        trained,
-        run=run,
-        epochs=arguments.epochs,
-        steps_per_epoch=length.of_epoch,
-    )
-    resumed = _resumed(job, trained, step, fence, writes=is_chief)
-    _refuse_disagreement(resumed.step, together.of_chief([resumed.step])[0])
-    start = resumed.position(seed, length)
-    logs = tensorboard.Logs(job.checkpoint_dir if is_chief else None)
-    recorder = Recorder(
+    names, task = _members(job), job.environment.task
+    number = 0 if task.role is Role.CHIEF else task.index + 1
+    session = begin(
         job,
         run,
-        resumed,
-        logs,
-        fence,
-        is_chief=is_chief,
-        workers=members,
-        model=trained,
-        exporter=Exporter(task, context, dataset, arguments.export),
-    )
-    total = resumed.total(arguments.epochs * length.of_epoch, start.number, 1)
-    recorder.start(
-        resumed.step, resumed.step + max(0, total - start.number), skips_input=start.index > 0
-    )
-    if arguments.history:
-        make_step = returning_loss(trained, make_step)
-    with strategy.scope():
-        make_step = model.compiled(trained, make_step)
-    validated = validation.wanted(
-        job,
-        task,
-        context,
-        callbacks.all,
-        run=run,
-        share=together.floats_of_chief if together.count > 1 else None,
-    )
-    ends_count = recorder.evaluates(validated)
-    # Where a pass has no known length, the epochs count for passes.
-    passes = Passes(start, length.of_pass or length.of_epoch)
-    # Steps that were made before the first batch of these passes, less the batches before it.
-    offset = resumed.step - start.number
-
-    def end_epoch(done: int, metrics: Mapping[str, float]) -> Mapping[str, float]:
-        return recorder.end_epoch(done + offset, passes.position(done), metrics)
-
-    stream = InputStream(task, replace(context, seed=start.seed), start.seed, dataset.options())
-    loop = _Loop(
-        job=job,
-        run=run,
-        recorder=recorder,
-        strategy=strategy,
-        members=together,
-        model=trained,
-        make_step=make_step,
-        step=step,
-        passes=passes,
-        offset=offset,
-        total=total,
-        epochs=Epochs(
-            callbacks,
-            batches=length.of_epoch,
-            total=total,
-            validate=end_epoch if ends_count else None,
+        Setup(
+            strategy=strategy,
+            members=Members(strategy, count=len(names), number=number),
+            workers=names,
+            returns_loss=job.arguments.history,
         ),
-        iterator=iter(strategy.experimental_distribute_dataset(_input(stream, start))),
     )
-    loop.run()
+    session.announce(max(0, session.total - session.start.number))
+    _Loop(session).run()
 
 
 def _strategy(job: Job) -> tf_types.Strategy:
@@ -214,28 +107,6 @@ def _members(job: Job) -> list[str]:
     return [member.name for role in (Role.CHIEF, Role.WORKER) for member in env.cluster.of(role)]
 
 
-def _resumed(
-    job: Job,
-    trained: tf_types.Model,
-    step: tf_types.Variable,
-    fence: Fence | None,
-    *,
-    writes: bool,
-) -> Resumed:
-    """Restore, and say where to save.
-
-    All members have to take part in saving, because variables are read together; what the others
-    write goes to a folder of their own, and is nothing to anyone.
-    """
-    job = job if writes else with_own_directory(job)
-    resumed = resume(job, trained, step, fence=fence)
-    if writes or resumed.checkpoints is None:
-        return resumed
-    scratch = tempfile.mkdtemp(prefix="tftrainer-")
-    unread = Checkpoints(scratch, keep=1, model=trained, step=step)
-    return replace(resumed, checkpoints=unread)
-
-
 def _input(stream: InputStream, start: Position) -> tf_types.Dataset:
     options = tf.data.Options()
     if stream.options.experimental_distribute.auto_shard_policy is _AUTO:
@@ -256,79 +127,68 @@ _AUTO = tf.data.experimental.AutoShardPolicy.AUTO
 class _Loop:
     """The state of one training."""
 
-    def __init__(
-        self,
-        *,
-        job: Job,
-        run: Run,
-        recorder: Recorder,
-        strategy: tf_types.Strategy,
-        members: Members,
-        model: tf_types.Model,
-        make_step: tf_types.Function,
-        step: tf_types.Variable,
-        passes: Passes,
-        offset: int,
-        total: int,
-        epochs: Epochs,
-        iterator: tf_types.Iterator,
-    ) -> None:
-        arguments = job.arguments
-        self._history = arguments.history
-        self._run = run
-        self._recorder = recorder
-        self._members = members
-        self._model = model
-        self._step = step
-        self._passes = passes
-        self._offset = offset
-        self._total = total
-        self._epochs = epochs
-        self._iterator = iterator
+    def __init__(self, session: Session) -> None:
+        arguments, setup, start = session.job.arguments, session.setup, session.start
+        epoch, of_pass = session.length.of_epoch, session.length.of_pass
+        self._session = session
+        self._run = session.run
+        self._recorder = session.recorder
+        self._members = setup.members
+        self._model = session.model
+        # Where a pass has no known length, the epochs count for passes.
+        self._passes = Passes(start, of_pass or epoch)
+        # Steps that were made before the first batch of these passes, less the batches before it.
+        self._offset = session.first_step - start.number
+        self._epochs = session.epochs(self._reached)
         self._pace = Pace(seconds=arguments.closure_seconds, fixed=arguments.steps_per_closure)
-        self._make_steps = _make_steps(strategy, make_step, step, history=arguments.history)
+        batches = _input(session.stream, start)
+        self._iterator = iter(setup.strategy.experimental_distribute_dataset(batches))
+        self._make_steps = _make_steps(session)
         # What this member has done since the members last shared it.
         self._work = Work()
-        self._works = [Work()] * members.count
+        self._works = [Work()] * setup.members.count
 
     def run(self) -> None:
         """Make all steps; a batch of all replicas together is a step."""
-        done, epoch = self._passes.start.number, self._passes.start.epoch_batches
+        session, epoch = self._session, self._session.length.of_epoch
+        done, total = session.start.number, session.total
         metrics: dict[str, float] = {}
         goes_on, speed = True, None
         self._epochs.begin(done)
-        while done < self._total:
+        while done < total:
             left = epoch - done % epoch
             self._pace.follow(speed)
-            agreed = self._agree(min(self._pace.steps, left, self._total - done), end=not goes_on)
+            agreed = self._agree(min(self._pace.steps, left, total - done), end=not goes_on)
             if agreed.end:
                 break
-            step = done + self._offset
-            if agreed.save or agreed.terminate:
-                self._recorder.save(step, self._passes.position(done))
+            step, position = self._reached(done)
             if agreed.terminate:
-                last = self._total + self._offset
-                raise TerminatedError(f"terminated by SIGTERM at step {step} of {last}.")
+                session.terminate(step, position, left=total - done)
+            if agreed.save:
+                self._recorder.save(step, position)
             if done % epoch == 0:
                 self._model.reset_metrics()
             began = time.monotonic()
             self._make(agreed.steps, step)
-            done += agreed.steps
-            self._recorder.note(done + self._offset)
+            done, step = done + agreed.steps, step + agreed.steps
+            self._recorder.note(step)
             speed = agreed.steps / max(time.monotonic() - began, 1e-6)
             metrics = model.metrics(self._model)
             # All members, at the same step: their metrics are one sum.
-            self._recorder.judge(done + self._offset, metrics)
+            self._recorder.judge(step, metrics)
             if self._recorder.wants_metrics:
                 self._recorder.note_work(self._works)
-                self._recorder.publish(done + self._offset, metrics)
+                self._recorder.publish(step, metrics)
             goes_on = self._epochs.reached(done, metrics)
         if self._members.count > 1:
             # For what each has done since.
             self._agree(0, end=True)
         self._recorder.note_work(self._works)
-        step, position = done + self._offset, self._passes.position(done)
+        step, position = self._reached(done)
         self._recorder.finish(step, metrics, position, ending=self._epochs)
+
+    def _reached(self, done: int) -> tuple[int, Position]:
+        return done + self._offset, self._passes.position(done)
 
     def _make(self, steps: int, done: int) -> None:
         examples, waiting, busy, losses = self._make_steps(
@@ -356,26 +216,14 @@ class _Loop:
         return _Next(agreed[0], agreed[1] > 0, agreed[2] > 0, agreed[3] > 0)
 
 
-def _refuse_disagreement(step: int, of_chief: int) -> None:
-    if of_chief != step:
-        raise CheckpointUnavailableError(
-            f"this member restored step {step}, the chief step {of_chief}: they use different "
-            "checkpoint directories. Mount the same volume (ReadWriteMany) in every member."
-        )
-
-
-def _make_steps(
-    strategy: tf_types.Strategy,
-    make_step: tf_types.Function,
-    step: tf_types.Variable,
-    *,
-    history: bool,
-) -> tf_types.Function:
+def _make_steps(session: Session) -> tf_types.Function:
     """Make what makes so many steps.
 
     It returns this member's examples, its seconds of waiting for them and in all, and the losses
-    of the steps (float64, one a step; none without `history`).
+    of the steps (float64, one a step; none without --history).
     """
+    strategy, history = session.setup.strategy, session.setup.returns_loss
+    make_step, step = session.make_step, session.step
 
     @tf.function
     def several(iterator: tf_types.Iterator, steps: tf_types.Tensor) -> tf_types.Tensor:

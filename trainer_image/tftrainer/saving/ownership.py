@@ -8,7 +8,7 @@ claim names (claims.py), by name and uid:
   unfinished is resumed. What it completed is refused, lest an old model pass for a new one.
 - A process without a uid, such as one on a laptop, belongs to no job: it uses what it is given.
 
-Called by fence (chief), mirrored (the other members) and evaluator.
+Called by fence (chief), training.session (the other members) and evaluator.
 """
 
 import contextlib

@@ -1,0 +1,223 @@
+"""One training as every strategy has it: set up once, and ended once after SIGTERM.
+
+mirrored and parameter_server.session say in a Setup what is different under their strategy, begin
+with it, and make the steps in loops of their own. The end after the last step is Recorder.finish.
+"""
+
+import math
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import NoReturn
+
+import tensorflow as tf
+
+from tftrainer import tf_types
+from tftrainer.config.job import Job
+from tftrainer.context import Context
+from tftrainer.data.input_stream import InputStream
+from tftrainer.data.length import measured
+from tftrainer.data.position import Length, Position, drawn
+from tftrainer.errors import CheckpointUnavailableError, TerminatedError
+from tftrainer.runtime.supervisor import Run
+from tftrainer.saving.checkpoints import Checkpoints, Devices
+from tftrainer.saving.export import Exporter
+from tftrainer.saving.fence import Fence, claim
+from tftrainer.saving.ownership import with_own_directory
+from tftrainer.saving.resume import Resumed, resume
+from tftrainer.training import tensorboard, validation
+from tftrainer.training.epochs import Epochs
+from tftrainer.training.members import Members
+from tftrainer.training.recorder import Recorder
+from tftrainer.training.step_losses import returning_loss
+from tftrainer.user import model
+from tftrainer.user.callbacks import Callbacks
+from tftrainer.user.task import UserTask, load
+
+Reached = Callable[[int], tuple[int, Position]]
+"""Returns step and position where so many batches are done, which is now."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Setup:
+    """What a strategy declares."""
+
+    strategy: tf_types.Strategy
+    """Connected, if it has to connect: what a user's module makes at import, and what is drawn at
+    random, would not survive it."""
+    members: Members
+    workers: Sequence[str]
+    """Names of the tasks whose work is reported."""
+    batches_a_step: int = 1
+    """How many batches one step takes, if all workers are there."""
+    returns_loss: bool = False
+    """Whether a step returns its loss alone, rather than its metrics."""
+    claim_directory: Callable[[Job], tuple[Job, Fence | None]] = claim
+    """Called by the chief alone, before there are variables."""
+    devices: Devices | None = None
+    """What writes and reads the variables, if they are on other processes."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Session:
+    """What a training loop starts from: the model is built and restored."""
+
+    job: Job
+    run: Run
+    setup: Setup
+    task: UserTask
+    context: Context
+    model: tf_types.Model
+    make_step: tf_types.Function
+    """(batch) -> dict of metrics, or the loss: one step on one replica."""
+    step: tf_types.Variable
+    """Steps made: int64, no axes."""
+    first_step: int
+    """The step at which this process began."""
+    length: Length
+    stream: InputStream
+    start: Position
+    """Where in the data this process began."""
+    total: int
+    """Batches that make the training complete, counted from its beginning."""
+    recorder: Recorder
+
+    def announce(self, left: int) -> None:
+        """Say that training begins, with so many batches left; the watchdog counts from here."""
+        last = self.last_step(self.first_step, left)
+        self.recorder.start(self.first_step, last, skips_input=self.start.index > 0)
+
+    def epochs(self, reached: Reached) -> Epochs:
+        """Make what calls the user's callbacks, for loops that do it themselves."""
+        epoch = self.length.of_epoch
+        callbacks = Callbacks.of(
+            self.task,
+            self.context,
+            self.model,
+            run=self.run,
+            epochs=self.job.arguments.epochs,
+            steps_per_epoch=math.ceil(epoch / self.setup.batches_a_step),
+        )
+        validate = self.end_of_epoch(callbacks.all, reached)
+        return Epochs(callbacks, batches=epoch, total=self.total, validate=validate)
+
+    def end_of_epoch(
+        self, callbacks: Sequence[tf_types.Callback], reached: Reached
+    ) -> Callable[[int, Mapping[str, float]], Mapping[str, float]] | None:
+        """Return what is called with the metrics at all ends of epochs; None if nothing must be."""
+        members = self.setup.members
+        validated = validation.wanted(
+            self.job,
+            self.task,
+            self.context,
+            callbacks,
+            run=self.run,
+            share=members.floats_of_chief if members.count > 1 else None,
+        )
+        if not self.recorder.evaluates(validated):
+            return None
+        return lambda done, metrics: self.recorder.end_epoch(*reached(done), metrics)
+
+    def terminate(self, step: int, position: Position, *, left: int) -> NoReturn:
+        """Save and end, after SIGTERM, with so many batches left."""
+        self.recorder.save(step, position)
+        last = self.last_step(step, left)
+        raise TerminatedError(f"terminated by SIGTERM at step {step} of {last}.")
+
+    def last_step(self, step: int, left: int) -> int:
+        """Return the step at which training will end, with so many batches left."""
+        return step + math.ceil(left / self.setup.batches_a_step)
+
+
+def begin(job: Job, run: Run, setup: Setup) -> Session:
+    """Load the task, build its model and restore it.
+
+    Members make the same calls in the same order here, too.
+    """
+    arguments, strategy, members = job.arguments, setup.strategy, setup.members
+    task = load(arguments.task)
+    # What the chief draws counts for all: members that shuffle differently share no data out.
+    (seed,) = members.of_chief([drawn(arguments.seed)])
+    context = job.context(
+        replicas=strategy.num_replicas_in_sync,
+        pipelines=members.count,
+        pipeline=members.number,
+        seed=seed,
+    )
+    dataset = task.dataset("train", context)
+    length = measured(task, context, dataset, arguments.steps_per_epoch)
+    if arguments.seed is not None:
+        tf.keras.utils.set_random_seed(arguments.seed)
+    # Before the variables, which all members make together: the others then know whose directory
+    # it is.
+    job, fence = setup.claim_directory(job) if members.is_chief else (job, None)
+    with strategy.scope():
+        trained = model.build(task, context, dataset)
+        make_step = model.step_function(task, trained, dataset)
+        if setup.returns_loss:
+            # Before it is compiled: the loss leaves what XLA compiles as its result only.
+            make_step = returning_loss(trained, make_step)
+        make_step = model.compiled(trained, make_step)
+        step = tf.Variable(
+            0,
+            dtype=tf.int64,
+            trainable=False,
+            name="step",
+            aggregation=tf.VariableAggregation.ONLY_FIRST_REPLICA,
+        )
+    resumed = _resumed(job, trained, step, setup, fence)
+    (of_chief,) = members.of_chief([resumed.step])
+    if resumed.step != of_chief:
+        raise CheckpointUnavailableError(
+            f"this member restored step {resumed.step}, the chief step {of_chief}: they use "
+            "different checkpoint directories. Mount the same volume (ReadWriteMany) in every "
+            "member."
+        )
+    start = resumed.position(seed, length, setup.batches_a_step)
+    # With the seed of the checkpoint, if there is one.
+    context = replace(context, seed=start.seed)
+    wanted = arguments.epochs * length.of_epoch
+    return Session(
+        job=job,
+        run=run,
+        setup=setup,
+        task=task,
+        context=context,
+        model=trained,
+        make_step=make_step,
+        step=step,
+        first_step=resumed.step,
+        length=length,
+        stream=InputStream(task, context, start.seed, dataset.options()),
+        start=start,
+        total=resumed.total(wanted, start.number, setup.batches_a_step),
+        recorder=Recorder(
+            job,
+            run,
+            resumed,
+            tensorboard.Logs(job.checkpoint_dir if members.is_chief else None),
+            fence,
+            is_chief=members.is_chief,
+            workers=setup.workers,
+            model=trained,
+            exporter=Exporter(task, context, dataset, arguments.export),
+        ),
+    )
+
+
+def _resumed(
+    job: Job, trained: tf_types.Model, step: tf_types.Variable, setup: Setup, fence: Fence | None
+) -> Resumed:
+    """Restore, and say where to save.
+
+    All members have to take part in saving, because variables are read together; what the others
+    write goes to a folder of their own, and is nothing to anyone.
+    """
+    is_chief = setup.members.is_chief
+    job = job if is_chief else with_own_directory(job)
+    resumed = resume(job, trained, step, devices=setup.devices, fence=fence)
+    if is_chief or resumed.checkpoints is None:
+        return resumed
+    scratch = tempfile.mkdtemp(prefix="tftrainer-")
+    unread = Checkpoints(scratch, keep=1, model=trained, step=step)
+    return replace(resumed, checkpoints=unread)
