@@ -1,7 +1,7 @@
 """The chief of a ParameterServer job: schedules work on the workers and saves the variables.
 
 Called by __main__. The variables are on the ps. Each mode has a module of its own; what all modes
-need (connection, model, restored checkpoint) is set up in session.
+need (connection, session, input) is set up in chief.
 
 Steps are counted in an int64 variable on a ps. If a ps is lost, so are the variables, and the chief
 ends; if a worker is lost, only its unfinished work is.
@@ -19,9 +19,9 @@ from tftrainer.parameter_server import (
     keras_fit,
     local_steps,
     lost_servers,
-    session,
     synchronous,
 )
+from tftrainer.parameter_server.chief import Chief, begin
 from tftrainer.runtime.supervisor import Run
 
 
@@ -32,7 +32,7 @@ class Training(Protocol):
         """Make all steps."""
 
 
-_MODES: Mapping[Mode, Callable[[session.Session], Training]] = {
+_MODES: Mapping[Mode, Callable[[Chief], Training]] = {
     Mode.ASYNCHRONOUS: asynchronous.training,
     Mode.SYNCHRONOUS: synchronous.training,
     Mode.LOCAL: local_steps.training,
@@ -42,10 +42,10 @@ _MODES: Mapping[Mode, Callable[[session.Session], Training]] = {
 
 def train(job: Job, run: Run, cluster: Cluster) -> None:
     """Train until complete; call it when all peers answer."""
-    begun: session.Session | None = None
+    chief: Chief | None = None
     try:
-        begun = session.begin(job, run, cluster)
-        training = _MODES[job.arguments.mode](begun)
+        chief = begin(job, run, cluster)
+        training = _MODES[job.arguments.mode](chief)
         run.kept_alive.append(training)
         training.run()
     except Exception as error:
@@ -54,7 +54,7 @@ def train(job: Job, run: Run, cluster: Cluster) -> None:
             raise
         # What is cut off in the middle may fail with anything, such as the end of a dataset that
         # has none.
-        explained = lost_servers.explain(error, cluster, building=begun is None)
+        explained = lost_servers.explain(error, cluster, building=chief is None)
         if explained is None:
             raise
         raise explained from error

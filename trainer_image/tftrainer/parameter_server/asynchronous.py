@@ -8,23 +8,23 @@ import tensorflow as tf
 
 from tftrainer import tf_types
 from tftrainer.data.batches import examples_in, time_after
+from tftrainer.parameter_server.chief import Chief
 from tftrainer.parameter_server.replicas import on_shares
 from tftrainer.parameter_server.scheduled_loop import LONGEST_CALL, ScheduledLoop
-from tftrainer.parameter_server.session import Session
-from tftrainer.parameter_server.shared_input import SharedInput
 
 
-def training(session: Session) -> ScheduledLoop:
+def training(chief: Chief) -> ScheduledLoop:
     """Make the training; `run` it."""
-    return ScheduledLoop(session, call(session, session.input))
+    return ScheduledLoop(chief, call(chief))
 
 
-def call(session: Session, shared: SharedInput) -> tf_types.Function:
+def call(chief: Chief) -> tf_types.Function:
     """Return the tf.function (iterator, first, end, step) that trains on a range of batches.
 
     It returns how many it made and the place of the last (int64, [3]); see ScheduledLoop.
     """
-    strategy, step, work = session.strategy, session.step, session.work
+    session, shared, work = chief.session, chief.input, chief.work
+    strategy, step = session.setup.strategy, session.step
     make_step = on_shares(session.make_step, strategy)
 
     @tf.function

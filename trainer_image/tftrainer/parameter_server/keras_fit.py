@@ -18,9 +18,9 @@ import tensorflow as tf
 
 from tftrainer import tf_types
 from tftrainer.parameter_server import asynchronous
+from tftrainer.parameter_server.chief import Chief
 from tftrainer.parameter_server.coordinator_internals import drop_queued, queue_depth
 from tftrainer.parameter_server.scheduled_loop import LONGEST_STOP
-from tftrainer.parameter_server.session import Session
 from tftrainer.runtime.progress import Activity
 from tftrainer.training.pacing import Pace
 from tftrainer.user import callbacks, model
@@ -33,21 +33,24 @@ _LOOK_SECONDS = 0.2
 _SEVERAL = 2
 
 
-def training(session: Session) -> "FitTraining":
+def training(chief: Chief) -> "FitTraining":
     """Make the training; `run` it."""
-    return FitTraining(session)
+    return FitTraining(chief)
 
 
 class FitTraining:
     """One call of model.fit."""
 
-    def __init__(self, session: Session) -> None:
+    def __init__(self, chief: Chief) -> None:
+        session = chief.session
+        self._chief = chief
         self._session = session
+        self._epoch = session.length.of_epoch
         wanted = callbacks.wanted_by_fit(session.task, session.context)
         self._reporter = _Reporter(
-            session, before_end=self._make_the_rest, end_of_epoch=session.end_of_epoch(wanted)
+            chief, before_end=self._make_the_rest, end_of_epoch=chief.end_of_epoch(wanted)
         )
-        self._counted = session.dealer.opened
+        self._counted = chief.dealer.opened
         """The number of the next batch, as fit counts them."""
         self._has_callbacks = bool(wanted)
         stack = ExitStack()
@@ -59,13 +62,12 @@ class FitTraining:
             model=session.model,
             verbose=0,
             epochs=session.job.arguments.epochs,
-            steps=session.epoch,
+            steps=self._epoch,
         )
         # It would warn that waiting before a batch, which is what the reporter is for, is slow.
         self._callbacks._check_timing = False  # noqa: SLF001 -- no other way
-        train = asynchronous.call(session, session.input)
-        self._call = session.traced(train)
-        self._iterators = session.input.iterators()
+        self._call = chief.traced(asynchronous.call(chief))
+        self._iterators = chief.input.iterators()
         self._metrics = list(session.model.get_metrics_result())
         # What fit asks for the function that it calls for some steps; not by setattr, which Keras
         # takes for the adding of a part.
@@ -74,8 +76,8 @@ class FitTraining:
 
     def run(self) -> None:
         """Make all steps."""
-        session, dealer = self._session, self._session.dealer
-        if not dealer.is_complete:
+        chief, session = self._chief, self._session
+        if not chief.dealer.is_complete:
             try:
                 self._fit(self._counted)
             except (_Stopped, tf.errors.CancelledError):
@@ -87,17 +89,15 @@ class FitTraining:
             self._callbacks.on_train_begin()
             self._callbacks.on_train_end()
         step = int(session.step.numpy())
-        if session.run.stop.is_set() and not dealer.is_complete:
-            session.save(step)
-            raise session.terminated(step)
-        session.recorder.note_work(session.work.read())
-        session.finish(step, self._reporter.metrics, save_again=self._has_callbacks)
+        chief.end_if_stopped(step)
+        session.recorder.note_work(chief.work.read())
+        chief.finish(step, self._reporter.metrics, save_again=self._has_callbacks)
 
     def _make_the_rest(self, until: int) -> None:
         """Make what is left of the batches before a number, after fit's calls for them."""
-        session, dealer = self._session, self._session.dealer
+        session, dealer = self._session, self._chief.dealer
         while not (session.run.stop.is_set() or session.model.stop_training):
-            for _ in session.workers:
+            for _ in self._chief.workers:
                 self._schedule_one(until)
             self._reporter.wait_until_idle()
             if dealer.reached >= until:
@@ -110,14 +110,14 @@ class FitTraining:
         stop = self._session.run.stop
         stop.wait()
         while True:
-            drop_queued(self._session.coordinator)
+            drop_queued(self._chief.coordinator)
             time.sleep(_POLL_SECONDS)
 
     def _fit(self, done: int) -> None:
         session, epochs = self._session, self._session.job.arguments.epochs
         # fit begins in the middle of an epoch only where a callback of Keras's own has saved; this
         # is what it asks that callback's state. There is no public way.
-        begin = _Begin(*divmod(done, session.epoch))
+        begin = _Begin(*divmod(done, self._epoch))
         object.__setattr__(session.model, "_training_state", begin)
         session.model.steps_per_execution = _SEVERAL
         # Of this, nothing is read: fit has to be given a dataset, to hand on to _schedule.
@@ -127,7 +127,7 @@ class FitTraining:
         session.model.fit(
             unread,
             epochs=epochs,
-            steps_per_epoch=session.epoch,
+            steps_per_epoch=self._epoch,
             callbacks=self._callbacks,
             verbose=0,
         )
@@ -136,8 +136,7 @@ class FitTraining:
         """Schedule as many steps as fit counts, in a training that it is told to make."""
         model = self._session.model
         steps = int(model._steps_per_execution.numpy())  # noqa: SLF001 -- no other way
-        epoch = self._session.epoch
-        epoch_end = (self._counted // epoch + 1) * epoch
+        epoch_end = (self._counted // self._epoch + 1) * self._epoch
         self._counted += steps
         for _ in range(0, steps, self._reporter.steps_a_call):
             self._schedule_one(epoch_end)
@@ -146,7 +145,7 @@ class FitTraining:
 
     def _schedule_one(self, until: int) -> None:
         most = self._reporter.steps_a_call
-        self._session.schedule(self._call, self._iterators, most=most, until=until)
+        self._chief.schedule(self._call, self._iterators, most=most, until=until)
 
 
 class _Bracket(tf.keras.callbacks.Callback):  # type: ignore[misc]
@@ -188,7 +187,7 @@ class _Reporter(tf.keras.callbacks.Callback):  # type: ignore[misc]
 
     def __init__(
         self,
-        session: Session,
+        chief: Chief,
         *,
         before_end: Callable[[int], None],
         end_of_epoch: Callable[[int, Mapping[str, float]], Mapping[str, float]] | None,
@@ -199,8 +198,9 @@ class _Reporter(tf.keras.callbacks.Callback):  # type: ignore[misc]
         # Keras takes batch hooks under ParameterServer only of callbacks that say this, which is
         # that they do without the values of the batch.
         self._supports_tf_logs = True
-        arguments = session.job.arguments
+        session, arguments = chief.session, chief.session.job.arguments
         self.metrics: dict[str, float] = {}
+        self._chief = chief
         self._session = session
         self._recorder = session.recorder
         self._look_due = 0.0
@@ -211,49 +211,49 @@ class _Reporter(tf.keras.callbacks.Callback):  # type: ignore[misc]
 
     def on_train_batch_begin(self, *_: object) -> None:
         """Wait until the workers have little left to do; save if it is time to."""
-        coordinator = self._session.coordinator
-        while queue_depth(coordinator) >= len(self._session.workers) and not self._stopped:
+        coordinator = self._chief.coordinator
+        while queue_depth(coordinator) >= len(self._chief.workers) and not self._stopped:
             self._look_now_and_then()
             self._session.run.stop.wait(_POLL_SECONDS)
         self._look_now_and_then()
         if self._stopped:
             raise _Stopped
         if self._recorder.checkpoint_due:
-            self._session.save(self.wait_until_idle())
+            self._chief.save(self.wait_until_idle())
 
     def on_train_batch_end(self, *_: object) -> None:
         speed = self._recorder.speed
-        self._pace.follow(speed and speed / len(self._session.workers))
+        self._pace.follow(speed and speed / len(self._chief.workers))
         self._set_steps()
 
     def on_epoch_end(self, epoch: int, logs: dict[str, float]) -> None:
-        self._before_end(min((epoch + 1) * self._session.epoch, self._session.total))
+        self._before_end(min((epoch + 1) * self._session.length.of_epoch, self._session.total))
         step = self._look()
         self.metrics = model.metrics(self._session.model)
         # Where epochs are short, what is published here is all that is published.
-        self._session.note_work()
-        self._session.publish(step, self.metrics)
+        self._chief.note_work()
+        self._chief.publish(step, self.metrics)
         if self._end_of_epoch is not None:
             # fit calls this in the strategy's scope, where no other model can be evaluated; scopes
             # are of one thread. The callbacks after this one get the same dict.
             with ThreadPoolExecutor(max_workers=1) as pool:
                 logs.update(pool.submit(self._end_of_epoch, step, self.metrics).result())
         if self._recorder.checkpoint_due:
-            self._session.save(step)
+            self._chief.save(step)
 
     def on_train_end(self, *_: object) -> None:
         """Save before the user's callbacks, which may fail."""
         self._before_end(self._session.total)
-        self._recorder.save_last(self.wait_until_idle(), self._session.position)
+        self._recorder.save_last(self.wait_until_idle(), self._chief.position)
 
     def wait_until_idle(self) -> int:
         """Wait until all that is scheduled is done, or one worker hangs; return the step."""
         began = time.monotonic()
-        while not self._session.is_idle:
+        while not self._chief.is_idle:
             self._look_now_and_then()
             if time.monotonic() - began > (LONGEST_STOP if self._stopped else self._patience):
                 _LOG.info("a worker is still busy or hangs; continuing without it")
-                self._session.dealer.give_up_waiting()
+                self._chief.dealer.give_up_waiting()
                 break
             time.sleep(_POLL_SECONDS)
         return self._look()
@@ -263,14 +263,14 @@ class _Reporter(tf.keras.callbacks.Callback):  # type: ignore[misc]
             self._look()
 
     def _look(self) -> int:
-        session = self._session
+        chief, session = self._chief, self._session
         # Raises what a scheduled function raised.
-        session.coordinator.done()
+        chief.coordinator.done()
         step = int(session.step.numpy())
         self._look_due = time.monotonic() + _LOOK_SECONDS
-        session.note_progress(step)
+        chief.note_progress(step)
         if self._recorder.wants_metrics and step:
-            session.publish(step, model.metrics(session.model))
+            chief.publish(step, model.metrics(session.model))
         return step
 
     @property
@@ -292,5 +292,5 @@ class _Reporter(tf.keras.callbacks.Callback):  # type: ignore[misc]
         speed = self._recorder.speed
         if not speed:
             return math.inf
-        functions = 2 * len(self._session.workers) + 1
+        functions = 2 * len(self._chief.workers) + 1
         return 5.0 + 2 * functions * self._pace.steps / speed

@@ -11,37 +11,31 @@ import tensorflow as tf
 from tftrainer import tf_types
 from tftrainer.data.batches import examples_in, time_after
 from tftrainer.errors import BadConfigurationError
+from tftrainer.parameter_server.chief import Chief
 from tftrainer.parameter_server.local_copies import LocalCopies, metrics_of, variables_of
 from tftrainer.parameter_server.scheduled_loop import LONGEST_CALL, ScheduledLoop
-from tftrainer.parameter_server.session import Session
 
 # A round of slow steps is cut short here: gRPC ends calls of more than about a minute.
 _LONGEST_ROUND = 20.0
 
 
-def training(session: Session) -> ScheduledLoop:
+def training(chief: Chief) -> ScheduledLoop:
     """Make the training; `run` it."""
-    if session.strategy.num_replicas_in_sync > 1:
+    if chief.session.setup.strategy.num_replicas_in_sync > 1:
         raise BadConfigurationError(
             "--mode=local supports at most one GPU per worker: give each worker one GPU, and use "
             "more workers."
         )
-    return ScheduledLoop(session, _call(session), granularity=session.job.arguments.local_steps)
+    return ScheduledLoop(chief, _call(chief), granularity=chief.session.job.arguments.local_steps)
 
 
-def _call(session: Session) -> tf_types.Function:
-    strategy, make_step, step, work = (
-        session.strategy,
-        session.make_step,
-        session.step,
-        session.work,
-    )
+def _call(chief: Chief) -> tf_types.Function:
+    session, shared, work = chief.session, chief.input, chief.work
+    strategy, make_step, step = session.setup.strategy, session.make_step, session.step
     round_steps = session.job.arguments.local_steps
-    share = 1 / len(session.workers)
+    share = 1 / len(chief.workers)
     metrics, variables = metrics_of(session.model), variables_of(session.model)
     learned = session.model.trainable_variables
-
-    shared = session.input
 
     @tf.function
     def train(

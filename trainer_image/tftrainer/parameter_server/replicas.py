@@ -1,4 +1,4 @@
-"""Has each device of a worker train on its own examples; used by asynchronous and session.
+"""Has each device of a worker train on its own examples; used by asynchronous and chief.
 
 A worker with several GPUs makes a step on all of them together: each is a replica, with a share of
 the batch, and their gradients are applied as one. TensorFlow's own strategy.run hands a batch that

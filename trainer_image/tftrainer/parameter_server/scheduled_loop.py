@@ -18,8 +18,8 @@ import time
 import tensorflow as tf
 
 from tftrainer import tf_types
+from tftrainer.parameter_server.chief import Chief
 from tftrainer.parameter_server.coordinator_internals import drop_queued, queue_depth
-from tftrainer.parameter_server.session import Session
 from tftrainer.training.pacing import Pace
 from tftrainer.user import model
 
@@ -46,19 +46,21 @@ class ScheduledLoop:
     steps at a time.
     """
 
-    def __init__(self, session: Session, call: tf_types.Function, *, granularity: int = 1) -> None:
-        arguments = session.job.arguments
-        self._session = session
+    def __init__(self, chief: Chief, call: tf_types.Function, *, granularity: int = 1) -> None:
+        session, arguments = chief.session, chief.session.job.arguments
+        self._chief = chief
         self._run = session.run
         self._recorder = session.recorder
-        self._coordinator = session.coordinator
+        self._coordinator = chief.coordinator
         self._model = session.model
         self._step = session.step
-        self._dealer = session.dealer
-        self._epochs = session.epochs()
-        self._call = session.traced(call)
+        self._total = session.total
+        self._epoch = session.length.of_epoch
+        self._dealer = chief.dealer
+        self._epochs = chief.epochs()
+        self._call = chief.traced(call)
         self._granularity = granularity
-        self._iterators = session.input.iterators()
+        self._iterators = chief.input.iterators()
         self._input_began_at = -1
         self._pace = Pace(seconds=arguments.closure_seconds, fixed=arguments.steps_per_closure)
 
@@ -66,12 +68,12 @@ class ScheduledLoop:
         """Make all steps; each iteration starts and ends with idle workers, unless one hangs."""
         step, dealer = int(self._step.numpy()), self._dealer
         metrics: dict[str, float] = {}
-        epoch_end = self._session.total
+        epoch_end = self._total
         self._epochs.begin(dealer.reached)
         while not dealer.is_complete and not self._run.stop.is_set():
             if dealer.reached >= epoch_end:
                 self._model.reset_metrics()
-            if dealer.reached >= self._session.total:
+            if dealer.reached >= self._total:
                 _LOG.info("%d batches of a worker that hangs are given to others", dealer.left)
                 dealer.take_back()
             epoch_end = self._target(dealer.reached)
@@ -89,29 +91,27 @@ class ScheduledLoop:
                     "their input",
                     step,
                 )
-                self._iterators, self._input_began_at = self._session.input.iterators(), step
+                self._iterators, self._input_began_at = self._chief.input.iterators(), step
                 continue
             metrics = model.metrics(self._model)
             # Where epochs are short, what is published here is all that is published.
-            self._session.note_work()
-            self._session.publish(step, metrics)
+            self._chief.note_work()
+            self._chief.publish(step, metrics)
             if not self._epochs.reached(dealer.reached, metrics):
                 break
             if self._recorder.checkpoint_due:
-                self._session.save(step)
-        if self._run.stop.is_set() and not dealer.is_complete:
-            self._session.save(step)
-            raise self._session.terminated(step)
-        self._recorder.note_work(self._session.work.read())
-        self._session.finish(step, metrics, ending=self._epochs)
+                self._chief.save(step)
+        self._chief.end_if_stopped(step)
+        self._recorder.note_work(self._chief.work.read())
+        self._chief.finish(step, metrics, ending=self._epochs)
 
     def _target(self, done: int) -> int:
         """Return the end of an epoch, far enough that waiting for idle workers costs little."""
         # Callbacks are promised every end of an epoch, with the metrics of that epoch alone.
         speed = 0.0 if self._epochs.every_end_counts else self._recorder.speed or 0.0
-        epoch, enough = self._session.epoch, done + int(speed * _BETWEEN_IDLE_SECONDS)
+        epoch, enough = self._epoch, done + int(speed * _BETWEEN_IDLE_SECONDS)
         epochs = max(done // epoch + 1, enough // epoch)
-        return min(self._session.total, epochs * epoch)
+        return min(self._total, epochs * epoch)
 
     def _advance(self, start: int, target: int) -> int:
         """Schedule until the target, a due checkpoint or SIGTERM; return when workers are idle."""
@@ -126,14 +126,14 @@ class ScheduledLoop:
             all_given = False
             while not (closed or all_given) and queue_depth(self._coordinator) < self._ready:
                 all_given = not self._schedule(target)
-            idle, now = self._session.is_idle, time.monotonic()
+            idle, now = self._chief.is_idle, time.monotonic()
             if idle or now >= look_due:
                 look_due = now + _LOOK_SECONDS
                 now_at = int(self._step.numpy())
-                self._session.note_progress(now_at)
+                self._chief.note_progress(now_at)
                 self._pace.follow(self._speed)
                 if self._recorder.wants_metrics and now_at > start:
-                    self._session.publish(now_at, model.metrics(self._model))
+                    self._chief.publish(now_at, model.metrics(self._model))
             waits = closed or all_given
             if idle and waits:
                 return now_at
@@ -146,7 +146,7 @@ class ScheduledLoop:
 
     def _schedule(self, target: int) -> bool:
         """Schedule one more function; False if there is nothing left to give."""
-        return self._session.schedule(
+        return self._chief.schedule(
             self._call, self._iterators, most=self._steps_a_call, until=target
         )
 
@@ -154,7 +154,7 @@ class ScheduledLoop:
     def _ready(self) -> int:
         """How many functions wait for a worker: one for each, and what is done while we sleep."""
         a_second = (self._recorder.speed or 0.0) / self._steps_a_call
-        return len(self._session.workers) + math.ceil(2 * _POLL_SECONDS * a_second)
+        return len(self._chief.workers) + math.ceil(2 * _POLL_SECONDS * a_second)
 
     @property
     def _steps_a_call(self) -> int:
@@ -165,7 +165,7 @@ class ScheduledLoop:
     def _speed(self) -> float | None:
         """Steps per second of one worker; None before it is known."""
         speed = self._recorder.speed
-        return speed and speed / len(self._session.workers)
+        return speed and speed / len(self._chief.workers)
 
     @property
     def _patience(self) -> float:

@@ -1,4 +1,4 @@
-"""Finds out whether each ps can write and read its own variables of a checkpoint; used by session.
+"""Finds out whether each ps can write and read its own variables of a checkpoint; used by chief.
 
 Where all can, no process ever holds more than its own variables. That takes a directory which the
 chief and every ps share. Nobody promises one: often the chief alone mounts the volume, and a ps

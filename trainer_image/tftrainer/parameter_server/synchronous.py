@@ -23,6 +23,7 @@ from tftrainer import tf_types
 from tftrainer.data.batches import examples_in
 from tftrainer.errors import BadConfigurationError
 from tftrainer.parameter_server import gradients
+from tftrainer.parameter_server.chief import Chief
 from tftrainer.parameter_server.pinned_calls import (
     PinnedCall,
     PinnedWorker,
@@ -30,9 +31,8 @@ from tftrainer.parameter_server.pinned_calls import (
     at_chief,
     fetched,
 )
-from tftrainer.parameter_server.session import Session
 from tftrainer.runtime.throughput import Work
-from tftrainer.training.step_losses import returning_loss
+from tftrainer.training.session import Session
 from tftrainer.user import model
 
 _LOG = logging.getLogger(__name__)
@@ -56,40 +56,43 @@ class _Part:
     """Pass and index of its batch."""
 
 
-def training(session: Session) -> "SynchronousTraining":
+def training(chief: Chief) -> "SynchronousTraining":
     """Make the training; `run` it."""
-    return SynchronousTraining(session)
+    return SynchronousTraining(chief)
 
 
 class SynchronousTraining:
     """The state of one training."""
 
-    def __init__(self, session: Session) -> None:
-        if session.strategy.num_replicas_in_sync > 1:
+    def __init__(self, chief: Chief) -> None:
+        session = chief.session
+        if session.setup.strategy.num_replicas_in_sync > 1:
             raise BadConfigurationError(
                 "--mode=synchronous supports at most one GPU per worker: give each worker one GPU, "
                 "and use more workers."
             )
+        self._chief = chief
         self._session = session
         self._run = session.run
         self._recorder = session.recorder
-        self._epochs = session.epochs()
+        self._epochs = chief.epochs()
         self._metrics: dict[str, float] = {}
         self._published = 0
-        self._dealer = session.dealer
-        self._iterators = session.input.iterators()
+        self._dealer = chief.dealer
+        self._iterators = chief.input.iterators()
         self._workers = [
-            _Worker(name, PinnedWorker(session.coordinator, number))
-            for number, name in enumerate(session.workers)
+            _Worker(name, PinnedWorker(chief.coordinator, number))
+            for number, name in enumerate(chief.workers)
         ]
         # Both now, and never again: a new graph is sent to every server, and waits for one that
         # hangs.
-        self._part, packing = _part(session)
+        self._part, packing = _part(chief)
         self._apply = _apply(session, packing)
 
     def run(self) -> None:
         """Make all steps."""
-        session, dealer = self._session, self._dealer
+        chief, session, dealer = self._chief, self._session, self._dealer
+        epoch = session.length.of_epoch
         step = self._published = int(session.step.numpy())
         metrics_are_old = False
         self._epochs.begin(dealer.reached)
@@ -97,7 +100,7 @@ class SynchronousTraining:
             if metrics_are_old:
                 session.model.reset_metrics()
                 metrics_are_old = False
-            epoch_end = (dealer.reached // session.epoch + 1) * session.epoch
+            epoch_end = (dealer.reached // epoch + 1) * epoch
             parts = self._parts(step, epoch_end)
             if not parts:
                 continue
@@ -111,18 +114,16 @@ class SynchronousTraining:
             if not self._epochs.reached(dealer.reached, self._metrics):
                 break
             if self._recorder.checkpoint_due:
-                session.save(step)
-        if self._run.stop.is_set() and not dealer.is_complete:
-            session.save(step)
-            raise session.terminated(step)
+                chief.save(step)
+        chief.end_if_stopped(step)
         if self._published != step:
             self._publish(step)
-        session.finish(step, self._metrics, ending=self._epochs)
+        chief.finish(step, self._metrics, ending=self._epochs)
 
     def _publish(self, step: int) -> None:
         self._recorder.note_work([worker.work for worker in self._workers])
         self._metrics = model.metrics(self._session.model)
-        self._session.publish(step, self._metrics)
+        self._chief.publish(step, self._metrics)
         self._published = step
 
     def _parts(self, step: int, epoch_end: int) -> list[_Part]:
@@ -227,12 +228,11 @@ class _Worker:
         return part
 
 
-def _part(session: Session) -> tuple[Callable[..., _Part], gradients.Packing]:
+def _part(chief: Chief) -> tuple[Callable[..., _Part], gradients.Packing]:
     """Make the function that a worker's part of a step is, and say how it packs gradients."""
-    step_and_loss = returning_loss(session.model, session.make_step)
+    session, shared = chief.session, chief.input
     packings: list[gradients.Packing] = []
     loss_types: list[tf.DType] = []
-    shared = session.input
 
     @tf.function
     def compute(
@@ -241,9 +241,9 @@ def _part(session: Session) -> tuple[Callable[..., _Part], gradients.Packing]:
         began = tf.timestamp()
         read = shared.read(iterator, number, by, after=began)
         # Not strategy.run, which would warn that this is no worker.
-        replica = tf.distribute.ReplicaContext(session.strategy, replica_id_in_sync_group=0)
+        replica = tf.distribute.ReplicaContext(session.setup.strategy, replica_id_in_sync_group=0)
         with gradients.taken(session.model) as taken, replica:
-            loss = step_and_loss(read.batch)
+            loss = session.make_step(read.batch)
         packing = gradients.Packing(taken.gradients)
         packed = packing.pack([gradient for gradient, _ in taken.gradients])
         packings.append(packing)
@@ -276,7 +276,7 @@ def _part(session: Session) -> tuple[Callable[..., _Part], gradients.Packing]:
 def _apply(session: Session, packing: gradients.Packing) -> tf_types.Function:
     @tf.function(input_signature=[packing.signature()], autograph=False)
     def apply(packed: gradients.Packed) -> None:
-        with tf.distribute.ReplicaContext(session.strategy, replica_id_in_sync_group=0):
+        with tf.distribute.ReplicaContext(session.setup.strategy, replica_id_in_sync_group=0):
             session.model.optimizer.apply_gradients(packing.unpack(packed))
         session.step.assign_add(1)
 

@@ -1,4 +1,4 @@
-"""Counts what each worker has done, in a variable on a ps that the workers update; used by session.
+"""Counts what each worker has done, in a variable on a ps that the workers update; used by chief.
 
 So nothing is missed between two reads of the chief, and a repeated function counts twice, as it was
 computed twice.

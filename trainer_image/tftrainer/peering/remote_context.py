@@ -1,8 +1,8 @@
 """Manages the eager contexts that a chief has on its servers, which hold all its variables.
 
-Called by parameter_server.session. TensorFlow has no public interface to set how long a server
-keeps the context of a chief that no longer responds (600 s by default, so that a few restarts of
-the chief fill the memory of its ps), nor to close a context earlier. If the private names change in
+Called by parameter_server.chief. TensorFlow has no public interface to set how long a server keeps
+the context of a chief that no longer responds (600 s by default, so that a few restarts of the
+chief fill the memory of its ps), nor to close a context earlier. If the private names change in
 another version of TensorFlow, its default applies and a warning is logged.
 """
 

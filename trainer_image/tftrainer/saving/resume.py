@@ -1,7 +1,7 @@
 """Restores the newest checkpoint, or starts from the beginning if the job has not saved one.
 
-Called by parameter_server.session and mirrored. The task that writes checkpoints claims the
-directory first (fence.py): an older attempt then cannot save anything newer than what is restored.
+Called by training.session. The task that writes checkpoints claims the directory first (fence.py):
+an older attempt then cannot save anything newer than what is restored.
 """
 
 import logging

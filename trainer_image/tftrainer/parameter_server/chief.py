@@ -1,8 +1,10 @@
-"""Sets up what every mode starts from: servers connected, model built on the ps and restored."""
+"""What every mode starts from: servers connected, the session begun on them, batches to deal out.
+
+Called by __init__; the modes schedule their steps through it.
+"""
 
 import functools
 import logging
-import math
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -15,11 +17,7 @@ from tftrainer import tf_types
 from tftrainer.config.arguments import Arguments, FitInput, Mode
 from tftrainer.config.cluster import Cluster, Role
 from tftrainer.config.job import Job
-from tftrainer.context import Context
-from tftrainer.data.input_stream import InputStream
-from tftrainer.data.length import measured
-from tftrainer.data.position import ENDLESS, Passes, Position, drawn
-from tftrainer.errors import TerminatedError
+from tftrainer.data.position import ENDLESS, Passes, Position
 from tftrainer.parameter_server.coordinator_internals import (
     queue_depth,
     reset_transient_failures,
@@ -34,81 +32,44 @@ from tftrainer.parameter_server.shared_input import SharedInput
 from tftrainer.parameter_server.work import WorkTable
 from tftrainer.peering import remote_context
 from tftrainer.runtime.supervisor import Run
-from tftrainer.saving.export import Exporter
-from tftrainer.saving.fence import claim
-from tftrainer.saving.resume import resume
-from tftrainer.training import tensorboard, validation
+from tftrainer.saving.fence import Fence, claim
+from tftrainer.training import session
 from tftrainer.training.epochs import Epochs
-from tftrainer.training.recorder import Recorder
-from tftrainer.user import model
-from tftrainer.user.callbacks import Callbacks
-from tftrainer.user.task import UserTask, load
+from tftrainer.training.members import Members
+from tftrainer.training.session import Session, Setup
 
 _LOG = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class Session:
+class Chief:
     """One chief's training, ready to begin."""
 
-    job: Job
-    run: Run
-    strategy: tf_types.Strategy
+    session: Session
     coordinator: tf_types.Coordinator
     workers: tuple[str, ...]
     """Names of the workers, in TensorFlow's order."""
-    task: UserTask
-    context: Context
-    model: tf_types.Model
-    make_step: tf_types.Function
-    """(batch) -> dict of metrics: one step on one replica."""
-    step: tf_types.Variable
-    """Steps made: int64, no axes, on a ps."""
-    first_step: int
-    """The step at which this process began."""
     work: WorkTable
     input: SharedInput
     dealer: Dealer
-    batches_a_step: int
-    """How many batches one step takes, if all workers are there."""
-    total: int
-    """Batches that make the training complete, counted from its beginning."""
-    epoch: int
-    """Batches of an epoch."""
-    recorder: Recorder
 
     def epochs(self) -> Epochs:
         """Make what tells the user's callbacks, for the modes that call them themselves."""
-        callbacks = Callbacks.of(
-            self.task,
-            self.context,
-            self.model,
-            run=self.run,
-            epochs=self.job.arguments.epochs,
-            steps_per_epoch=math.ceil(self.epoch / self.batches_a_step),
-        )
-        return Epochs(
-            callbacks,
-            batches=self.epoch,
-            total=self.total,
-            validate=self.end_of_epoch(callbacks.all),
-        )
+        return self.session.epochs(self._reached)
 
     def end_of_epoch(
         self, callbacks: Sequence[tf_types.Callback]
     ) -> Callable[[int, Mapping[str, float]], Mapping[str, float]] | None:
         """Return what is called with the metrics at all ends of epochs; None if nothing must be."""
-        validated = validation.wanted(self.job, self.task, self.context, callbacks, run=self.run)
-        if not self.recorder.evaluates(validated):
-            return None
-        return lambda _, metrics: self.recorder.end_epoch(
-            int(self.step.numpy()), self.position, metrics
-        )
+        return self.session.end_of_epoch(callbacks, self._reached)
+
+    def _reached(self, _: int) -> tuple[int, Position]:
+        return int(self.session.step.numpy()), self.position
 
     def traced(self, call: tf_types.Function) -> tf_types.Function:
         """Return the concrete function of a tf.function (iterator, first, end, step)."""
         number = tf.TensorSpec([], tf.int64)
-        return traced(self.strategy, call, self.input.spec, number, number, number)
+        return traced(self.session.setup.strategy, call, self.input.spec, number, number, number)
 
     def schedule(
         self, call: tf_types.Function, iterators: tf_types.Iterator, *, most: int, until: int
@@ -146,31 +107,38 @@ class Session:
 
     def publish(self, step: int, metrics: Mapping[str, float]) -> None:
         """Publish step and metrics, and at which step training will probably end."""
+        recorder = self.session.recorder
         # While functions run, what they have made is in the step, but not yet off what is left.
         if self.coordinator.done():
-            made = int(self.step.numpy())
-            self.recorder.expect(self._last_step(made))
-            self.recorder.note_repeated(self._repeated(made))
-        self.recorder.publish(step, metrics)
+            made = int(self.session.step.numpy())
+            recorder.expect(self.session.last_step(made, self.dealer.left))
+            recorder.note_repeated(self._repeated(made))
+        recorder.publish(step, metrics)
 
     def save(self, step: int) -> None:
         """Save a checkpoint with the position in the data."""
-        self.recorder.save(step, self.position)
+        self.session.recorder.save(step, self.position)
 
     @property
     def position(self) -> Position:
         """What to save with the weights as they are."""
         position = self.dealer.position
-        return replace(position, repeated=self._repeated(int(self.step.numpy())))
+        return replace(position, repeated=self._repeated(int(self.session.step.numpy())))
 
     def _repeated(self, step: int) -> int:
         """Return how many examples were trained on again at a step, by whole batches.
 
         While functions run, theirs are among them.
         """
-        start = self.dealer.start
-        again = step - self.first_step - self.dealer.trained if self.batches_a_step == 1 else 0
+        session, start = self.session, self.dealer.start
+        one = session.setup.batches_a_step == 1
+        again = step - session.first_step - self.dealer.trained if one else 0
         return start.repeated + max(0, again) * start.batch_size
+
+    def end_if_stopped(self, step: int) -> None:
+        """After SIGTERM, save and raise TerminatedError, unless training is complete."""
+        if self.session.run.stop.is_set() and not self.dealer.is_complete:
+            self.session.terminate(step, self.position, left=self.dealer.left)
 
     def finish(
         self,
@@ -181,66 +149,53 @@ class Session:
         save_again: bool = False,
     ) -> None:
         """Training is complete; see Recorder.finish."""
-        position = self.position
-        self.recorder.note_repeated(position.repeated)
+        position, recorder = self.position, self.session.recorder
+        recorder.note_repeated(position.repeated)
         if position.repeated:
             _LOG.info(
                 "%d examples were trained on again, after a worker was lost", position.repeated
             )
-        self.recorder.finish(step, metrics, position, ending=ending, save_again=save_again)
-
-    def terminated(self, step: int) -> TerminatedError:
-        """Return the error to end with after SIGTERM."""
-        return TerminatedError(f"terminated by SIGTERM at step {step} of {self._last_step(step)}.")
-
-    def _last_step(self, step: int) -> int:
-        return step + math.ceil(self.dealer.left / self.batches_a_step)
+        recorder.finish(step, metrics, position, ending=ending, save_again=save_again)
 
     def note_progress(self, step: int) -> None:
         """Tell the recorder the step that a ps has just told, and the rest when it publishes."""
         reset_transient_failures(self.coordinator)
-        self.recorder.note(step)
-        if self.recorder.wants_metrics:
+        self.session.recorder.note(step)
+        if self.session.recorder.wants_metrics:
             self.note_work()
 
     def note_work(self) -> None:
         """Tell the recorder what each worker has done; a round trip."""
-        self.recorder.note_work(self.work.read(), queue_depth(self.coordinator))
+        self.session.recorder.note_work(self.work.read(), queue_depth(self.coordinator))
 
 
-def begin(job: Job, run: Run, cluster: Cluster) -> Session:
-    """Connect, build the model on the ps and restore it; the peers are known to answer."""
+def begin(job: Job, run: Run, cluster: Cluster) -> Chief:
+    """Connect, and begin the session on the ps; the peers are known to answer."""
     arguments = job.arguments
     remote_context.set_keep_alive(arguments.keep_alive_seconds)
     strategy = _connect(cluster, arguments)
     context_id = remote_context.own()
     run.before_exit = functools.partial(remote_context.close, cluster.peers, context_id)
-    job, fence = claim(job, context=context_id)
-    if fence is not None:
-        # Before this chief's variables need the room.
-        remote_context.close(cluster.peers, fence.context_before)
     coordinator = tf.distribute.coordinator.ClusterCoordinator(strategy)
-    # Only now: what a user's module makes at import would not survive the connecting.
-    task = load(arguments.task)
     workers = tuple(member.name for member in cluster.of(Role.WORKER))
-    seed = drawn(arguments.seed)
-    context = job.context(seed=seed, replicas=strategy.num_replicas_in_sync)
-    dataset = task.dataset("train", context)
-    length = measured(task, context, dataset, arguments.steps_per_epoch)
-    if arguments.seed is not None:
-        tf.keras.utils.set_random_seed(arguments.seed)
+    is_synchronous = arguments.mode is Mode.SYNCHRONOUS
+    begun = session.begin(
+        job,
+        run,
+        Setup(
+            strategy=strategy,
+            members=Members(strategy),
+            workers=workers,
+            batches_a_step=len(workers) if is_synchronous else 1,
+            returns_loss=is_synchronous,
+            claim_directory=functools.partial(_claim, cluster=cluster, context_id=context_id),
+            devices=ServerFiles(cluster.of(Role.PS)),
+        ),
+    )
     with strategy.scope():
-        trained = model.build(task, context, dataset)
-        make_step = model.compiled(trained, model.step_function(task, trained, dataset))
-        step = tf.Variable(0, dtype=tf.int64, trainable=False, name="step")
         work = WorkTable(len(workers))
-    resumed = resume(job, trained, step, devices=ServerFiles(cluster.of(Role.PS)), fence=fence)
-    batches_a_step = len(workers) if arguments.mode is Mode.SYNCHRONOUS else 1
-    start = resumed.position(seed, length, batches_a_step)
-    context = replace(context, seed=start.seed)
-    passes = Passes(start, ENDLESS if length.is_endless else length.of_pass)
-    stream = InputStream(task, context, start.seed, dataset.options())
-    total = resumed.total(arguments.epochs * length.of_epoch, start.number, batches_a_step)
+    length, stream = begun.length, begun.stream
+    passes = Passes(begun.start, ENDLESS if length.is_endless else length.of_pass)
     is_copied = arguments.mode is Mode.FIT and arguments.fit_input is FitInput.DATASET
     shared = SharedInput(coordinator, stream, passes, workers=len(workers), is_copied=is_copied)
     if stream.is_shared and not passes.are_known and len(workers) > 1:
@@ -248,34 +203,17 @@ def begin(job: Job, run: Run, cluster: Cluster) -> Session:
             "the dataset has no known length: every worker makes the batches of all, and drops "
             "those of others. tf.data.experimental.assert_cardinality has each make its own alone"
         )
-    dealer = Dealer(passes, total=total, lanes=shared.lanes)
-    logs = tensorboard.Logs(job.checkpoint_dir)
-    exporter = Exporter(task, context, dataset, arguments.export)
-    recorder = Recorder(
-        job, run, resumed, logs, fence, workers=workers, model=trained, exporter=exporter
-    )
-    last = resumed.step + math.ceil(dealer.left / batches_a_step)
-    recorder.start(resumed.step, last, skips_input=start.index > 0)
-    return Session(
-        job=job,
-        run=run,
-        strategy=strategy,
-        coordinator=coordinator,
-        workers=workers,
-        task=task,
-        context=context,
-        model=trained,
-        make_step=make_step,
-        step=step,
-        first_step=resumed.step,
-        work=work,
-        input=shared,
-        dealer=dealer,
-        batches_a_step=batches_a_step,
-        total=total,
-        epoch=length.of_epoch,
-        recorder=recorder,
-    )
+    dealer = Dealer(passes, total=begun.total, lanes=shared.lanes)
+    begun.announce(dealer.left)
+    return Chief(begun, coordinator, workers, work, shared, dealer)
+
+
+def _claim(job: Job, *, cluster: Cluster, context_id: int | None) -> tuple[Job, Fence | None]:
+    """Claim the directory, and free what the chief before uses: there is room for variables."""
+    job, fence = claim(job, context=context_id)
+    if fence is not None:
+        remote_context.close(cluster.peers, fence.context_before)
+    return job, fence
 
 
 def _connect(cluster: Cluster, arguments: Arguments) -> tf_types.Strategy:
