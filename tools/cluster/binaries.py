@@ -1,8 +1,9 @@
 """Builds the programs of a cluster from Go modules, locked by go.mod and go.sum in programs/.
 
 One folder in programs/ is one family, with one go.mod: its programs share the packages that they
-have in common, compiled once. What a node needs is one family, kubernetes. Called by every module
-that needs a program; it knows how to build one, not its use.
+have in common, compiled once. The family kubernetes is all that a node needs but containerd, whose
+requirements conflict; those of its modules that are not in conflict have the same versions there.
+Called by every module that needs a program; it knows how to build one, not its use.
 """
 
 import itertools
@@ -56,7 +57,7 @@ def _kubernetes(name: str) -> Source:
 def _containerd(name: str) -> Source:
     module = "github.com/containerd/containerd/v2"
     return Source(
-        "kubernetes", f"{module}/cmd/{name}", module, (f"{module}/version.Version={{version}}",)
+        "containerd", f"{module}/cmd/{name}", module, (f"{module}/version.Version={{version}}",)
     )
 
 

@@ -20,7 +20,7 @@ PUBLIC = (
 )
 REPOSITORY = "tftraining/node"
 
-_FAMILIES = ("kubernetes", "kind", "pause")
+_FAMILIES = ("kubernetes", "containerd", "kind", "pause")
 _PULL_SECONDS = 300
 
 
