@@ -47,7 +47,7 @@ class View:
             self._print(f"{number} of {state.total} done: {name}")
         self._known = len(state.done)
         if not self._console.is_terminal and self._clock() >= self._due:
-            self._print(f"{summary(state)}; building {running(state)}")
+            self._print(f"{summary(state)}; now: {running(state)}")
             self._due = self._clock() + _PLAIN_SECONDS
 
     def _print(self, text: str) -> None:

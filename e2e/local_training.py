@@ -16,6 +16,8 @@ ROOT = Path(__file__).parents[1]
 
 _ENVIRONMENT = ".venv-trainer/ready"
 """The target of the Makefile that installs TensorFlow; nothing is done if it is up to date."""
+_PACKAGES = {"PYTHONPATH": f"{ROOT / 'operator'}:{ROOT / 'trainer_image'}"}
+"""Where the processes find tftj and the trainer, which are not installed."""
 
 
 def commands(manifest: Path, folder: Path) -> list[list[Argument]]:
@@ -53,7 +55,7 @@ class LocalTraining:
     def _run(self) -> None:
         try:
             for command in self._commands:
-                run_by_line(command, self._show)
+                run_by_line(command, self._show, env=_PACKAGES)
         except ClusterError as error:
-            # The demo goes on: its result is that of the job in the cluster.
-            self._show(str(error))
+            # Its last lines are shown already. The demo goes on: its result is that of the cluster.
+            self._show(str(error).splitlines()[0])

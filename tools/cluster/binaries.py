@@ -1,9 +1,9 @@
 """Builds the programs of a cluster from Go modules, locked by go.mod and go.sum in programs/.
 
 One folder in programs/ is one family, with one go.mod: its programs share the packages that they
-have in common, compiled once. The family kubernetes is all that a node needs but containerd, whose
-requirements conflict; those of its modules that are not in conflict have the same versions there.
-Called by every module that needs a program; it knows how to build one, not its use.
+have in common, compiled once. The family kubernetes is what a cluster needs, without containerd and
+kind. Containerd's requirements conflict with it; the modules that do not have the same versions in
+both. Called by every module that needs a program; it knows how to build one, not its use.
 """
 
 import itertools
@@ -66,7 +66,7 @@ SOURCES: dict[str, Source] = {
     "kube-apiserver": _kubernetes("kube-apiserver"),
     "kubectl": _kubernetes("kubectl"),
     "helm": Source(
-        "helm",
+        "kubernetes",
         "helm.sh/helm/v4/cmd/helm",
         "helm.sh/helm/v4",
         ("helm.sh/helm/v4/internal/version.version={version}",),

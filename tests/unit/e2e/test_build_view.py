@@ -39,7 +39,7 @@ def test_without_a_terminal_each_step_is_a_line_and_the_rest_one_from_time_to_ti
 
     assert out.getvalue().splitlines() == [
         "· 1 of 4 done: Python image",
-        "· 1 of 4 done, 40%, about 6 min left; building programs 61%, trainer packages",
+        "· 1 of 4 done, 40%, about 6 min left; now: programs 61%, trainer packages",
     ]
 
 
