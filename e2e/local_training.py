@@ -4,7 +4,6 @@ It is a `tftj run --local` of the same manifest, with TensorFlow in .venv-traine
 tests use it. Its lines are printed as they come, between those of the build.
 """
 
-import subprocess
 import sys
 import threading
 from collections.abc import Callable, Sequence

@@ -15,7 +15,15 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tools.cluster.cache import cache_dir, digest, kept, kept_all, place
-from tools.cluster.shell import ClusterError, NoClusterError, Say, run, run_by_line, silent, succeeds
+from tools.cluster.shell import (
+    ClusterError,
+    NoClusterError,
+    Say,
+    run,
+    run_by_line,
+    silent,
+    succeeds,
+)
 
 PROGRAMS_DIR = Path(__file__).parent / "programs"
 
@@ -163,6 +171,11 @@ SOURCES: dict[str, Source] = {
 # GOFLAGS of the user could change what is built without changing the digest.
 _SETTINGS = {"CGO_ENABLED": "0", "GOFLAGS": ""}
 
+# The linker would drop what the compiler writes for debuggers. With more memory for the compiler, a
+# build takes a tenth less; the programs are the same.
+_FASTER = ("-gcflags=all=-dwarf=false",)
+_GO_HEAP = {"GOGC": "400"}
+
 _VERSION_COMMANDS = {
     "kind": ("version",),
     "kubectl": ("version", "--client"),
@@ -262,9 +275,9 @@ def _go_build(folders: Mapping[str, Path], compiled: Say = silent) -> None:
     out = next(iter(folders.values())) / "out"
     packages = [each.package for each in sources.values()]
     # What the user does meanwhile comes first.
-    command = ["nice", "go", "build", "-v", *_flags(source), "-o", f"{out}/", *packages]
+    command = ["nice", "go", "build", "-v", *_FASTER, *_flags(source), "-o", f"{out}/", *packages]
     out.mkdir()
-    run_by_line(command, compiled, cwd=PROGRAMS_DIR / source.family, env=_SETTINGS)
+    run_by_line(command, compiled, cwd=PROGRAMS_DIR / source.family, env=_SETTINGS | _GO_HEAP)
     for name, each in sources.items():
         (out / output_name(each)).rename(folders[name] / name)
     out.rmdir()
@@ -281,7 +294,13 @@ def output_name(source: Source) -> str:
 def _count_packages(names: Sequence[str]) -> int:
     """Return how many packages go into programs of one family; download what is missing."""
     source = SOURCES[names[0]]
-    command = ["go", "list", "-deps", *_mod_flags(source), *(SOURCES[name].package for name in names)]
+    command = [
+        "go",
+        "list",
+        "-deps",
+        *_mod_flags(source),
+        *(SOURCES[name].package for name in names),
+    ]
     return len(run(command, cwd=PROGRAMS_DIR / source.family, env=_SETTINGS).splitlines())
 
 

@@ -78,7 +78,9 @@ def steps(engine: Engine, create: Callable[[], Cluster], *, own: bool) -> list[S
     if own:
         found += [
             Step("Debian for nodes", 30, lambda _: _debian()),
-            Step("node image", 45, lambda _: built(engine, silent), ("programs", "Debian for nodes")),
+            Step(
+                "node image", 45, lambda _: built(engine, silent), ("programs", "Debian for nodes")
+            ),
         ]
     return [
         *found,

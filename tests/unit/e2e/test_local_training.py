@@ -39,7 +39,9 @@ def test_lines_are_shown_as_they_are_written() -> None:
 
 def test_a_failure_is_shown_and_nothing_more_is_run() -> None:
     lines: list[str] = []
-    training = LocalTraining([["sh", "-c", "echo no network; exit 3"], ["echo", "no"]], lines.append)
+    training = LocalTraining(
+        [["sh", "-c", "echo no network; exit 3"], ["echo", "no"]], lines.append
+    )
     training.begin()
     training.wait()
 

@@ -76,7 +76,13 @@ def test_a_family_is_built_by_one_go_build_and_what_is_cached_is_not_built_again
     build_together(["kubelet", "kubectl", "kueue"], shares.append)
     build_together(["kubelet"], shares.append)
 
-    assert built == [["kubelet", "etcd"], ["ctr"], ["local-path-provisioner"], ["kubectl"], ["kueue"]]
+    assert built == [
+        ["kubelet", "etcd"],
+        ["ctr"],
+        ["local-path-provisioner"],
+        ["kubectl"],
+        ["kueue"],
+    ]
     assert shares == [0.25, 0.5, 0.75, 1.0, 0.5, 1.0]
     assert binary("kubelet").is_file()
     assert (tmp_path / "bin/kueue").is_file()
