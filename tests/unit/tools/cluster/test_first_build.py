@@ -8,7 +8,8 @@ from typing import cast
 
 import pytest
 
-from tools.cluster import Cluster, first_build
+from tools.cluster import Cluster, engine, first_build
+from tools.cluster.cluster import NODE_IMAGE
 from tools.cluster.engine import Engine
 from tools.cluster.first_build import Beside, start, steps
 from tools.cluster.machine import Machine
@@ -36,10 +37,10 @@ def test_only_a_start_without_a_node_image_is_a_first_build(
         done.append(f"show {progress.state().total}")
         return nullcontext()
 
-    monkeypatch.delenv(first_build.NODE_IMAGE, raising=False)
+    monkeypatch.delenv(NODE_IMAGE, raising=False)
     monkeypatch.setattr(first_build, "is_there", lambda _: there)
-    monkeypatch.setattr(first_build.engines, "was_started", lambda: used)
-    monkeypatch.setattr(first_build.engines, "engine", lambda _: ENGINE)
+    monkeypatch.setattr(engine, "was_started", lambda: used)
+    monkeypatch.setattr(engine, "engine", lambda _: ENGINE)
     monkeypatch.setattr(first_build, "existing", lambda _: image)
     monkeypatch.setattr(first_build, "pulled", lambda *_: "")
     monkeypatch.setattr(first_build, "up", lambda *_, **__: CLUSTER)
