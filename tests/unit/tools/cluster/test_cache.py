@@ -91,14 +91,14 @@ def test_what_is_made_together_is_made_once_and_only_what_is_missing(cache: Path
         for name, folder in folders.items():
             (folder / "file").write_text(name)
 
-    kept("programs", "a", "1", lambda folder: (folder / "file").write_text("before"))
+    kept_all("programs", {"a": "1"}, make)
     for _ in range(2):
         places = kept_all("programs", {"a": "1", "b": "1", "c": "2"}, make)
 
-    assert made == [{"b", "c"}]
+    assert made == [{"a"}, {"b", "c"}]
     assert places["c"] == cache / "programs/c-2"
     assert {name: (place / "file").read_text() for name, place in places.items()} == {
-        "a": "before",
+        "a": "a",
         "b": "b",
         "c": "c",
     }

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from contextlib import nullcontext
 from pathlib import Path
-from typing import cast
 
 import pytest
 
@@ -12,11 +11,11 @@ from tools.cluster import Cluster, engine, first_build
 from tools.cluster.cluster import NODE_IMAGE
 from tools.cluster.engine import Engine
 from tools.cluster.first_build import Beside, start, steps
-from tools.cluster.machine import Machine
+from tools.cluster.machine import look
 from tools.cluster.steps import Progress, Step
 
 CLUSTER = Cluster("mine", Path("/kubeconfig"))
-ENGINE = Engine({}, ours=True, machine=cast("Machine", None))
+ENGINE = Engine({}, ours=True, machine=look())
 
 
 @pytest.mark.parametrize(
