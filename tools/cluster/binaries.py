@@ -198,7 +198,9 @@ def binary(name: str, say: Say = silent) -> Path:
     return path
 
 
-def build_together(names: Iterable[str], share: Callable[[float], None]) -> None:
+def build_together(
+    names: Iterable[str], share: Callable[[float], None] = lambda _share: None
+) -> None:
     """Build the programs that are not cached, those of a family with one `go build`.
 
     It compiles only once what they have in common, and links several at a time. `share` is called

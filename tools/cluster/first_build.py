@@ -9,13 +9,13 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 
-from tools.cluster import components, images, node_root
 from tools.cluster import engine as engines
+from tools.cluster import images, node_root
 from tools.cluster.binaries import build_together, of_machine
 from tools.cluster.cluster import NODE_IMAGE, Cluster, is_there, up
 from tools.cluster.debian import root_filesystem
 from tools.cluster.engine import Engine
-from tools.cluster.node_image import built, existing, pulled
+from tools.cluster.node_image import built, existing, programs, pulled
 from tools.cluster.shell import Say, silent
 from tools.cluster.steps import Progress, Share, Step, run_side_by_side
 from tools.cluster.wheels import wheelhouse
@@ -59,8 +59,7 @@ def steps(engine: Engine, create: Callable[[], Cluster], *, own: bool) -> list[S
     The seconds were measured on two cores that had nothing else to do.
     """
     clients = [name for name in _CLIENTS if of_machine(name) is None]
-    node = [name for names in node_root.PROGRAMS.values() for name in names]
-    programs = dict.fromkeys([*node, *components.PROGRAMS, *clients] if own else clients)
+    wanted = [*programs(), *clients] if own else clients
 
     def load(_share: Share) -> None:
         cluster = create()
@@ -68,7 +67,7 @@ def steps(engine: Engine, create: Callable[[], Cluster], *, own: bool) -> list[S
             cluster.load(images.image_name(image))
 
     found = [
-        Step("programs", 480 if own else 60, lambda share: build_together(programs, share)),
+        Step("programs", 480 if own else 60, lambda share: build_together(wanted, share)),
         Step("operator packages", 5, lambda _: _wheels("operator")),
         Step("trainer packages", 30, lambda _: _wheels("trainer")),
         Step("Python image", 25, lambda _: images.python_image(engine, silent)),

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from tools.cluster import components, node_root
-from tools.cluster.binaries import PROGRAMS_DIR, binary
+from tools.cluster.binaries import PROGRAMS_DIR, binary, build_together
 from tools.cluster.cache import cache_dir, digest, locked, scratch
 from tools.cluster.engine import Engine
 from tools.cluster.shell import Argument, ClusterError, NoClusterError, Say, bound, run
@@ -85,7 +85,15 @@ def built(engine: Engine, say: Say) -> str:
     return own
 
 
+def programs() -> list[str]:
+    """Return the names of the programs that are in the node image."""
+    of_node = [name for names in node_root.PROGRAMS.values() for name in names]
+    return [*dict.fromkeys([*of_node, *components.PROGRAMS])]
+
+
 def _make(engine: Engine, image: str, say: Say) -> None:
+    say("building Kubernetes from its Go modules (minutes, once)")
+    build_together(programs())
     with scratch("node-image") as work:
         root, images = work / "root", work / "images"
         root.mkdir(mode=0o755)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tools.cluster import binaries, components, node_root
+from tools.cluster import binaries
 from tools.cluster.binaries import (
     PROGRAMS_DIR,
     SOURCES,
@@ -15,6 +15,7 @@ from tools.cluster.binaries import (
     output_name,
     version,
 )
+from tools.cluster.node_image import programs
 from tools.cluster.shell import ClusterError
 from tools.cluster.wheels import platforms
 
@@ -89,7 +90,4 @@ def test_a_family_is_built_by_one_go_build_and_what_is_cached_is_not_built_again
 
 
 def test_nothing_is_built_for_a_node_that_it_can_do_without() -> None:
-    node = {name for names in node_root.PROGRAMS.values() for name in names}
-    families = {SOURCES[name].family for name in node | {*components.PROGRAMS}}
-
-    assert families == {"kubernetes", "containerd", "pause"}
+    assert {SOURCES[name].family for name in programs()} == {"kubernetes", "containerd", "pause"}
