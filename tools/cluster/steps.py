@@ -26,7 +26,7 @@ class Step:
 
     name: str
     seconds: float
-    """Expected on two cores that have nothing else to do."""
+    """Expected on two idle cores."""
     work: Callable[[Share], object] = field(repr=False)
     needs: tuple[str, ...] = ()
 
