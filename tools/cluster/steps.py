@@ -59,6 +59,7 @@ class Progress:
         self._steps = steps
         self._clock = clock
         self._began = clock()
+        self._measured = False
         self._lock = threading.Lock()
         self._shares: dict[str, float] = {}
         """Of the steps that have begun."""
@@ -67,6 +68,9 @@ class Progress:
     def report(self, name: str, share: float) -> None:
         """Note how far a step is; a share never falls."""
         with self._lock:
+            if share > 0 and not self._measured:
+                # What came before, such as downloads, says nothing about the speed.
+                self._began, self._measured = self._clock(), True
             self._shares[name] = max(self._shares.get(name, 0.0), min(share, _MOST))
 
     def end(self, name: str) -> None:

@@ -67,6 +67,19 @@ def test_progress_names_what_is_done_and_what_runs() -> None:
     assert progress.state() == State(("b",), 3, (("a", 0.5),), 1 - 50 / 80, 100.0)
 
 
+def test_the_speed_is_measured_from_the_first_share_on() -> None:
+    now = [0.0]
+    progress = Progress([A, B], clock=lambda: now[0])
+    progress.report("a", 0.0)
+    progress.end("b")
+    now[0] = 100.0
+    progress.report("a", 0.01)
+    now[0] = 130.0
+    progress.report("a", 0.5)
+
+    assert progress.state().seconds_left == 30.0
+
+
 def test_a_step_that_reports_all_is_done_only_when_it_ends() -> None:
     progress = Progress([A])
     progress.report("a", 1.0)
