@@ -1,4 +1,9 @@
-"""`make demo`: the main job on a real cluster, watched as a user watches it, then cleaned up."""
+"""`make demo`: the main job on a real cluster, watched as a user watches it, then cleaned up.
+
+While the first cluster of a machine is being built, the same job trains as local processes. That
+part is left out if the KUBECONFIG names a cluster, one is running, or the engine has the image of
+its nodes: then the job trains on the cluster within minutes.
+"""
 
 import json
 import shutil
@@ -7,15 +12,18 @@ import sys
 import tarfile
 import tempfile
 import time
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from rich.markup import escape
 
+from e2e.build_view import shown
 from e2e.curve import curve
 from e2e.install import ROOT, installed, make_namespace
+from e2e.local_training import LocalTraining, commands
 from e2e.terminal import console
-from tools.cluster import Cluster, ClusterError, obtain
+from tools.cluster import Cluster, ClusterError, first_build, obtain
 
 MANIFEST = ROOT / "examples/mnist.yaml"
 NAMESPACE = "tftraining-demo"
@@ -62,10 +70,15 @@ _NEXT = {
 def main() -> int:
     """Run the demo; return the exit code."""
     began = time.monotonic()
+    shutil.rmtree(KEPT, ignore_errors=True)
+    local = LocalTraining(commands(MANIFEST, KEPT / "local"), _say_locally)
+    start = partial(first_build.start, beside=_beside(local))
     try:
-        with obtain(say=say) as cluster, installed(cluster, say):
-            good = _train(cluster)
-            console.rule("cleaning up")
+        with obtain(say=say, start=start) as cluster:
+            _await(local)
+            with installed(cluster, say):
+                good = _train(cluster)
+                console.rule("cleaning up")
     except ClusterError as error:
         console.print(f"[red]{escape(str(error))}[/]")
         return 1
@@ -73,6 +86,29 @@ def main() -> int:
     if good:
         _show_next()
     return 0 if good else 1
+
+
+def _beside(local: LocalTraining) -> first_build.Beside:
+    def begin() -> None:
+        say("this machine has no cluster yet: building one, which takes minutes")
+        say(f"meanwhile, the same job as local processes: tftj run --local {_shown(MANIFEST)}")
+        local.begin()
+
+    return first_build.Beside(begin, partial(shown, console))
+
+
+def _await(local: LocalTraining) -> None:
+    if local.runs:
+        say("the cluster is there: waiting for the end of the local training")
+    local.wait()
+
+
+def _say_locally(line: str) -> None:
+    console.print(f"[cyan]local │[/] {escape(line)}", soft_wrap=True)
+
+
+def _shown(path: Path) -> str:
+    return str(path.relative_to(ROOT))
 
 
 def _show_next() -> None:
@@ -90,7 +126,7 @@ def say(line: str) -> None:
 def _train(cluster: Cluster) -> bool:
     make_namespace(cluster, NAMESPACE)
     try:
-        console.rule(f"kubectl apply -f {MANIFEST.relative_to(ROOT)}")
+        console.rule(f"kubectl apply -f {_shown(MANIFEST)}")
         began = time.monotonic()
         _kubectl(cluster, "apply", "-f", MANIFEST)
         job, losses = _watch(cluster)
@@ -161,15 +197,14 @@ def _verdict(job: dict[str, Any], seconds: float) -> bool:
     checkpoint = status.get("lastCheckpoint") or {}
     console.print(
         f"checkpoint  {checkpoint.get('path')} of claim mnist, copied to "
-        f"{(KEPT / 'checkpoints').relative_to(ROOT)}/"
+        f"{_shown(KEPT / 'checkpoints')}/"
     )
-    console.print(f"logs        {(KEPT / 'logs').relative_to(ROOT)}/")
+    console.print(f"logs        {_shown(KEPT / 'logs')}/")
     return succeeded and enough
 
 
 def _keep(cluster: Cluster, job: dict[str, Any]) -> None:
     """Copy logs and checkpoints out of the cluster before it goes."""
-    shutil.rmtree(KEPT, ignore_errors=True)
     logs = KEPT / "logs"
     logs.mkdir(parents=True)
     (KEPT / "job.json").write_text(json.dumps(job, indent=2))

@@ -8,8 +8,8 @@ import fcntl
 import hashlib
 import os
 import shutil
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from fnmatch import fnmatch
 from pathlib import Path
 
@@ -91,17 +91,32 @@ def scratch(name: str) -> Iterator[Path]:
         shutil.rmtree(folder, ignore_errors=True)
 
 
+def place(kind: str, name: str, key: str) -> Path:
+    """Return where the folder of this kind, name and key is, if it exists."""
+    return cache_dir() / kind / f"{name}-{key}"
+
+
 def kept(kind: str, name: str, key: str, make: Callable[[Path], None]) -> Path:
     """Return the folder of this kind, name and key; `make` fills it if it does not exist."""
-    parent = cache_dir() / kind
-    place = parent / f"{name}-{key}"
-    if place.is_dir():
-        return place
-    with locked(cache_dir() / "locks" / f"{kind}-{name}"):
-        if place.is_dir():
-            return place
-        parent.mkdir(parents=True, exist_ok=True)
-        with scratch(f"{kind}-{name}") as making:
+    return kept_all(kind, {name: key}, lambda folders: make(folders[name]))[name]
+
+
+def kept_all(
+    kind: str, keys: Mapping[str, str], make: Callable[[dict[str, Path]], None]
+) -> dict[str, Path]:
+    """Return the folders of this kind by name; `make` fills those that do not exist, together."""
+    places = {name: place(kind, name, key) for name, key in keys.items()}
+    if all(folder.is_dir() for folder in places.values()):
+        return places
+    with ExitStack() as stack:
+        # Sorted, so that two runs never wait for each other.
+        for name in sorted(places):
+            stack.enter_context(locked(cache_dir() / "locks" / f"{kind}-{name}"))
+        missing = [name for name, folder in places.items() if not folder.is_dir()]
+        if missing:
+            (cache_dir() / kind).mkdir(parents=True, exist_ok=True)
+            making = {name: stack.enter_context(scratch(f"{kind}-{name}")) for name in missing}
             make(making)
-            making.rename(place)
-    return place
+            for name, folder in making.items():
+                folder.rename(places[name])
+    return places

@@ -6,7 +6,7 @@ exists, which is written last: the next run deletes what a killed run left.
 
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -61,11 +61,17 @@ class Cluster:
 
 @contextmanager
 def obtain(
-    name: str = NAME, *, say: Say = print, workers: int = 0, keep: bool = False
+    name: str = NAME,
+    *,
+    say: Say = print,
+    workers: int = 0,
+    keep: bool = False,
+    start: Callable[..., Cluster] | None = None,
 ) -> Iterator[Cluster]:
     """Provide the given cluster, the running one, or a new one for the time of the block.
 
     It is the caller's alone: who installs another operator into it or deletes it has to wait.
+    `start` is called in the place of `up`.
     """
     given = given_kubeconfig()
     used = digest(given) if given else name
@@ -73,12 +79,17 @@ def obtain(
         cache_dir() / "locks" / f"used-{used}",
         lambda: say("another run uses this cluster: waiting until it has ended"),
     ):
-        stays = keep or given is not None or _is_up(_kind_cluster(name))
+        stays = keep or is_there(name)
         try:
-            yield up(name, say=say, workers=workers)
+            yield (start or up)(name, say=say, workers=workers)
         finally:
             if not stays:
                 down(name, say=say)
+
+
+def is_there(name: str = NAME) -> bool:
+    """Whether a cluster is given, or is running."""
+    return given_kubeconfig() is not None or _is_up(_kind_cluster(name))
 
 
 def up(name: str = NAME, *, say: Say = print, workers: int = 0) -> Cluster:

@@ -11,7 +11,13 @@ from tools.cluster.shell import ClusterError, Say, run, silent
 SHELL = "localhost/shell:1"
 STORAGE = "localhost/local-path-provisioner:1"
 
-_CONTROL_PLANE = ("kube-apiserver", "kube-controller-manager", "kube-scheduler", "etcd")
+PROGRAMS = (
+    *("kube-apiserver", "kube-controller-manager", "kube-scheduler", "etcd"),
+    *("coredns", "pause", "local-path-provisioner", "kube-proxy"),
+)
+"""Programs of which each gets an image."""
+
+_AT_ROOT = ("coredns", "pause", "local-path-provisioner")
 _SHELL_COMMANDS = ("sh", "cat", "chroot", "mkdir", "rm", "wget", "nslookup", "httpd", "sleep", "id")
 
 
@@ -36,11 +42,9 @@ def image_names(say: Say = silent) -> dict[str, str]:
 def write_all(folder: Path, root: Path, architecture: str, say: Say) -> list[Path]:
     """Write every image as an archive; root is the node's root filesystem with its programs."""
     names = image_names(say)
-    contents = {name: {"usr/local/bin": binary(name, say)} for name in _CONTROL_PLANE}
-    contents["coredns"] = {"": binary("coredns", say)}
-    contents["pause"] = {"": binary("pause", say)}
-    contents["local-path-provisioner"] = {"": binary("local-path-provisioner", say)}
-    contents["kube-proxy"] = {"usr/local/bin": binary("kube-proxy", say)}
+    contents = {
+        name: {"" if name in _AT_ROOT else "usr/local/bin": binary(name, say)} for name in PROGRAMS
+    }
     contents["shell"] = {"bin": root / "bin/busybox"}
     names |= {"local-path-provisioner": STORAGE, "shell": SHELL}
     unknown = names.keys() ^ contents.keys()

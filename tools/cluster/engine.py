@@ -115,6 +115,11 @@ def used() -> bool:
     )
 
 
+def was_started() -> bool:
+    """Whether an engine answers, or our own was started on this machine before."""
+    return data_dir().exists() or succeeds(["docker", "version"], timeout=20)
+
+
 def stop(say: Say) -> list[str]:
     """Stop our engine and clean up; return what could not be removed."""
     if not run_dir().exists():

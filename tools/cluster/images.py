@@ -65,7 +65,7 @@ def image_bytes(engine: Engine, image: str) -> int:
 def build_images(*names: str, say: Say = print) -> list[str]:
     """Build the images named, or all, unless they are up to date; return their full names."""
     engine = engines.engine(say)
-    base = _python_image(engine, say)
+    base = python_image(engine, say)
     return [_build(engine, RECIPES[name], image_name(name), base, say) for name in names or RECIPES]
 
 
@@ -73,7 +73,7 @@ def build_operator_from(checkout: Path, tag: str, say: Say = print) -> str:
     """Build the operator's image from another checkout of the project; return its name."""
     engine = engines.engine(say)
     recipe = Recipe(checkout / "operator", checkout / "requirements/operator.lock")
-    return _build(engine, recipe, f"tftraining/operator:{tag}", _python_image(engine, say), say)
+    return _build(engine, recipe, f"tftraining/operator:{tag}", python_image(engine, say), say)
 
 
 def _build(engine: Engine, recipe: Recipe, image: str, base: str, say: Say) -> str:
@@ -109,7 +109,7 @@ def _label(engine: Engine, image: str) -> str:
         return ""
 
 
-def _python_image(engine: Engine, say: Say) -> str:
+def python_image(engine: Engine, say: Say) -> str:
     """Return the base of both images: the public one, or one built from Debian's Python."""
     own = f"tftraining/python:{PYTHON}-{digest(RELEASE, *_PYTHON_PACKAGES)[:12]}"
     public = public_base(RECIPES["operator"])

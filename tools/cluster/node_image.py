@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from tools.cluster import components, node_root
-from tools.cluster.binaries import PROGRAMS_DIR, binary
+from tools.cluster.binaries import PROGRAMS_DIR, binary, build_together
 from tools.cluster.cache import cache_dir, digest, locked, scratch
 from tools.cluster.engine import Engine
 from tools.cluster.shell import Argument, ClusterError, NoClusterError, Say, bound, run
@@ -20,13 +20,13 @@ PUBLIC = (
 )
 REPOSITORY = "tftraining/node"
 
-_FAMILIES = ("kubernetes", "etcd", "containerd", "coredns", "crictl", "local-path-provisioner")
+_FAMILIES = ("kubernetes", "containerd", "kind", "pause")
 _PULL_SECONDS = 300
 
 
 def own_name() -> str:
     """Return the name of the image that is built here; it changes with each of its inputs."""
-    sources = [PROGRAMS_DIR / family for family in (*_FAMILIES, "kind", "pause")]
+    sources = [PROGRAMS_DIR / family for family in _FAMILIES]
     modules = [Path(module.__file__ or "") for module in (components, node_root)]
     code = [statements(path.read_text()) for path in (*modules, Path(__file__))]
     key = digest(*sources, node_root.NODE_DIR, *code)
@@ -52,38 +52,48 @@ def statements(source: str) -> str:
 
 def node_image(engine: Engine, say: Say) -> str:
     """Return the name of a node image; pull or build it if the engine has none."""
+    return existing(engine) or pulled(engine, say) or built(engine, say)
+
+
+def existing(engine: Engine) -> str:
+    """Return the name of the node image that the engine has, "" if it has none."""
+    return next((image for image in (own_name(), PUBLIC) if engine.has_image(image)), "")
+
+
+def pulled(engine: Engine, say: Say) -> str:
+    """Return the name of kind's public image, "" if it must be built because no pull succeeds."""
+    say("pulling kind's public node image")
+    try:
+        engine.docker("pull", "--quiet", PUBLIC, timeout=_PULL_SECONDS)
+    except ClusterError:
+        if engine.machine.why_no_engine:
+            raise NoClusterError(
+                "cannot pull kind's node image, and building one requires root on Debian: "
+                "set KUBECONFIG to your own cluster"
+            ) from None
+        say("the pull failed: building it from Go modules and Debian packages")
+        return ""
+    return PUBLIC
+
+
+def built(engine: Engine, say: Say) -> str:
+    """Build the node image unless the engine has it, and return its name."""
     own = own_name()
-    if engine.has_image(own):
-        return own
-    if _has_public(engine, say):
-        return PUBLIC
-    if engine.machine.why_no_engine:
-        raise NoClusterError(
-            "cannot pull kind's node image, and building one requires root on Debian: "
-            "set KUBECONFIG to your own cluster"
-        )
     with locked(cache_dir() / "locks" / "node-image"):
         if not engine.has_image(own):
             _make(engine, own, say)
     return own
 
 
-def _has_public(engine: Engine, say: Say) -> bool:
-    if engine.has_image(PUBLIC):
-        return True
-    say("pulling kind's public node image")
-    try:
-        engine.docker("pull", "--quiet", PUBLIC, timeout=_PULL_SECONDS)
-    except ClusterError:
-        say(
-            "the pull failed: building it from Go modules and Debian packages "
-            "(about 15 minutes on 2 cores the first time, then one)"
-        )
-        return False
-    return True
+def programs() -> list[str]:
+    """Return the names of the programs that are in the node image."""
+    of_node = [name for names in node_root.PROGRAMS.values() for name in names]
+    return [*dict.fromkeys([*of_node, *components.PROGRAMS])]
 
 
 def _make(engine: Engine, image: str, say: Say) -> None:
+    say("building Kubernetes from its Go modules (minutes, once)")
+    build_together(programs())
     with scratch("node-image") as work:
         root, images = work / "root", work / "images"
         root.mkdir(mode=0o755)

@@ -17,10 +17,12 @@ PACKAGES = (
     *("runc", "libseccomp2", "containernetworking-plugins", "ca-certificates", "busybox-static"),
 )
 
-_PROGRAMS = {
+PROGRAMS = {
     "usr/bin": ("kubelet", "kubeadm", "kubectl"),
     "usr/local/bin": ("containerd", "containerd-shim-runc-v2", "ctr", "crictl"),
 }
+"""Programs of a node by their folder."""
+
 _ENABLED = ("kubelet", "containerd", "undo-mount-hacks")
 # Units that systemd starts on a machine and must not start in a container.
 _UNWANTED = (
@@ -41,7 +43,7 @@ def assemble(root: Path, say: Say) -> None:
     run(["tar", "-C", root, "-xpf", base, "--exclude=./dev/*"])
     (root / "dev").mkdir(exist_ok=True)
     _add_kind_files(root)
-    for folder, names in _PROGRAMS.items():
+    for folder, names in PROGRAMS.items():
         for name in names:
             _place(binary(name, say), root / folder / name, executable=True)
     _add_own_files(root)

@@ -3,6 +3,7 @@
 import os
 import shutil
 import subprocess
+from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import IO
@@ -61,6 +62,34 @@ def run(
         last = "\n".join(output.rstrip().splitlines()[-_LAST_LINES:])
         raise ClusterError(f"{_title(words)} failed (exit {done.returncode}):\n{last}")
     return output
+
+
+def run_by_line(
+    command: Sequence[Argument],
+    each: Say,
+    *,
+    env: Mapping[str, str] | None = None,
+    cwd: Path | None = None,
+) -> None:
+    """Run a program, and call `each` for every line as it writes it. Raises ClusterError."""
+    words = [str(word) for word in command]
+    last: deque[str] = deque(maxlen=_LAST_LINES)
+    with subprocess.Popen(
+        bound(words),
+        env=merged(env),
+        cwd=cwd,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        errors="replace",
+    ) as process:
+        for line in process.stdout or ():
+            last.append(line.rstrip())
+            each(last[-1])
+    if process.returncode != 0:
+        end = "\n".join(last)
+        raise ClusterError(f"{_title(words)} failed (exit {process.returncode}):\n{end}")
 
 
 def bound(command: Sequence[Argument]) -> list[str]:

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tools.cluster.cache import cache_dir, digest, kept
+from tools.cluster.cache import cache_dir, digest, kept, kept_all
 
 
 @pytest.fixture(autouse=True)
@@ -81,3 +81,36 @@ def test_a_folder_whose_filling_failed_is_filled_again() -> None:
     made = kept("kind", "name", "key", lambda place: (place / "whole").touch())
 
     assert [path.name for path in made.iterdir()] == ["whole"]
+
+
+def test_what_is_made_together_is_made_once_and_only_what_is_missing(cache: Path) -> None:
+    made: list[set[str]] = []
+
+    def make(folders: dict[str, Path]) -> None:
+        made.append({*folders})
+        for name, folder in folders.items():
+            (folder / "file").write_text(name)
+
+    kept_all("programs", {"a": "1"}, make)
+    for _ in range(2):
+        places = kept_all("programs", {"a": "1", "b": "1", "c": "2"}, make)
+
+    assert made == [{"a"}, {"b", "c"}]
+    assert places["c"] == cache / "programs/c-2"
+    assert {name: (place / "file").read_text() for name, place in places.items()} == {
+        "a": "a",
+        "b": "b",
+        "c": "c",
+    }
+
+
+def test_of_what_is_made_together_nothing_is_kept_if_it_fails(cache: Path) -> None:
+    def fail(folders: dict[str, Path]) -> None:
+        (folders["a"] / "file").touch()
+        raise RuntimeError
+
+    with pytest.raises(RuntimeError):
+        kept_all("programs", {"a": "1", "b": "1"}, fail)
+
+    assert not [*(cache / "programs").iterdir()]
+    assert not [*(cache / "scratch").iterdir()]
