@@ -145,7 +145,7 @@ broken-jobs: .venv/ready ## Run jobs with one mistake each, and update what is s
 
 .PHONY: tfjobs
 tfjobs: .venv/ready ## Convert TFJobs of every shape, run what came out, and update the table in the docs (4 minutes)
-	@$(PY) -m e2e.tfjobs --page docs/guide/from-tfjob.md
+	@$(PY) -m e2e.scenarios.tfjobs --page docs/guide/from-tfjob.md
 
 .PHONY: preemption
 preemption: .venv/ready ## Have Kueue preempt a job that trains, and update what that costs in the docs (4 minutes)

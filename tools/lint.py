@@ -32,7 +32,7 @@ def checks() -> Mapping[str, list[str]]:
             *("--explicit-package-bases", "bench/classics", BENCH_TASKS),
             *("bench/training/evaluate.py", "bench/training/plain.py"),
             *("bench/data/seen.py", "bench/data/task.py"),
-            "e2e/tfjobs/scripts",
+            "e2e/scenarios/tfjobs/scripts",
         ],
         "import-linter": ["env", "PYTHONPATH=operator:trainer_image:.", f"{BIN}/lint-imports"],
         "generated files": [sys.executable, "-m", "tftraining_operator.api.crd", "--check", "."],

@@ -4,8 +4,8 @@
 """
 
 from e2e.scenarios.space import Space
-from e2e.tfjobs.running import run, wrong
-from e2e.tfjobs.shapes import BY_NAME
+from e2e.scenarios.tfjobs.running import run, wrong
+from e2e.scenarios.tfjobs.shapes import BY_NAME
 
 
 def test_the_tutorials_script_trains_and_is_evaluated(space: Space) -> None:

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 from tftraining.cli.convert.findings import Level
 
-from e2e.tfjobs.page import markdown, reported
-from e2e.tfjobs.running import Outcome, wrong
-from e2e.tfjobs.shapes import ALL, BY_NAME, FOLDER, Shape
+from e2e.scenarios.tfjobs.page import markdown, reported
+from e2e.scenarios.tfjobs.running import Outcome, wrong
+from e2e.scenarios.tfjobs.shapes import ALL, BY_NAME, FOLDER, Shape
 from tests.unit.cli.conversions import convert_text
 from tools.pages import section
 

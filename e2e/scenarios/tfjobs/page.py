@@ -8,8 +8,8 @@ from tftraining.job import seen
 from tftraining.view.training import describe_roles
 
 from e2e.scenarios.broken_jobs.page import stable
-from e2e.tfjobs.running import Outcome
-from e2e.tfjobs.shapes import SUCCEEDED, Shape
+from e2e.scenarios.tfjobs.running import Outcome
+from e2e.scenarios.tfjobs.shapes import SUCCEEDED, Shape
 from tools.pages import table
 
 _HEAD = ("TFJob", "what `tftj convert` reports", "here", "end", "time")

@@ -18,7 +18,7 @@ from typing import Any
 import yaml
 
 from e2e.scenarios.space import Space
-from e2e.tfjobs.shapes import Shape
+from e2e.scenarios.tfjobs.shapes import Shape
 from tools.cluster import Cluster, ClusterError
 from tools.cluster.images import image_name
 

@@ -1,4 +1,4 @@
-"""The command line: python -m e2e.tfjobs --page docs/guide/from-tfjob.md."""
+"""The command line: python -m e2e.scenarios.tfjobs --page docs/guide/from-tfjob.md."""
 
 import sys
 from pathlib import Path
@@ -8,10 +8,10 @@ import typer
 from rich.markup import escape
 
 from e2e.install import installed
+from e2e.scenarios.tfjobs.page import markdown
+from e2e.scenarios.tfjobs.running import outcomes, wrong
+from e2e.scenarios.tfjobs.shapes import ALL
 from e2e.terminal import console, say
-from e2e.tfjobs.page import markdown
-from e2e.tfjobs.running import outcomes, wrong
-from e2e.tfjobs.shapes import ALL
 from tools.cluster import ClusterError, obtain
 from tools.pages import fill
 
