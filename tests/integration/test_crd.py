@@ -239,7 +239,9 @@ def test_a_refused_job_is_not_handed_over(apiserver: ApiServer, namespace: str) 
 
 
 @pytest.mark.parametrize("by_hand", [False, True], ids=["by the field", "and by hand"])
-def test_the_ps_mount_the_claim_once(apiserver: ApiServer, namespace: str, *, by_hand: bool) -> None:
+def test_the_ps_mount_the_claim_once(
+    apiserver: ApiServer, namespace: str, *, by_hand: bool
+) -> None:
     job = a_job(checkpoint=CLAIM, ps={"replicas": 2, "mountCheckpoint": True})
     if by_hand:
         mount = {"name": "mine", "mountPath": "/checkpoints"}

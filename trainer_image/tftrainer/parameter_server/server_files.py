@@ -2,8 +2,9 @@
 
 Where all can, no process ever holds more than its own variables. That takes a directory which the
 chief and every ps share. Nobody promises one: without spec.ps.mountCheckpoint the chief alone
-mounts the volume, and a ps would write its part to a disk of its own, under the same name. So before anything is saved, each ps
-is asked to copy what the chief has written, and before anything is restored, to read it.
+mounts the volume, and a ps would write its part to a disk of its own, under the same name. So
+before anything is saved, each ps is asked to copy what the chief has written, and before anything
+is restored, to read it.
 """
 
 import contextlib
