@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -10,10 +11,13 @@ import pytest
 import yaml
 from tftraining_operator.api import crd as definition
 from tftraining_operator.api import keys
+from tftraining_operator.api.keys import Role
+from tftraining_operator.core import desired
+from tftraining_operator.core.job import parse_job
 
 from tests import integrations
 from tests.apiserver import KubectlError
-from tests.unit.api.cases import a_container, a_spec
+from tests.unit.api.cases import CLAIM, a_container, a_spec
 
 if TYPE_CHECKING:
     from tests.apiserver import ApiServer
@@ -232,6 +236,29 @@ def test_a_refused_job_is_not_handed_over(apiserver: ApiServer, namespace: str) 
     job = json.dumps(a_job(runPolicy_managedBy="example.com/other"))
     with pytest.raises(KubectlError, match=r"managedBy is immutable"):
         apiserver.kubectl("-n", namespace, "apply", "-f", "-", stdin=job)
+
+
+@pytest.mark.parametrize("by_hand", [False, True], ids=["by the field", "and by hand"])
+def test_the_ps_mount_the_claim_once(
+    apiserver: ApiServer, namespace: str, *, by_hand: bool
+) -> None:
+    job = a_job(checkpoint=CLAIM, ps={"replicas": 2, "mountCheckpoint": True})
+    if by_hand:
+        mount = {"name": "mine", "mountPath": "/checkpoints"}
+        template = a_container(volumeMounts=[mount])
+        template["spec"]["volumes"] = [{"name": "mine", **CLAIM}]
+        job["spec"]["ps"]["template"] = template
+    create(apiserver, namespace, job)
+    found = stored(apiserver, namespace)
+    pod = desired.pod(parse_job(found, datetime.now(UTC)), Role.PS, 1, 0, "trainer")
+    path, query = f"/api/v1/namespaces/{namespace}/pods", {"dryRun": "All"}
+    answer = apiserver.request("POST", path, pod, query=query)
+    assert answer.ok is not by_hand
+    if by_hand:
+        assert 'volumeMounts[1].mountPath: Invalid value: "/checkpoints"' in answer.message
+    else:
+        mounts = answer.body["spec"]["containers"][0]["volumeMounts"]
+        assert "/checkpoints" in [each["mountPath"] for each in mounts]
 
 
 def test_the_columns_tell_how_far_a_job_is(apiserver: ApiServer, namespace: str) -> None:

@@ -55,6 +55,11 @@ def test_a_pod_says_of_which_attempt_and_cluster_size_it_is() -> None:
         pytest.param(a_job(), 1, id="no checkpoint to mount"),
         pytest.param(a_job().mirrored(), 1, id="one role"),
         pytest.param(
+            a_job().with_evaluator().with_role("ps", mountCheckpoint=True),
+            1,
+            id="a ps that mounts the checkpoint",
+        ),
+        pytest.param(
             a_job().with_role("ps", template={"metadata": {"labels": {"tier": "ps"}}}),
             2,
             id="an own template for ps",
@@ -69,6 +74,15 @@ def test_the_sample_of_a_shared_template_mounts_the_checkpoint() -> None:
     (sample,) = desired.samples(a_job().with_evaluator().build(), IMAGE)
     assert sample["metadata"]["labels"][keys.LABEL_ROLE] == Role.CHIEF
     assert "tftraining-checkpoint" in [each["name"] for each in sample["spec"]["volumes"]]
+
+
+def test_the_sample_of_a_ps_with_an_own_template_mounts_the_checkpoint_as_the_ps_does() -> None:
+    own = {"metadata": {"labels": {"tier": "ps"}}}
+    job = a_job().with_evaluator().with_role("ps", template=own, mountCheckpoint=True).build()
+    samples = {
+        s["metadata"]["labels"][keys.LABEL_ROLE]: s["spec"] for s in desired.samples(job, IMAGE)
+    }
+    assert "tftraining-checkpoint" in [each["name"] for each in samples["ps"]["volumes"]]
 
 
 def test_no_sample_is_tried_of_a_role_that_has_no_pods() -> None:

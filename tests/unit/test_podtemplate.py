@@ -42,6 +42,11 @@ def a_template(**spec: Any) -> JobBuilder:
     return job
 
 
+def sharing() -> JobBuilder:
+    """A job whose ps mount the checkpoint claim as well."""
+    return a_job().with_role("ps", mountCheckpoint=True)
+
+
 def test_a_pod_is_found_by_the_jobs_service_and_gets_no_credentials() -> None:
     spec = spec_of(a_job().with_workers(3), Role.WORKER, 2)
     assert (spec["hostname"], spec["subdomain"]) == ("mnist-worker-2", "mnist")
@@ -166,6 +171,8 @@ def test_the_log_of_other_containers_speaks_as_well_unless_the_user_says_otherwi
         pytest.param(a_job().with_evaluator(), Role.EVALUATOR, True, id="evaluator"),
         pytest.param(a_job(), Role.WORKER, False, id="worker"),
         pytest.param(a_job(), Role.PS, False, id="ps"),
+        pytest.param(sharing(), Role.PS, True, id="ps that shares the claim"),
+        pytest.param(sharing(), Role.WORKER, False, id="worker beside a ps that shares it"),
         pytest.param(a_job().mirrored(workers=1), Role.WORKER, True, id="mirrored worker"),
     ],
 )

@@ -84,6 +84,12 @@ def _one_storage(_name: str, spec: Spec) -> bool:
     return [at.persistent_volume_claim, at.uri, at.empty_dir].count(None) == 2  # noqa: PLR2004
 
 
+def _ps_can_mount(_name: str, spec: Spec) -> bool:
+    if spec.ps is None or not spec.ps.mount_checkpoint:
+        return True
+    return spec.checkpoint is not None and spec.checkpoint.persistent_volume_claim is not None
+
+
 def _evaluator_can_read(_name: str, spec: Spec) -> bool:
     if spec.replicas(Role.EVALUATOR) == 0:
         return True
@@ -249,6 +255,20 @@ RULES: tuple[Rule, ...] = (
             or re.fullmatch(_URI, spec.checkpoint.uri) is not None
         ),
         on_write=True,
+    ),
+    Rule(
+        node="spec",
+        field="spec.ps.mountCheckpoint",
+        cel=(
+            "!has(self.ps) || !has(self.ps.mountCheckpoint) || !self.ps.mountCheckpoint"
+            " || (has(self.checkpoint) && has(self.checkpoint.persistentVolumeClaim))"
+        ),
+        message=(
+            "only a claim can be mounted in the parameter servers: set"
+            " spec.checkpoint.persistentVolumeClaim, or remove spec.ps.mountCheckpoint; with"
+            " spec.checkpoint.uri they use the object store without it"
+        ),
+        holds=_ps_can_mount,
     ),
     Rule(
         # Not on spec.runPolicy, for the reason that is given for the chief.

@@ -126,6 +126,10 @@ class ParameterServer(_Role):
 
     replicas: Annotated[int, Field(ge=0, le=MAX_REPLICAS)] = 1
     """Number of parameter servers."""
+    mount_checkpoint: bool | None = None
+    """Mount the claim of spec.checkpoint in the parameter servers too: each then saves and restores
+    its own variables, which the chief does otherwise. Requires a claim that can be mounted on all
+    of their nodes (ReadWriteMany). Defaults to false."""
 
 
 class Evaluator(_Role):
@@ -150,7 +154,8 @@ class Checkpoint(Model):
     """Where checkpoints are stored. Set exactly one of persistentVolumeClaim, uri and emptyDir."""
 
     persistent_volume_claim: PersistentVolumeClaim | None = None
-    """Claim to which the chief writes checkpoints, and from which the evaluator reads them."""
+    """Claim to which the chief writes checkpoints, and from which the evaluator reads them. With
+    spec.ps.mountCheckpoint, the parameter servers mount it too."""
     uri: Annotated[str | None, Field(max_length=2048)] = None
     """Object store location of this job alone. TensorFlow supports gs://bucket/path; s3://, az://,
     hdfs:// and viewfs:// require an image with tensorflow-io. The trainer refuses others with exit

@@ -19,7 +19,7 @@ from tftraining_operator.core.naming import (
 )
 from tftraining_operator.core.placement import place, require_one_scheduler
 from tftraining_operator.core.pod_metadata import PodMetadata
-from tftraining_operator.core.podtemplate import pod_spec, template
+from tftraining_operator.core.podtemplate import mounts_checkpoint, pod_spec, template
 from tftraining_operator.core.resources import total_requests
 from tftraining_operator.core.roles import traits
 from tftraining_operator.core.schedulers import SCHEDULERS
@@ -206,14 +206,12 @@ def samples(job: Job, trainer_image: str, given: PodMetadata = _NO_METADATA) -> 
     """
     if scheduling(job).gang not in (None, Gang.AUTO, Gang.NONE):
         require_one_scheduler(job)
-    checkpoint = job.spec.checkpoint
-    has_volume = checkpoint is not None and not checkpoint.uri
     found: list[tuple[_Object, bool, _Object]] = []
     for role in Role:
         if not job.desired(role):
             continue
         shape = template(job, role)
-        mounts = has_volume and traits(job.spec.strategy, role).mounts_checkpoint
+        mounts = mounts_checkpoint(job, role)
         # Each is made, as what no role's pod could hold must not wait until the pod is created.
         made = pod(job, role, 0, 0, trainer_image, given=given)
         same = next((at for at, (other, _, _) in enumerate(found) if other == shape), None)

@@ -107,6 +107,15 @@ def restart_policy(job: Job, role: Role) -> str:
     return traits(job.spec.strategy, role).restart_policy
 
 
+def mounts_checkpoint(job: Job, role: Role) -> bool:
+    """Tell whether the operator mounts the checkpoint volume in the pods of a role."""
+    checkpoint, ps = job.spec.checkpoint, job.spec.ps
+    if checkpoint is None or checkpoint.uri:
+        return False
+    asked_for = role is Role.PS and ps is not None and bool(ps.mount_checkpoint)
+    return asked_for or traits(job.spec.strategy, role).mounts_checkpoint
+
+
 def _container(job: Job, role: Role, given: _Object, volumes: list[_Object]) -> _Object:
     found = traits(job.spec.strategy, role)
     container = dict(given)
@@ -121,8 +130,7 @@ def _container(job: Job, role: Role, given: _Object, volumes: list[_Object]) -> 
             "readinessProbe",
             {"tcpSocket": {"port": keys.CLUSTER_PORT}, "periodSeconds": 1, "failureThreshold": 3},
         )
-    checkpoint = job.spec.checkpoint
-    if checkpoint and not checkpoint.uri and found.mounts_checkpoint:
+    if (checkpoint := job.spec.checkpoint) and mounts_checkpoint(job, role):
         volumes.append(_checkpoint_volume(job))
         container["volumeMounts"] = [
             *container.get("volumeMounts", []),

@@ -34,7 +34,7 @@ class Traits:
     reports_progress: bool = False
     """Whether it serves /progress."""
     mounts_checkpoint: bool = False
-    """Whether it reads or writes checkpoints itself."""
+    """Whether it is told where checkpoints are, and mounts their volume without being asked to."""
 
 
 _ABSENT = Traits()

@@ -122,6 +122,14 @@ BROKEN = (
         "spec.scheduling.topology",
         a_spec(scheduling_topology={"pack": "example.com/rack", "spread": "example.com/rack"}),
     ),
+    *(
+        Broken(f"parameter servers that mount {what}", "spec.ps.mountCheckpoint", spec)
+        for what, spec in (
+            ("no checkpoint", a_spec(ps_mountCheckpoint=True)),
+            ("an object store", a_spec(ps_mountCheckpoint=True, checkpoint_uri="gs://bucket/a")),
+            ("the chief's emptyDir", a_spec(ps_mountCheckpoint=True, checkpoint_emptyDir={})),
+        )
+    ),
     Broken("an evaluator without a checkpoint", "spec.checkpoint", a_spec(evaluator={})),
     Broken(
         "an evaluator that cannot read the chief's emptyDir",
@@ -264,6 +272,17 @@ CHANGES = (
         "spec.worker",
     ),
     Change("ps are scaled while running", a_spec(), a_spec(ps_replicas=2), "spec.ps"),
+    Change(
+        "the parameter servers mount the checkpoint while running",
+        a_spec(checkpoint=CLAIM),
+        a_spec(checkpoint=CLAIM, ps_mountCheckpoint=True),
+        "spec.ps",
+    ),
+    Change(
+        "the parameter servers mount the checkpoint while suspended",
+        a_spec(checkpoint=CLAIM, runPolicy_suspend=True),
+        a_spec(checkpoint=CLAIM, runPolicy_suspend=True, ps_mountCheckpoint=True),
+    ),
     Change("the evaluator is removed", _EVALUATED, a_spec(checkpoint=CLAIM), "spec.evaluator"),
     Change("a checkpoint is set", a_spec(), a_spec(checkpoint=CLAIM), "spec.checkpoint"),
     Change(

@@ -31,6 +31,10 @@ ACCEPTED: dict[str, Any] = {
     "an evaluator that is switched off": a_spec(evaluator_replicas=0),
     "a ps that is switched off": a_spec(strategy="MultiWorkerMirrored", ps_replicas=0),
     "an empty role template": a_spec(ps_template={}),
+    "parameter servers that mount the claim": a_spec(checkpoint=CLAIM, ps_mountCheckpoint=True),
+    "parameter servers that mount no bucket": a_spec(
+        checkpoint_uri="gs://bucket", ps_mountCheckpoint=False
+    ),
     "no shared template but one for each role": a_spec(
         template=REMOVE,
         chief_template=TEMPLATE,
@@ -90,6 +94,7 @@ REFUSED: dict[str, Any] = {
     "a negative ttl": a_spec(runPolicy_ttlSecondsAfterFinished=-1),
     "a deadline beyond 32 bits": a_spec(runPolicy_activeDeadlineSeconds=2**31),
     "a boolean in quotes": a_spec(runPolicy_suspend="true"),
+    "a mount in the worker": a_spec(checkpoint=CLAIM, worker_mountCheckpoint=True),
     "a boolean as a number": a_spec(runPolicy_suspend=1),
     "a strategy in lower case": a_spec(strategy="mirrored"),
     "an empty strategy": a_spec(strategy=""),

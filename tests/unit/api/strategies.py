@@ -67,11 +67,12 @@ _templates = _some(
 ) | st.just(TEMPLATE)
 
 
-def _role() -> st.SearchStrategy[dict[str, Any]]:
+def _role(**more: st.SearchStrategy[Any]) -> st.SearchStrategy[dict[str, Any]]:
     return _some(
         replicas=_replicas,
         template=_templates,
         restartPolicy=st.sampled_from([*RestartPolicy]).map(str),
+        **more,
     )
 
 
@@ -113,7 +114,7 @@ def specs() -> st.SearchStrategy[dict[str, Any]]:
         template=st.just(TEMPLATE) | _templates,
         chief=_role(),
         worker=_role(),
-        ps=_role(),
+        ps=_role(mountCheckpoint=st.booleans()),
         evaluator=_role(),
         checkpoint=_checkpoints,
         scheduling=_schedulings,
@@ -213,7 +214,7 @@ _CHANGED: dict[str, st.SearchStrategy[Any]] = {
     "template": _templates,
     "chief": _role(),
     "worker": _role(),
-    "ps": _role(),
+    "ps": _role(mountCheckpoint=st.booleans()),
     "evaluator": _role(),
     "checkpoint": _checkpoints,
     "scheduling": _schedulings,

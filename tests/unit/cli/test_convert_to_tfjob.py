@@ -600,6 +600,20 @@ def test_checkpoints_go_and_come_back(job: JobBuilder, checkpoint: Raw) -> None:
         it_goes_and_comes_back(raw)
 
 
+def test_a_claim_that_the_ps_mount_goes_and_comes_back() -> None:
+    job = a_job().with_spec(checkpoint=CHECKPOINTS[1]).with_role("ps", mountCheckpoint=True)
+    it_goes_and_comes_back(job.raw)
+    ps = tfjob(job.raw)["spec"]["tfReplicaSpecs"]["PS"]
+    assert "/models" in [mount["mountPath"] for mount in container_of(ps)["volumeMounts"]]
+
+
+def test_ps_mount_no_bucket_that_takes_the_place_of_a_claim() -> None:
+    job = a_job().with_spec(checkpoint=CHECKPOINTS[0]).with_role("ps", mountCheckpoint=True)
+    returned = from_tfjob.convert(tfjob(job.raw), checkpoint="gs://bucket/run")
+    assert returned.job is not None
+    assert "mountCheckpoint" not in returned.job["spec"]["ps"]
+
+
 @pytest.mark.parametrize("scheduling", SCHEDULINGS, ids=str)
 def test_schedulings_go_and_come_back(scheduling: Raw) -> None:
     it_goes_and_comes_back(a_job().with_workers(2).with_spec(scheduling=scheduling).raw)

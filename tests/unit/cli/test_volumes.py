@@ -24,9 +24,10 @@ def found(source: dict[str, Any], **folders: Path) -> Volume:
     return volumes(pod, Path("/pod"), MANIFEST, checkpoints=None, folders=folders)["v"]
 
 
-def test_the_checkpoint_volume_is_the_folder_of_the_run_and_tmp_stays_tmp() -> None:
-    job = a_job().with_evaluator().build()
-    pod = desired.pod(job, Role.CHIEF, 0, 0, TRAINER_IMAGE)
+@pytest.mark.parametrize("role", [Role.CHIEF, Role.PS])
+def test_the_checkpoint_volume_is_the_folder_of_the_run_and_tmp_stays_tmp(role: Role) -> None:
+    job = a_job().with_evaluator().with_role("ps", mountCheckpoint=True).build()
+    pod = desired.pod(job, role, 0, 0, TRAINER_IMAGE)
     known = volumes(pod, Path("/pod"), MANIFEST, checkpoints=Path("/keep"), folders={})
     container = pod["spec"]["containers"][0]
     assert mounts(container, known) == [Mount("/checkpoints", Path("/keep"))]

@@ -1,9 +1,10 @@
 """Finds out whether each ps can write and read its own variables of a checkpoint; used by chief.
 
 Where all can, no process ever holds more than its own variables. That takes a directory which the
-chief and every ps share. Nobody promises one: often the chief alone mounts the volume, and a ps
-would write its part to a disk of its own, under the same name. So before anything is saved, each ps
-is asked to copy what the chief has written, and before anything is restored, to read it.
+chief and every ps share. Nobody promises one: without spec.ps.mountCheckpoint the chief alone
+mounts the volume, and a ps would write its part to a disk of its own, under the same name. So
+before anything is saved, each ps is asked to copy what the chief has written, and before anything
+is restored, to read it.
 """
 
 import contextlib
@@ -67,7 +68,8 @@ class ServerFiles:
         if not self._logged:
             _LOG.info(
                 "%s: the chief saves and restores the variables of all ps, and needs memory for "
-                "them. To have each ps do it, mount the checkpoint volume in the ps as well",
+                "them. To have each ps do it, give the ps the same access: for a claim, set "
+                "spec.ps.mountCheckpoint to true",
                 why,
             )
             self._logged = True

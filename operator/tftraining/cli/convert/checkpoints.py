@@ -58,15 +58,19 @@ def checkpoint(
     return place
 
 
+def is_mounted_by_ps(replicas: list[Replica]) -> bool:
+    """Tell whether to_tfjob.py wrote the checkpoint volume into the template of the ps."""
+    return any(each.role is Role.PS and _volume(each) is not None for each in replicas)
+
+
 def _written(chief: Replica) -> CommentedMap | None:
     """Return what to_tfjob.py wrote into the chief's template, None if it did not."""
     spec = (chief.raw.get("template") or {}).get("spec") or {}
     variables = container_of(spec, chief.path).get("env") or []
     values = {each.get("name"): each.get("value") for each in variables}
     directory, origin = values.get(CHECKPOINT_DIR), values.get(RESUME_FROM)
-    volumes = [each for each in spec.get("volumes") or [] if each.get("name") == CHECKPOINT_VOLUME]
-    if volumes:
-        place = CommentedMap({k: copied(v) for k, v in volumes[0].items() if k != "name"})
+    if volume := _volume(chief):
+        place = CommentedMap({k: copied(v) for k, v in volume.items() if k != "name"})
         if directory != _DEFAULT_PATH:
             place["path"] = directory
     elif directory and "://" in directory:
@@ -76,6 +80,13 @@ def _written(chief: Replica) -> CommentedMap | None:
     if origin:
         place["resumeFrom"] = origin
     return place
+
+
+def _volume(replica: Replica) -> _Map | None:
+    """Return the volume of a replica's template that to_tfjob.py wrote, None without one."""
+    spec = (replica.raw.get("template") or {}).get("spec") or {}
+    volumes: list[_Map] = spec.get("volumes") or []
+    return next((each for each in volumes if each.get("name") == CHECKPOINT_VOLUME), None)
 
 
 def _named(given: str | None) -> CommentedMap | None:

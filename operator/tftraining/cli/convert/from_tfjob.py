@@ -106,6 +106,8 @@ def _spec(
     at = checkpoints.checkpoint(shape, replicas, checkpoint, found)
     if at is not None:
         made["checkpoint"] = at
+        if "persistentVolumeClaim" in at and checkpoints.is_mounted_by_ps(replicas):
+            made[keys.Role.PS.value]["mountCheckpoint"] = True
     if placed := scheduling.scheduling(spec, replicas, made, found):
         made["scheduling"] = placed
     return made
