@@ -1,10 +1,15 @@
+import functools
 import os
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from bucket import Bucket, running
 from harness import TEMPLATE, Computer, computer
 from tftrainer.runtime import process
+
+from tools.cluster.binaries import binary
+from tools.cluster.shell import ClusterError
 
 # Before any test imports TensorFlow, which looks at this once.
 process.prepare(os.environ)
@@ -14,6 +19,32 @@ process.prepare(os.environ)
 def _template() -> Iterator[None]:
     yield
     TEMPLATE.stop()
+
+
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """Build the object store before any test's clock runs: a cold build takes minutes."""
+    if session.config.option.collectonly:
+        return
+    if any("bucket" in getattr(item, "fixturenames", ()) for item in session.items):
+        _object_store()
+
+
+@functools.cache
+def _object_store() -> Path | str:
+    """Return the program's path, or why there is none."""
+    try:
+        return binary("fake-gcs-server")
+    except (ClusterError, OSError) as error:
+        return str(error)
+
+
+@pytest.fixture
+def bucket(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bucket]:
+    program = _object_store()
+    if isinstance(program, str):
+        pytest.skip(f"fake-gcs-server is not available: {program}")
+    with running(program, tmp_path_factory.mktemp("bucket")) as each:
+        yield each
 
 
 @pytest.fixture

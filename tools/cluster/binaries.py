@@ -156,6 +156,8 @@ SOURCES: dict[str, Source] = {
     ),
     # Devices without hardware, for scenarios with GPUs.
     "device-plugin": Source("device-plugin", ".", "k8s.io/kubelet"),
+    # An object store, for tests of the trainer with gs:// locations.
+    "fake-gcs-server": Source("fake-gcs-server", "github.com/fsouza/fake-gcs-server"),
     # Nodes without machines, for bench/scale.
     "kwok": Source("kwok", "sigs.k8s.io/kwok/cmd/kwok", "sigs.k8s.io/kwok"),
     # Kubeflow's operator of TFJobs, which bench/scale measures beside ours.
