@@ -1,15 +1,17 @@
 """A bucket of a real object store on loopback, for processes that train with gs:// locations.
 
 TensorFlow has no setting for the host of its object store. But its HTTP client asks a proxy and
-trusts a certificate that the environment names: so the proxy leads Google's host names to
-fake-gcs-server. Nothing outside these processes changes, and nothing leaves the machine.
+trusts a certificate that the environment names: so a proxy here answers for Google's host names,
+and asks fake-gcs-server. Nothing outside these processes changes, and nothing leaves the machine.
 """
 
 import http.client
+import http.server
 import json
 import shutil
-import socket
+import ssl
 import subprocess
+import threading
 import urllib.request
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -17,10 +19,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from harness import free_port, until
-from relay import Relay
 
 HOSTS = ("storage.googleapis.com", "www.googleapis.com")
 NAME = "models"
+
+_DROPPED = ("Transfer-Encoding", "Content-Length", "Connection")
 
 
 @dataclass(frozen=True)
@@ -42,45 +45,88 @@ class Bucket:
 def running(program: Path, folder: Path) -> Iterator[Bucket]:
     """Start the server; `folder` gets its certificate and its log."""
     certificate, key = _certificate(folder)
-    port, plain_port = free_port(), free_port()
-    command: list[str | Path] = [
-        program,
-        *("-scheme=both", "-host=127.0.0.1", f"-port={port}", f"-port-http={plain_port}"),
-        *(f"-cert-location={certificate}", f"-private-key-location={key}"),
-        *("-backend=memory", f"-external-url=https://{HOSTS[0]}"),
-    ]
+    port = free_port()
+    command: list[str | Path] = [program, "-scheme=http", "-host=127.0.0.1", f"-port={port}"]
+    command += ["-backend=memory", f"-external-url=https://{HOSTS[0]}"]
     with (folder / "bucket.log").open("wb") as log:
         server = subprocess.Popen(command, stdout=log, stderr=log, stdin=subprocess.DEVNULL)
-    proxy = Relay(port, admits=_admits)
+    proxy = Proxy(port, certificate, key)
+    thread = threading.Thread(target=proxy.serve_forever, args=(0.05,))
+    thread.start()
     try:
-        until(lambda: _create(plain_port), "the object store answers", patience=30)
+        until(lambda: _create(port), "the object store answers", patience=30)
         yield Bucket(
             {
-                "https_proxy": f"http://127.0.0.1:{proxy.port}",
-                # The proxy is not for gRPC, which would use it as well.
+                "https_proxy": f"http://127.0.0.1:{proxy.server_address[1]}",
+                # gRPC would use the proxy as well.
                 "no_proxy": "localhost,127.0.0.1",
                 "CURL_CA_BUNDLE": str(certificate),
                 "GOOGLE_AUTH_TOKEN_FOR_TESTING": "none",
             },
-            plain_port,
+            port,
         )
     finally:
-        proxy.close()
+        proxy.shutdown()
+        thread.join()
+        proxy.server_close()
         server.terminate()
         server.wait()
 
 
-def _admits(here: socket.socket) -> bool:
-    """Answer as an HTTP proxy: CONNECT to Google's hosts is granted."""
-    head = b""
-    while b"\r\n\r\n" not in head:
-        chunk = here.recv(4096)
-        if not chunk:
-            return False
-        head += chunk
-    granted = head.split()[1].decode().partition(":")[0] in HOSTS
-    here.sendall(b"HTTP/1.1 %s\r\n\r\n" % (b"200 OK" if granted else b"403 Forbidden"))
-    return granted
+class Proxy(http.server.ThreadingHTTPServer):
+    """An HTTP proxy whose TLS ends here, with a certificate in the names of HOSTS."""
+
+    daemon_threads = True
+
+    def __init__(self, port: int, certificate: Path, key: Path) -> None:
+        super().__init__(("127.0.0.1", 0), _Connection)
+        self.port = port
+        self.tls = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+        self.tls.load_cert_chain(certificate, key)
+
+    def handle_error(self, *_: object) -> None:
+        """A process that is killed ends its connections as it likes."""
+
+
+class _Connection(http.server.BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    server: Proxy
+
+    def do_CONNECT(self) -> None:
+        if self.path.partition(":")[0] not in HOSTS:
+            self.send_error(http.HTTPStatus.FORBIDDEN)
+            return
+        self.send_response(http.HTTPStatus.OK)
+        self.end_headers()
+        self.connection = self.server.tls.wrap_socket(self.connection, server_side=True)
+        self.rfile = self.connection.makefile("rb")
+        self.wfile = self.connection.makefile("wb", buffering=0)
+        self.close_connection = False
+
+    def _pass_on(self) -> None:
+        # Of the transfer encodings, Go's HTTP server takes only chunked. TensorFlow says identity.
+        headers = {name: text for name, text in self.headers.items() if name not in _DROPPED}
+        headers["X-Forwarded-Proto"] = "https"
+        body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
+        asked = http.client.HTTPConnection("127.0.0.1", self.server.port, timeout=60)
+        try:
+            asked.request(self.command, self.path, body, headers)
+            answer = asked.getresponse()
+            content = answer.read()
+        finally:
+            asked.close()
+        self.send_response_only(answer.status, answer.reason)
+        for name, text in answer.getheaders():
+            if name not in _DROPPED:
+                self.send_header(name, text)
+        self.send_header("Content-Length", str(len(content)))
+        self.end_headers()
+        self.wfile.write(content)
+
+    do_GET = do_POST = do_PUT = do_DELETE = _pass_on  # noqa: N815 - as the base class calls them
+
+    def log_message(self, *_: object) -> None:
+        """Say nothing; the server logs each request."""
 
 
 def _certificate(folder: Path) -> tuple[Path, Path]:

@@ -10,16 +10,10 @@ _CHUNK = 1 << 16
 
 
 class Relay:
-    """Passes on what comes to `port`; each connection has two threads.
+    """Passes on what comes to `port`; each connection has two threads."""
 
-    `admits` may speak with who connects, and say that nothing is passed on.
-    """
-
-    def __init__(
-        self, target: int, *, admits: Callable[[socket.socket], bool] = lambda _: True
-    ) -> None:
+    def __init__(self, target: int) -> None:
         self._target = target
-        self._admits = admits
         self._server = socket.create_server(("127.0.0.1", 0))
         self.port: int = self._server.getsockname()[1]
         self._pairs: list[tuple[socket.socket, socket.socket]] = []
@@ -51,9 +45,6 @@ class Relay:
         with suppress(OSError):
             while True:
                 here, _ = self._server.accept()
-                if not self._admits(here):
-                    here.close()
-                    continue
                 try:
                     there = socket.create_connection(("127.0.0.1", self._target))
                 except ConnectionRefusedError:
