@@ -1,15 +1,13 @@
 import functools
 import os
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from bucket import Bucket, running
-from harness import TEMPLATE, Computer, computer
+from harness import ROOT, TEMPLATE, Computer, computer
 from tftrainer.runtime import process
-
-from tools.cluster.binaries import binary
-from tools.cluster.shell import ClusterError
 
 # Before any test imports TensorFlow, which looks at this once.
 process.prepare(os.environ)
@@ -32,10 +30,14 @@ def pytest_collection_finish(session: pytest.Session) -> None:
 @functools.cache
 def _object_store() -> Path | str:
     """Return the program's path, or why there is none."""
+    # By the Python of the operator, which has what tools needs.
+    python = ROOT / ".venv/bin/python"
+    code = "from tools.cluster.binaries import binary; print(binary('fake-gcs-server'))"
     try:
-        return binary("fake-gcs-server")
-    except (ClusterError, OSError) as error:
+        made = subprocess.run([python, "-c", code], cwd=ROOT, capture_output=True, text=True)
+    except OSError as error:
         return str(error)
+    return made.stderr.strip().rpartition("\n")[2] if made.returncode else Path(made.stdout.strip())
 
 
 @pytest.fixture
