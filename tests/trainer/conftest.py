@@ -34,7 +34,9 @@ def _object_store() -> Path | str:
     python = ROOT / ".venv/bin/python"
     code = "from tools.cluster.binaries import binary; print(binary('fake-gcs-server'))"
     try:
-        made = subprocess.run([python, "-c", code], cwd=ROOT, capture_output=True, text=True)
+        made = subprocess.run(
+            [python, "-c", code], cwd=ROOT, capture_output=True, text=True, check=False
+        )
     except OSError as error:
         return str(error)
     return made.stderr.strip().rpartition("\n")[2] if made.returncode else Path(made.stdout.strip())
