@@ -18,7 +18,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from harness import free_port, until
+from harness import until
+
+from tools.ports import free_port
 
 HOSTS = ("storage.googleapis.com", "www.googleapis.com")
 NAME = "models"
@@ -103,11 +105,16 @@ class _Connection(http.server.BaseHTTPRequestHandler):
         self.wfile = self.connection.makefile("wb", buffering=0)
         self.close_connection = False
 
+    def finish(self) -> None:
+        super().finish()
+        # Where TLS began, this is another socket than the server's, which closes only its own.
+        self.connection.close()
+
     def _pass_on(self) -> None:
-        # Of the transfer encodings, Go's HTTP server takes only chunked. TensorFlow says identity.
+        # TensorFlow says identity, which Go's HTTP server refuses; or chunked beside a length.
         headers = {name: text for name, text in self.headers.items() if name not in _DROPPED}
         headers["X-Forwarded-Proto"] = "https"
-        body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
+        body = self._body()
         asked = http.client.HTTPConnection("127.0.0.1", self.server.port, timeout=60)
         try:
             asked.request(self.command, self.path, body, headers)
@@ -122,6 +129,16 @@ class _Connection(http.server.BaseHTTPRequestHandler):
         self.send_header("Content-Length", str(len(content)))
         self.end_headers()
         self.wfile.write(content)
+
+    def _body(self) -> bytes:
+        if self.headers.get("Transfer-Encoding") != "chunked":
+            return self.rfile.read(int(self.headers.get("Content-Length", 0)))
+        chunks = []
+        while size := int(self.rfile.readline(), 16):
+            chunks.append(self.rfile.read(size))
+            self.rfile.readline()
+        self.rfile.readline()
+        return b"".join(chunks)
 
     do_GET = do_POST = do_PUT = do_DELETE = _pass_on  # noqa: N815 - as the base class calls them
 

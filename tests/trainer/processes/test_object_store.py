@@ -4,7 +4,9 @@ import json
 import signal
 
 from bucket import Bucket
-from harness import DIGITS, EXPORTS, Computer, LoopbackCluster, Process, Servers, free_port, until
+from harness import DIGITS, EXPORTS, Computer, LoopbackCluster, Process, Servers, until
+
+from tools.ports import free_port
 
 RUN = "gs://models/run"
 SHORT = (DIGITS, "--steps-per-epoch=10")
@@ -25,7 +27,9 @@ def start(
 
 
 def steps(bucket: Bucket) -> list[int]:
-    names = [name for name in bucket.objects("run/ckpt-") if name.endswith(".index")]
+    # While a checkpoint is written, its parts lie in a folder of their own.
+    found = bucket.objects("run/ckpt-")
+    names = [name for name in found if name.endswith(".index") and "_temp" not in name]
     return sorted(int(name.removeprefix("run/ckpt-").removesuffix(".index")) for name in names)
 
 
