@@ -76,6 +76,7 @@ async def everything() -> Metrics:
     metrics = Metrics()
     metrics.read_leadership(lambda: 1.0)
     metrics.read_reports(lambda: [3.0, 9.0])
+    metrics.read_namespaces(lambda _state: 1)
     metrics.read_jobs(stored(a_job().with_status(state="Starting")))
 
     async def handle(_key: JobKey) -> float | None:

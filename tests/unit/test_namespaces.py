@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 from tftraining_operator.controller.claim import LEASE
+from tftraining_operator.controller.claims import State
 from tftraining_operator.controller.namespaces import Namespaces
 from tftraining_operator.controller.settings import Settings
 from tftraining_operator.reconcile import errors
@@ -53,6 +54,21 @@ class Place:
         return self.operator.runner.run(self.namespaces.pass_over(self.key))
 
 
+def counted(place: Place) -> dict[State, int]:
+    return {state: place.namespaces.count(state) for state in State}
+
+
+def test_without_the_permission_for_leases_a_namespace_is_unguarded(operator: Operator) -> None:
+    place = Place(operator)
+
+    async def forbidden(*_: object) -> dict[str, Any]:
+        raise errors.ForbiddenError("cannot get leases", status=403)
+
+    place.server.get_lease = forbidden  # type: ignore[method-assign]
+    place.one_pass()
+    assert counted(place) == {State.HELD: 0, State.OTHER: 0, State.UNGUARDED: 1}
+
+
 def test_an_operator_without_a_lease_claims_nothing(operator: Operator) -> None:
     place = Place(operator, Settings())
     place.one_pass()
@@ -69,6 +85,7 @@ def test_the_first_pass_claims_the_namespace_for_the_installation(operator: Oper
     assert (spec["holderIdentity"], spec["leaseDurationSeconds"]) == ("ours/operator", 60)
     assert place.namespaces.works_in(place.key.namespace)
     assert place.looked == [place.key]
+    assert counted(place) == {State.HELD: 1, State.OTHER: 0, State.UNGUARDED: 0}
 
 
 def test_in_a_namespace_of_another_installation_nothing_is_done(
@@ -82,6 +99,7 @@ def test_in_a_namespace_of_another_installation_nothing_is_done(
     assert place.one_pass() is None
     assert cluster.pods() == {}
     assert not place.namespaces.works_in(place.key.namespace)
+    assert counted(place) == {State.HELD: 0, State.OTHER: 1, State.UNGUARDED: 0}
 
 
 def test_what_is_known_of_a_job_that_is_gone_is_forgotten_without_a_claim(

@@ -22,6 +22,11 @@ OPERATOR = Dashboard(
     (
         Panel("Leader", "short", [Query(f"{_OPERATOR}_leader", "{{pod}}")]),
         Panel(
+            "Namespaces by who works on their jobs",
+            "short",
+            [Query(f"sum by (claim) ({_OPERATOR}_namespaces)", "{{claim}}")],
+        ),
+        Panel(
             "Version",
             "short",
             [

@@ -11,6 +11,7 @@ import math
 import time
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field
+from enum import StrEnum
 from typing import Protocol
 
 from tftraining_operator.controller.claim import LEASE, Claim
@@ -26,6 +27,15 @@ LEASES = 4
 _RENEW = 1 / 3
 _AT_ONCE = 8
 """Claims that are renewed at once: there may be as many as namespaces."""
+
+
+class State(StrEnum):
+    """Who works on the jobs of a namespace, as a metric tells it."""
+
+    HELD = "held"
+    OTHER = "other_installation"
+    UNGUARDED = "unguarded"
+    """This installation, without a lease: whether another one does too is not known."""
 
 
 class Worker(Protocol):
@@ -101,6 +111,10 @@ class Claims:
         """Return how long (s) passes may run in a namespace; 0 or less if they may not."""
         found = self._known[namespace]
         return math.inf if found.unguarded else found.claim.seconds_left()
+
+    def count(self, state: State) -> int:
+        """Return how many namespaces are in a state; those with no jobs are in none."""
+        return sum(_state(found) is state for found in self._known.values())
 
     def problem(self) -> str | None:
         """Return which of the named namespaces another installation has, None if none."""
@@ -236,6 +250,14 @@ class Claims:
         if problem and problem != self._problem:
             logger.warning("cannot renew or take the leases of namespaces: %s", problem)
         self._problem = problem
+
+
+def _state(found: _Namespace) -> State | None:
+    if found.taken_by:
+        return State.OTHER
+    if found.held:
+        return State.UNGUARDED if found.unguarded else State.HELD
+    return None
 
 
 def _warn_of_rights(found: _Namespace, error: errors.ForbiddenError) -> None:

@@ -8,6 +8,7 @@ that no number is kept twice. docs/guide/monitoring.md is the table for users.
 import platform
 import time
 from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
 from typing import Any, TypeVar
 
 from prometheus_client import (
@@ -23,6 +24,7 @@ from prometheus_client import (
 from tftraining_operator import __version__
 from tftraining_operator.api.reasons import Reason
 from tftraining_operator.api.status import Status
+from tftraining_operator.controller.claims import State
 from tftraining_operator.controller.job_metrics import (
     ENDS,
     FAILED,
@@ -66,6 +68,12 @@ class Metrics:
         self._leader = Gauge(
             "tftraining_operator_leader",
             "1 if this process is the leader, 0 on standby.",
+            registry=registry,
+        )
+        self._claims = Gauge(
+            "tftraining_operator_namespaces",
+            "Namespaces with jobs, or named in the settings, by who works on their jobs.",
+            ["claim"],
             registry=registry,
         )
         self._lag = Histogram(
@@ -161,6 +169,11 @@ class Metrics:
     def read_leadership(self, seconds_left: Callable[[], float]) -> None:
         """Show whether this process leads."""
         self._leader.set_function(lambda: float(seconds_left() > 0))
+
+    def read_namespaces(self, count: Callable[[State], int]) -> None:
+        """Show how many namespaces are in each state."""
+        for state in State:
+            self._claims.labels(state.value).set_function(partial(count, state))
 
     def read_queue(self, queue: WorkQueue[Any]) -> None:
         """Show the state of the queue."""

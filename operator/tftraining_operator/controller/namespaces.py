@@ -8,7 +8,7 @@ import asyncio
 import math
 from collections.abc import Callable
 
-from tftraining_operator.controller.claims import Claims
+from tftraining_operator.controller.claims import Claims, State
 from tftraining_operator.controller.leader import LeaseApi
 from tftraining_operator.controller.listings import Listings
 from tftraining_operator.controller.settings import Settings
@@ -62,6 +62,10 @@ class Namespaces:
     def works_in(self, namespace: str) -> bool:
         """Tell whether the jobs of a namespace are worked on here."""
         return self._claims is None or self._claims.holds(namespace)
+
+    def count(self, state: State) -> int:
+        """Return how many namespaces are in a state; 0 without claims."""
+        return 0 if self._claims is None else self._claims.count(state)
 
     def problem(self) -> str | None:
         """Return which namespaces, of those named in the settings, another installation has."""

@@ -150,6 +150,7 @@ class Runtime:
         own.serve(self._queue)
         self._metrics.read_queue(self._queue)
         self._metrics.read_reports(poller.ages)
+        self._metrics.read_namespaces(own.count)
         async with self._changing:
             # A pass before the first listing would take every existing pod for missing.
             await listings.succeed()
