@@ -6,9 +6,9 @@ Where a manifest names an image of the people who have it, the trainer image run
 import json
 import secrets
 import subprocess
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
@@ -94,11 +94,17 @@ def outcomes(
 
 def outcome_of(cluster: Cluster, shape: Shape) -> Outcome:
     """Convert and run a shape in a namespace of its own."""
-    # It takes pods without any security context, as namespaces of TFJobs do.
+    with space_of(cluster, shape) as space:
+        return run(space, shape)
+
+
+@contextmanager
+def space_of(cluster: Cluster, shape: Shape) -> Iterator[Space]:
+    """Have a namespace that takes pods without any security context, as those of TFJobs do."""
     space = Space(cluster, f"tfjob-{shape.name}-{secrets.token_hex(2)}")
     cluster.kubectl("create", "namespace", space.name)
     try:
-        return run(space, shape)
+        yield space
     finally:
         cluster.kubectl("delete", "namespace", space.name, "--wait=false")
 
