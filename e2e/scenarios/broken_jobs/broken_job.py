@@ -1,6 +1,7 @@
 """A broken job: one mistake in a job that works otherwise, and what its user has to be told."""
 
 import copy
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -9,11 +10,15 @@ from e2e.scenarios.space import Space, job
 
 _Object = dict[str, Any]
 
+_HEARD_SECONDS = 2.0
+
 
 def bring(space: Space, broken: "BrokenJob") -> None:
     """Apply what the job needs, then the job: the scheduler hears of both in this order."""
     if broken.beside:
         space.apply(*broken.beside)
+        # By one watch for each kind, of which one may be late.
+        time.sleep(_HEARD_SECONDS)
     space.apply(broken.manifest)
 
 
@@ -51,7 +56,7 @@ class Told:
     described: str
     """The first line of `tftj describe`."""
     event: str
-    """Reason and message of the first event that warns or, without one, that is not Created."""
+    """Reason and message of the first event that warns or, without one, of the newest."""
     conditions: tuple[_Object, ...] = ()
 
 

@@ -99,9 +99,12 @@ def _describe(space: Space, name: str) -> str:
 
 
 def _event(space: Space, name: str) -> str:
-    """Return the first event that warns or, without one, the first after the pods are created."""
+    """Return the first event that warns or, without one, the newest after the pods are created.
+
+    Before the one that tells what a pod waits for, a slow machine may have others.
+    """
     events = [e for e in space.events(name) if e["reason"] != "Created"]
     warnings = [event for event in events if event["type"] == "Warning"]
-    first = next(iter([*warnings, *events]), {"reason": "", "message": ""})
-    line, _, _ = first["message"].partition("\n")
-    return f"{first['reason']}: {line}"
+    telling = next(iter([*warnings, *reversed(events)]), {"reason": "", "message": ""})
+    line, _, _ = telling["message"].partition("\n")
+    return f"{telling['reason']}: {line}"
