@@ -132,8 +132,12 @@ class Computer:
         serve: bool = True,
         module: str = "tftrainer",
         fresh: bool = False,
+        hosts: Path | None = None,
     ) -> Process:
-        """Start a task; `fresh` has it import TensorFlow itself, as servers always do."""
+        """Start a task; `fresh` has it import TensorFlow itself, as servers always do.
+
+        `hosts` lists all names that it can resolve, in the form of /etc/hosts.
+        """
         number = len(self.processes)
         log_file = self.folder / f"{number}-{name}.log"
         termination_log = self.folder / f"{number}-{name}.termination"
@@ -149,12 +153,18 @@ class Computer:
         if module == "tftrainer":
             arguments = ("--export=none", *arguments)
         popen: subprocess.Popen[bytes] | Forked
-        if serve and module == "tftrainer" and not fresh:
+        if serve and module == "tftrainer" and not fresh and not hosts:
             popen = TEMPLATE.start(list(arguments), env, self.folder, log_file)
         else:
             with log_file.open("wb") as log:
                 popen = subprocess.Popen(
-                    [sys.executable, "-m", module, *arguments],
+                    [
+                        *(_resolving(hosts) if hosts else ()),
+                        sys.executable,
+                        "-m",
+                        module,
+                        *arguments,
+                    ],
                     stdout=log,
                     stderr=subprocess.STDOUT,
                     stdin=subprocess.DEVNULL,
@@ -164,6 +174,17 @@ class Computer:
         process = Process(name, popen, log_file, termination_log, port)
         self.processes.append(process)
         return process
+
+
+def _resolving(hosts: Path) -> list[str]:
+    """Return the beginning of a command line, with mounts of its own over what names are for."""
+    only_files = hosts.with_suffix(".nsswitch")
+    only_files.write_text("hosts: files\n")
+    return [
+        *("unshare", "--map-root-user", "--mount", "sh", "-ec"),
+        'mount --bind "$1" /etc/hosts; mount --bind "$2" /etc/nsswitch.conf; shift 2; exec "$@"',
+        *("sh", str(hosts), str(only_files)),
+    ]
 
 
 def inherited() -> dict[str, str]:

@@ -302,6 +302,33 @@ def test_a_worker_that_loses_its_way_to_the_ps_now_and_then_ends_nothing(
         assert chief.popen.poll() is None
 
 
+def test_a_worker_whose_name_a_ps_cannot_resolve_for_a_while_ends_nothing(
+    here: Computer, servers: Servers
+) -> None:
+    """As where one of several name servers is behind the one that the chief asks."""
+    worker = servers.cluster.addresses["worker"]
+    port = worker[1].rpartition(":")[2]
+    addresses = {
+        "chief": [f"localhost:{free_port()}"],
+        "worker": [worker[0], f"scenario-worker-1.test:{port}"],
+        "ps": [f"localhost:{free_port()}"],
+    }
+    cluster = LoopbackCluster(addresses)
+    all_names, behind = here.folder / "all.hosts", here.folder / "behind.hosts"
+    all_names.write_text("127.0.0.1 localhost scenario-worker-1.test\n")
+    behind.write_text("127.0.0.1 localhost\n")
+    here.start("ps-0", DIGITS, env=cluster.env("ps"), serve=False, hosts=behind)
+    chief = here.start("chief", *LONG, env=cluster.env("chief"), hosts=all_names)
+
+    chief.says("ps-0 cannot reach worker-1")
+    chief.step_beyond(chief.progress()["step"] + 200)
+    named = servers.running["worker-1"]
+    idle = named.cpu_seconds()
+    behind.write_text(all_names.read_text())
+    until(lambda: named.cpu_seconds() > idle + 1, "worker-1 takes part")
+    assert chief.popen.poll() is None, chief.last_words
+
+
 @pytest.mark.parametrize(
     ("task", "restarts"),
     [

@@ -19,6 +19,7 @@ from tftrainer.config.cluster import Cluster, Role
 from tftrainer.config.job import Job
 from tftrainer.data.position import ENDLESS, Passes, Position
 from tftrainer.parameter_server.coordinator_internals import (
+    forgive,
     queue_depth,
     reset_transient_failures,
     schedule,
@@ -28,6 +29,7 @@ from tftrainer.parameter_server.coordinator_internals import (
 from tftrainer.parameter_server.dealer import Dealer
 from tftrainer.parameter_server.replicas import use_logical_cpus
 from tftrainer.parameter_server.server_files import ServerFiles
+from tftrainer.parameter_server.server_links import LinkWatch
 from tftrainer.parameter_server.shared_input import SharedInput
 from tftrainer.parameter_server.work import WorkTable
 from tftrainer.peering import remote_context
@@ -177,6 +179,7 @@ def begin(job: Job, run: Run, cluster: Cluster) -> Chief:
     context_id = remote_context.own()
     run.before_exit = functools.partial(remote_context.close, cluster.peers, context_id)
     coordinator = tf.distribute.coordinator.ClusterCoordinator(strategy)
+    forgive(coordinator, LinkWatch(cluster).passes)
     workers = tuple(member.name for member in cluster.of(Role.WORKER))
     is_synchronous = arguments.mode is Mode.SYNCHRONOUS
     begun = session.begin(

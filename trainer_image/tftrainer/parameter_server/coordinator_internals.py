@@ -88,6 +88,20 @@ def reset_transient_failures(coordinator: tf_types.Coordinator) -> None:
         counts[:] = [0] * len(counts)
 
 
+def forgive(coordinator: tf_types.Coordinator, passes: Callable[[BaseException], bool]) -> None:
+    """Have a failed function be put back, and nothing be counted, where `passes` says so.
+
+    It is asked in the thread of the worker that ran it, which runs nothing else until it returns.
+    """
+    cluster = coordinator._cluster  # noqa: SLF001 -- no other way
+    counts = cluster._record_and_ignore_transient_ps_failure  # noqa: SLF001
+
+    def is_ignored(error: BaseException) -> bool:
+        return passes(error) or bool(counts(error))
+
+    cluster._record_and_ignore_transient_ps_failure = is_ignored  # noqa: SLF001
+
+
 def drop_queued(coordinator: tf_types.Coordinator) -> None:
     """Cancel scheduled functions that are not running, such as those of a worker that exited.
 

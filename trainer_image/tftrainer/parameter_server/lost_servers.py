@@ -20,6 +20,7 @@ from tftrainer.errors import (
     TrainerError,
     one_line,
 )
+from tftrainer.parameter_server.server_links import broken_link
 from tftrainer.peering.peer_errors import is_of_tensorflow, lost_peer_error, means_lost_peer
 from tftrainer.peering.peers import StatusProbe
 
@@ -37,9 +38,12 @@ def explain(error: BaseException, cluster: Cluster, *, building: bool) -> Traine
         return None
     loss = lost_peer_error(error)
     if loss is not None and (named := _REMOTE.search(str(loss))):
-        return _worker_lost(one_line(loss)) if building and named[1] == "worker" else _ps_lost(loss)
+        link = broken_link(loss, cluster)
+        is_of_worker = named[1] == Role.WORKER and (building or link is not None)
+        said = one_line(loss) if link is None else f"{link}: {one_line(loss)}"
+        return _worker_lost(said) if is_of_worker else _ps_lost(said)
     if loss is not None and not refused:
-        return _ps_lost(loss)
+        return _ps_lost(one_line(loss))
     for member, why in _unusable(cluster):
         if member.task.role is Role.PS:
             return _ps_lost(f"{member.name}: {why}")
@@ -49,18 +53,15 @@ def explain(error: BaseException, cluster: Cluster, *, building: bool) -> Traine
     return None if loss is None else OutageError(str(error))
 
 
-def _ps_lost(why: BaseException | str) -> TrainerError:
-    said = why if isinstance(why, str) else one_line(why)
+def _ps_lost(why: str) -> TrainerError:
     return ParameterServerLostError(
-        f"a parameter server was lost, and the variables with it ({said}). "
+        f"a parameter server was lost, and the variables with it ({why}). "
         "Training resumes from the newest checkpoint when the chief starts again."
     )
 
 
 def _worker_lost(why: str) -> TrainerError:
-    return PeersUnavailableError(
-        f"a worker was lost before training began ({why}). The chief must be restarted."
-    )
+    return PeersUnavailableError(f"a worker was lost ({why}). The chief must be restarted.")
 
 
 def _unusable(cluster: Cluster) -> Iterator[tuple[Member, str]]:
