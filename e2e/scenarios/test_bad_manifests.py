@@ -57,7 +57,7 @@ def test_each_broken_job_names_cause_and_remedy(cluster: Cluster) -> None:
     told = told_of(cluster, WAITING, at_once=10)
 
     wrong = {
-        broken.name: lacking
+        broken.name: (lacking, each)
         for broken, each in zip(WAITING, told, strict=True)
         if (lacking := [*missing(broken, each), *_unreasoned(broken, each)])
     }

@@ -18,7 +18,7 @@ _Object = dict[str, Any]
 _POLICIES = ("validatingadmissionpolicybindings", "validatingadmissionpolicies")
 _SECONDS = 120
 """How long a mistake may take to show."""
-_LOOKS, _PAUSE_SECONDS = 10, 1.0
+_LOOKS, _PAUSE_SECONDS = 30, 1.0
 """How often to look from then on, until its event has come, and what the kubelet says of it."""
 
 
@@ -65,22 +65,23 @@ def _told(space: Space, broken: BrokenJob) -> Told:
     has_state = f"--for=jsonpath={{.status.state}}={broken.state}"
     with suppress(ClusterError):  # it has another state, which is among what is missing
         space.kubectl("wait", f"tftj/{broken.name}", has_state, f"--timeout={_SECONDS}s")
-    told = _look(space, broken.name)
+    told = _look(space, broken)
     for _ in range(_LOOKS):
         if not missing(broken, told):
             break
         time.sleep(_PAUSE_SECONDS)
-        told = _look(space, broken.name)
+        told = _look(space, broken)
     return told
 
 
-def _look(space: Space, name: str) -> Told:
+def _look(space: Space, broken: BrokenJob) -> Told:
+    name = broken.name
     state, message = row(space.kubectl("get", "tftj", name, "-o", "wide"))
     return Told(
         state=state,
         message=message,
         described=_describe(space, name),
-        event=_event(space, name),
+        event=_event(space, broken),
         conditions=tuple(space.status(name).get("conditions", ())),
     )
 
@@ -98,13 +99,13 @@ def _describe(space: Space, name: str) -> str:
     return (done.stdout or done.stderr).partition("\n")[0]
 
 
-def _event(space: Space, name: str) -> str:
-    """Return the first event that warns or, without one, the newest after the pods are created.
+def _event(space: Space, broken: BrokenJob) -> str:
+    """Return the first event that tells all that there is to tell; without one, the newest.
 
-    Before the one that tells what a pod waits for, a slow machine may have others.
+    Before it there may be others: a slow machine is full for a moment, or a scheduler has not heard
+    of a claim yet.
     """
-    events = [e for e in space.events(name) if e["reason"] != "Created"]
-    warnings = [event for event in events if event["type"] == "Warning"]
-    telling = next(iter([*warnings, *reversed(events)]), {"reason": "", "message": ""})
-    line, _, _ = telling["message"].partition("\n")
-    return f"{telling['reason']}: {line}"
+    events = [e for e in space.events(broken.name) if e["reason"] != "Created"]
+    lines = [f"{e['reason']}: {e['message'].partition(chr(10))[0]}" for e in events]
+    telling = (line for line in lines if all(word in line for word in broken.words))
+    return next(telling, lines[-1] if lines else "")
