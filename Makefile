@@ -131,6 +131,10 @@ bench-scale: .venv/ready ## Measure what many jobs at once cost, beside a bare c
 bench-train: .venv/ready .venv-trainer/ready ## Measure the speed-up of distributed training (15 minutes on an idle machine)
 	@$(PY) -m bench.training
 
+.PHONY: bench-recommender
+bench-recommender: .venv/ready .venv-trainer/ready ## Measure a recommender with tables of two million rows beside stock Keras (15 minutes)
+	@$(PY) -m bench.recommender
+
 .PHONY: bench-data
 bench-data: .venv/ready .venv-trainer/ready ## Count which examples each strategy and mode trains on (20 minutes)
 	@$(PY) -m bench.data

@@ -21,7 +21,7 @@ ROOT = Path(__file__).parents[2]
 PYTHON = ROOT / ".venv-trainer/bin/python"
 PLAIN = Path(__file__).with_name("plain.py")
 
-_PATIENCE = 180.0
+_PATIENCE = 900.0
 _POLL = 0.02
 _KILL_SECONDS = 5.0
 

@@ -1,0 +1,64 @@
+"""Trains the task without the trainer, as TensorFlow's documentation has it.
+
+Run by the trainer's Python: `plain.py one` in one process; `plain.py stock` as each process of a
+cluster, by TF_CONFIG: model.fit under ParameterServerStrategy, or a server for it.
+"""
+
+import os
+import sys
+
+import clicks
+import tensorflow as tf
+from tftrainer import Context
+
+_PARTS = 4
+"""Of an epoch, after each of which fit reports."""
+
+
+def one() -> None:
+    """Fit in this process."""
+    model = clicks.model()
+    data = clicks.dataset("train", Context(clicks.BATCH)).prefetch(tf.data.AUTOTUNE)
+    model.fit(data, epochs=clicks.EPOCHS, verbose=0, callbacks=clicks.callbacks())
+
+
+def stock() -> None:
+    """Serve, or fit on the cluster."""
+    resolver = tf.distribute.cluster_resolver.TFConfigClusterResolver()
+    if resolver.task_type in ("worker", "ps"):
+        tf.distribute.Server(
+            resolver.cluster_spec(),
+            job_name=resolver.task_type,
+            task_index=resolver.task_id,
+            protocol="grpc",
+            # As the tutorial has it: on one core a server would wait for itself.
+            config=tf.compat.v1.ConfigProto(inter_op_parallelism_threads=4),
+        ).join()
+    parts = len(resolver.cluster_spec().job_tasks("ps"))
+    strategy = tf.distribute.ParameterServerStrategy(
+        resolver,
+        variable_partitioner=tf.distribute.experimental.partitioners.MinSizePartitioner(
+            min_shard_bytes=256 << 10, max_shards=parts
+        ),
+    )
+
+    def read(_: tf.distribute.InputContext) -> tf.data.Dataset:
+        # Each worker shuffles for itself, as in the tutorial.
+        return clicks.dataset("train", Context(clicks.BATCH)).repeat().prefetch(tf.data.AUTOTUNE)
+
+    with strategy.scope():
+        model = clicks.model()
+    model.fit(
+        tf.keras.utils.experimental.DatasetCreator(read),
+        epochs=clicks.EPOCHS * _PARTS,
+        steps_per_epoch=clicks.BATCHES["train"] // _PARTS,
+        verbose=0,
+        callbacks=clicks.callbacks(),
+    )
+    # The servers serve until they are ended.
+    sys.stdout.flush()
+    os._exit(0)
+
+
+if __name__ == "__main__":
+    {"one": one, "stock": stock}[sys.argv[1]]()
