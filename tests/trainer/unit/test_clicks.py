@@ -44,7 +44,7 @@ def test_a_batch_is_the_same_each_time_and_another_one_is_not() -> None:
 def test_clicks_come_as_often_as_their_probabilities_say() -> None:
     columns, clicks, probability = batch(0)
 
-    assert all(0 <= columns[name].min() and columns[name].max() < ROWS[name] for name in ROWS)
+    assert all(columns[name].min() >= 0 and columns[name].max() < ROWS[name] for name in ROWS)
     for low in np.arange(0, 1, 0.25):
         among = (low <= probability) & (probability < low + 0.25)
         assert clicks[among].mean() == pytest.approx(probability[among].mean(), abs=0.03)
