@@ -57,6 +57,17 @@ BAD_SHAPE = tf.errors.InvalidArgumentError(None, None, f"bad shape{REMOTE}")
             True,
             id="it dropped what this chief had",
         ),
+        pytest.param(
+            tf.errors.InvalidArgumentError(
+                None,
+                None,
+                "Resource input tensor contains an invalid device. This might happen when the "
+                "client has connected to a different cluster, or some remote workers have been "
+                "restarted.",
+            ),
+            True,
+            id="a server does not know where a variable is",
+        ),
         pytest.param(BAD_SHAPE, False, id="an error of the model on a ps"),
         pytest.param(raised_from(BAD_SHAPE), False, id="an error of the user's code"),
         pytest.param(

@@ -9,6 +9,8 @@ _FROM_PEER = "GRPC error information from remote target"
 # From a server that was restarted so fast that no call failed, or that dropped the context of a
 # chief which it did not hear of for too long.
 _FORGOTTEN = ("Unable to find a context_id", "unknown device", "remote_handle")
+# By which a server says that it does not know the server of a variable (any more).
+_NOT_KNOWN = "Resource input tensor contains an invalid device"
 
 
 def lost_peer_error(error: BaseException) -> BaseException | None:
@@ -30,4 +32,6 @@ def means_lost_peer(error: BaseException) -> bool:
     if not isinstance(error, tf.errors.InvalidArgumentError):
         return False
     text = str(error)
+    if _NOT_KNOWN in text:
+        return True
     return _FROM_PEER in text and any(words in text for words in _FORGOTTEN)
