@@ -87,7 +87,8 @@ def _cost(found: Mapping[str, Sequence[Run]]) -> str:
     costs = [(saving.seconds - without.seconds) / max(1, saving.saves) for without, saving in pairs]
     spread = f"{min(costs):.1f} to {max(costs):.1f}"
     return (
-        f"Rounds: {len(costs)}. A checkpoint, which the ps write themselves, takes {statistics.median(costs):.1f} s "
+        f"Rounds: {len(costs)}. A checkpoint, which the ps write themselves, takes "
+        f"{statistics.median(costs):.1f} s "
         f"({spread}) of the training time. The probabilities that the clicks were drawn by have an "
         f"AUC of {found[ONE][0].best_auc:.4f}; guessing has 0.5."
     )
