@@ -28,7 +28,7 @@ def checks() -> Mapping[str, list[str]]:
         "mypy, operator, tools, e2e and bench": [f"{BIN}/mypy"],
         "mypy, trainer": _trainer_mypy("trainer_image"),
         "mypy, trainer programs of bench and e2e": [
-            *_trainer_mypy(f"trainer_image:{BENCH_TASKS}:bench/recommender:."),
+            *_trainer_mypy(f"trainer_image:{BENCH_TASKS}:."),
             *("--explicit-package-bases", "bench/classics", BENCH_TASKS),
             *("bench/training/evaluate.py", "bench/training/plain.py"),
             *("bench/data/seen.py", "bench/data/task.py"),

@@ -10,7 +10,15 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from bench.training.processes import PYTHON, BenchError, Machine, Process, listens, machine
+from bench.training.processes import (
+    PYTHON,
+    BenchError,
+    Machine,
+    Process,
+    addresses,
+    listens,
+    machine,
+)
 from tools.ports import free_port
 
 HERE = Path(__file__).parent
@@ -58,10 +66,7 @@ class Servers:
 
     def __init__(self, here: Machine, workers: int) -> None:
         self._here = here
-        self.addresses = {
-            role: [f"localhost:{free_port()}" for _ in range(count)]
-            for role, count in {"worker": workers, "ps": 1}.items()
-        }
+        self.addresses = addresses({"worker": workers, "ps": 1})
         self._running = {
             (role, index): self._started(role, index)
             for role, known in self.addresses.items()
@@ -171,9 +176,7 @@ def _start(here: Machine, kind: str, workers: int, known: Servers, *arguments: s
     if kind == MIRRORED:
         env = {"TFTRAINING_STRATEGY": MIRRORED} | ckpt
         return here.start("chief", [*command, f"--logical-cpus={workers}"], _cores(), env)
-    gang = {"chief": [f"localhost:{free_port()}"]}
-    if workers > 1:
-        gang["worker"] = [f"localhost:{free_port()}" for _ in range(workers - 1)]
+    gang = addresses({"chief": 1, "worker": workers - 1})
     started = [
         here.start(role, command, _cores(), _environment(gang, role, index, GANG) | ckpt)
         for role, known_as in gang.items()

@@ -13,12 +13,10 @@ import tensorflow as tf
 from numpy.typing import NDArray
 from tftrainer import Context
 
+from bench.recommender.sizes import BATCH, BATCHES
+
 ROWS = {"users": 1_200_000, "items": 800_000, "contexts": 50_000}
 DIMENSIONS = 16
-BATCH = 1024
-EPOCHS = 2
-BATCHES = {"train": 1600, "evaluation": 100}
-"""Of an epoch; BATCH examples each."""
 _SKEW = {"users": 12, "items": 12, "contexts": 3}
 _SEEDS = {"train": 1, "evaluation": 2}
 _TASTES = 3

@@ -7,9 +7,11 @@ cluster, by TF_CONFIG: model.fit under ParameterServerStrategy, or a server for 
 import os
 import sys
 
-import clicks
 import tensorflow as tf
 from tftrainer import Context
+
+from bench.recommender import clicks
+from bench.recommender.sizes import BATCH, BATCHES, EPOCHS, PARTITION_BYTES
 
 _PARTS = 4
 """Of an epoch, after each of which fit reports."""
@@ -18,8 +20,8 @@ _PARTS = 4
 def one() -> None:
     """Fit in this process."""
     model = clicks.model()
-    data = clicks.dataset("train", Context(clicks.BATCH)).prefetch(tf.data.AUTOTUNE)
-    model.fit(data, epochs=clicks.EPOCHS, verbose=0, callbacks=clicks.callbacks())
+    data = clicks.dataset("train", Context(BATCH)).prefetch(tf.data.AUTOTUNE)
+    model.fit(data, epochs=EPOCHS, verbose=0, callbacks=clicks.callbacks())
 
 
 def stock() -> None:
@@ -38,20 +40,20 @@ def stock() -> None:
     strategy = tf.distribute.ParameterServerStrategy(
         resolver,
         variable_partitioner=tf.distribute.experimental.partitioners.MinSizePartitioner(
-            min_shard_bytes=256 << 10, max_shards=parts
+            min_shard_bytes=PARTITION_BYTES, max_shards=parts
         ),
     )
 
     def read(_: tf.distribute.InputContext) -> tf.data.Dataset:
         # Each worker shuffles for itself, as in the tutorial.
-        return clicks.dataset("train", Context(clicks.BATCH)).repeat().prefetch(tf.data.AUTOTUNE)
+        return clicks.dataset("train", Context(BATCH)).repeat().prefetch(tf.data.AUTOTUNE)
 
     with strategy.scope():
         model = clicks.model()
     model.fit(
         tf.keras.utils.experimental.DatasetCreator(read),
-        epochs=clicks.EPOCHS * _PARTS,
-        steps_per_epoch=clicks.BATCHES["train"] // _PARTS,
+        epochs=EPOCHS * _PARTS,
+        steps_per_epoch=BATCHES["train"] // _PARTS,
         verbose=0,
         callbacks=clicks.callbacks(),
     )

@@ -5,8 +5,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from bench.training.processes import Machine, Process, machine
-from tools.ports import free_port
+from bench.recommender.sizes import BATCH, BATCHES, EPOCHS, PARTITION_BYTES
+from bench.training.processes import ROOT, Machine, Process, addresses, machine
 
 HERE = Path(__file__).parent
 TASK, PLAIN = HERE / "clicks.py", HERE / "plain.py"
@@ -14,9 +14,9 @@ CORES = (0, 1)
 SERVERS = {"ps": 2, "worker": 2}
 """One of each on either core; the chief may use both."""
 CHECKPOINT_SECONDS = 5.0
-_BATCH = 1024
-_BATCHES = 3200
-"""In all; an epoch's are half of them."""
+_PATIENCE_SECONDS = 900.0
+_IMPORTS = {"PYTHONPATH": f"{ROOT / 'trainer_image'}:{ROOT}"}
+_STEPS = EPOCHS * BATCHES["train"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +38,7 @@ class Run:
 def one(folder: Path) -> Run:
     """Fit in one process that has all cores."""
     with machine(folder) as here:
-        process = here.start("one", [PLAIN, "one"], CORES)
+        process = here.start("one", [PLAIN, "one"], CORES, _IMPORTS)
         return _run(process)
 
 
@@ -50,8 +50,8 @@ def stock(folder: Path) -> Run:
 
 def ours(folder: Path, *, saves: bool = False) -> Run:
     """Train with the trainer, in its default mode."""
-    arguments: list[str | Path] = ["-m", "tftrainer", f"--task={TASK}", f"--batch-size={_BATCH}"]
-    arguments += ["--epochs=2", "--export=none", f"--partition-bytes={256 << 10}"]
+    arguments: list[str | Path] = ["-m", "tftrainer", f"--task={TASK}", f"--batch-size={BATCH}"]
+    arguments += [f"--epochs={EPOCHS}", "--export=none", f"--partition-bytes={PARTITION_BYTES}"]
     env = {}
     if saves:
         arguments.append(f"--checkpoint-seconds={CHECKPOINT_SECONDS}")
@@ -62,22 +62,18 @@ def ours(folder: Path, *, saves: bool = False) -> Run:
 
 def _cluster(here: Machine, arguments: list[str | Path], env: Mapping[str, str]) -> Process:
     """Start all processes; return the chief's."""
-    counts = {"chief": 1, **SERVERS}
-    addresses = {
-        role: [f"localhost:{free_port()}" for _ in range(count)] for role, count in counts.items()
-    }
+    known = addresses({"chief": 1, **SERVERS})
 
     def start(role: str, index: int, cores: tuple[int, ...]) -> Process:
         task = {"type": role, "index": index}
         given = {
-            "TF_CONFIG": json.dumps({"cluster": addresses, "task": task}),
+            "TF_CONFIG": json.dumps({"cluster": known, "task": task}),
             "TFTRAINING_JOB": "recommender",
             "TFTRAINING_JOB_UID": "recommender",
             "TFTRAINING_STRATEGY": "ParameterServer",
             "TFTRAINING_WORKERS": str(SERVERS["worker"]),
-            "PYTHONPATH": f"{HERE.parents[1] / 'trainer_image'}:{HERE}",
         }
-        return here.start(f"{role}-{index}", arguments, cores, {**given, **env})
+        return here.start(f"{role}-{index}", arguments, cores, {**_IMPORTS, **given, **env})
 
     for role, count in SERVERS.items():
         for index in range(count):
@@ -93,14 +89,14 @@ def _run(process: Process) -> Run:
         saved.add(newest.get("step", 0))
         return _printed(process, "auc") or None
 
-    words = process.until(look, "AUC")[0]
+    words = process.until(look, "AUC", patience=_PATIENCE_SECONDS)[0]
     epochs = _printed(process, "epoch")
     seconds = float(epochs[-1][2]) - float(epochs[0][2])
-    first = _BATCHES // len(epochs)
+    first = _STEPS // len(epochs)
     return Run(
-        examples_per_second=(_BATCHES - first) * _BATCH / seconds,
+        examples_per_second=(_STEPS - first) * BATCH / seconds,
         seconds=seconds,
-        saves=len([step for step in saved if first < step < _BATCHES]),
+        saves=len([step for step in saved if first < step < _STEPS]),
         auc=float(words[1]),
         best_auc=float(words[2]),
         chief_peak=process.memory().peak,

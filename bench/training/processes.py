@@ -8,7 +8,7 @@ import subprocess
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
@@ -21,7 +21,7 @@ ROOT = Path(__file__).parents[2]
 PYTHON = ROOT / ".venv-trainer/bin/python"
 PLAIN = Path(__file__).with_name("plain.py")
 
-_PATIENCE = 900.0
+_PATIENCE = 180.0
 _POLL = 0.02
 _KILL_SECONDS = 5.0
 
@@ -81,9 +81,9 @@ class Process:
         fields = Path(f"/proc/{self.popen.pid}/stat").read_text().rpartition(")")[2].split()
         return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
-    def until(self, found: Callable[[], T | None], what: str) -> T:
-        """Wait for a value; raises BenchError if the process ends or takes too long."""
-        end = time.monotonic() + _PATIENCE
+    def until(self, found: Callable[[], T | None], what: str, *, patience: float = _PATIENCE) -> T:
+        """Wait for a value; raises BenchError if the process ends or takes too long (seconds)."""
+        end = time.monotonic() + patience
         while (value := found()) is None:
             if self.popen.poll() is not None or time.monotonic() > end:
                 last = "\n".join(self.lines[-15:])
@@ -154,6 +154,15 @@ def machine(folder: Path) -> Iterator[Machine]:
             except subprocess.TimeoutExpired:
                 process.popen.kill()
                 process.popen.wait()
+
+
+def addresses(counts: Mapping[str, int]) -> dict[str, list[str]]:
+    """Return free addresses on loopback by role; none of a role that has no tasks."""
+    return {
+        role: [f"localhost:{free_port()}" for _ in range(count)]
+        for role, count in counts.items()
+        if count
+    }
 
 
 def listens(port: int) -> bool | None:

@@ -6,9 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from bench.training.processes import PLAIN, Machine, Memory, Process, machine
+from bench.training.processes import PLAIN, Machine, Memory, Process, addresses, machine
 from bench.training.setups import TASKS, Setup
-from tools.ports import free_port
 
 _POLL = 0.01
 _ENDLESS = "--epochs=100000"
@@ -95,11 +94,7 @@ def servers(here: Machine, setup: Setup, command: list[str]) -> dict[str, list[s
     """Start all of a job but its chief; return everybody's addresses by role."""
     is_asynchronous = setup.kind == "ParameterServer"
     counts = {"chief": 1, "worker": setup.size - (not is_asynchronous), "ps": int(is_asynchronous)}
-    spec = {
-        role: [f"localhost:{free_port()}" for _ in range(count)]
-        for role, count in counts.items()
-        if count
-    }
+    spec = addresses(counts)
     for role in ("ps", "worker"):
         for index in range(len(spec.get(role, []))):
             core = index if is_asynchronous else index + 1

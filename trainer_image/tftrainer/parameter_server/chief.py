@@ -33,6 +33,7 @@ from tftrainer.parameter_server.server_links import LinkWatch
 from tftrainer.parameter_server.shared_input import SharedInput
 from tftrainer.parameter_server.work import WorkTable
 from tftrainer.peering import remote_context
+from tftrainer.peering.peers import StatusProbe
 from tftrainer.runtime.supervisor import Run
 from tftrainer.saving.fence import Fence, claim
 from tftrainer.training import session
@@ -179,7 +180,7 @@ def begin(job: Job, run: Run, cluster: Cluster) -> Chief:
     context_id = remote_context.own()
     run.before_exit = functools.partial(remote_context.close, cluster.peers, context_id)
     coordinator = tf.distribute.coordinator.ClusterCoordinator(strategy)
-    forgive(coordinator, LinkWatch(cluster).passes)
+    forgive(coordinator, LinkWatch(cluster, StatusProbe()).passes)
     workers = tuple(member.name for member in cluster.of(Role.WORKER))
     is_synchronous = arguments.mode is Mode.SYNCHRONOUS
     begun = session.begin(

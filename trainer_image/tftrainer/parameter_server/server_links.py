@@ -7,6 +7,7 @@ work, and this worker tries again after a pause. Called in the coordinator's thr
 """
 
 import logging
+import math
 import re
 import time
 from collections.abc import Callable
@@ -17,8 +18,8 @@ import tensorflow as tf
 
 from tftrainer.config.cluster import Cluster, Member
 from tftrainer.errors import one_line
-from tftrainer.peering.peer_errors import lost_peer_error
-from tftrainer.peering.peers import Probe, StatusProbe
+from tftrainer.peering.peer_errors import lost_peer_error, original
+from tftrainer.peering.peers import Probe
 
 _LOG = logging.getLogger(__name__)
 # A line for each call on the way, the innermost first; what servers quote has no line ends.
@@ -46,8 +47,8 @@ class Link:
 
 def broken_link(error: BaseException, cluster: Cluster) -> Link | None:
     """Return which server could not reach which other one; None if the error is another one."""
-    loss = lost_peer_error(error)
-    loss = getattr(loss, "original_exception", loss)
+    found = lost_peer_error(error)
+    loss = None if found is None else original(found)
     if not isinstance(loss, tf.errors.UnavailableError):
         return None
     servers = {str(member.task): member for member in cluster.peers}
@@ -64,12 +65,12 @@ class LinkWatch:
     def __init__(
         self,
         cluster: Cluster,
-        probe: Probe | None = None,
+        probe: Probe,
         wait: Callable[[float], object] = time.sleep,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._cluster = cluster
-        self._probe = probe or StatusProbe()
+        self._probe = probe
         self._wait = wait
         self._clock = clock
         self._broken: dict[Link, tuple[float, float]] = {}
@@ -84,7 +85,7 @@ class LinkWatch:
         with self._lock:
             if self._probe(link.called) is not None:
                 return False
-            failed_at, pause = self._broken.get(link, (-_WHOLE_AFTER_SECONDS, 0.0))
+            failed_at, pause = self._broken.get(link, (-math.inf, 0.0))
             now = self._clock()
             is_new = now - failed_at > _WHOLE_AFTER_SECONDS
             pause = _FIRST_PAUSE_SECONDS if is_new else min(2 * pause, _LONGEST_PAUSE_SECONDS)

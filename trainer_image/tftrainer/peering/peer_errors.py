@@ -23,15 +23,18 @@ def is_of_tensorflow(error: BaseException) -> bool:
     return any(isinstance(each, tf.errors.OpError) for each in chain(error))
 
 
+def original(error: BaseException) -> BaseException:
+    """Return what the coordinator wrapped, such as what went wrong with a function's input."""
+    wrapped: BaseException = getattr(error, "original_exception", error)
+    return wrapped
+
+
 def means_lost_peer(error: BaseException) -> bool:
     """Whether variables or calls of this process were lost with a peer."""
-    # The coordinator wraps what went wrong with a function's input.
-    error = getattr(error, "original_exception", error)
+    error = original(error)
     if isinstance(error, _LOST):
         return True
     if not isinstance(error, tf.errors.InvalidArgumentError):
         return False
     text = str(error)
-    if _NOT_KNOWN in text:
-        return True
-    return _FROM_PEER in text and any(words in text for words in _FORGOTTEN)
+    return _NOT_KNOWN in text or (_FROM_PEER in text and any(words in text for words in _FORGOTTEN))
