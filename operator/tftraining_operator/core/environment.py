@@ -16,13 +16,14 @@ JOB = f"{PREFIX}JOB"
 JOB_UID = f"{PREFIX}JOB_UID"
 RESUME_FROM = f"{PREFIX}RESUME_FROM"
 
-# Without keepalive a lost node hangs training for ever; with it, it is seen in 6 to 10 s, and with
-# the ping's timeout a process that hangs in 15 s instead of 70.
+# Without keepalive a lost node hangs training for ever; with it, that or a process that hangs is
+# seen in 20 to 30 s. Not sooner: a ps on a busy machine may be silent for seconds, and is lost if
+# its connection is (docs/adr/024-a-silent-server-has-20-seconds.md).
 # Without the DNS option the new address of a recreated pod is looked up only after 30 s.
 GRPC_OPTIONS = (
     "grpc.keepalive_time_ms=10000,"
-    "grpc.keepalive_timeout_ms=5000,"
-    "grpc.http2.ping_timeout_ms=5000,"
+    "grpc.keepalive_timeout_ms=20000,"
+    "grpc.http2.ping_timeout_ms=20000,"
     "grpc.dns_min_time_between_resolutions_ms=1000"
 )
 

@@ -257,7 +257,7 @@ def test_a_lost_ps_ends_the_chief_with_75_and_the_next_resumes(
 def test_a_hung_worker_is_named_and_left_aside_until_it_is_back(
     here: Computer, servers: Servers
 ) -> None:
-    # gRPC would give it up after 5 to 15 s; here the others have to do without that.
+    # gRPC would give it up after 20 to 30 s; here the others have to do without that.
     patient = {"TF_GRPC_DEFAULT_OPTIONS": "grpc.keepalive_time_ms=600000"}
     chief = start_chief(here, servers, **patient)
     chief.step_beyond(100)
@@ -276,7 +276,7 @@ def test_a_hung_worker_is_named_and_left_aside_until_it_is_back(
         chief.progress_until(lambda d: d["lastCheckpoint"]["step"] > before + 200, "checkpoints")
         # On a crowded machine the other one may be late as well, once.
         assert chief.log.count("continuing without it") <= 2
-        assert chief.log.count("saved checkpoint") > 3
+        until(lambda: chief.log.count("saved checkpoint") > 3, "several checkpoints")
         assert "failed with" not in chief.log
     finally:
         worker.signal(signal.SIGCONT)
@@ -389,14 +389,38 @@ def test_the_same_failure_of_the_users_code_gives_the_same_text(
     assert second == first
 
 
+def test_a_ps_that_is_silent_for_a_while_keeps_its_variables(
+    here: Computer, servers: Servers
+) -> None:
+    """As on a machine with too much to do, just while a worker is replaced.
+
+    TensorFlow makes a ps anew, without its variables, if it misses a ping then.
+    """
+    chief = start_chief(here, servers)
+    before = chief.step_beyond(100)
+    ps = servers.running["ps-0"]
+    ps.signal(signal.SIGSTOP)
+    try:
+        servers.running["worker-1"].kill()
+        again = servers.start("worker", 1)
+        # gRPC asks after 10 s.
+        time.sleep(18)
+    finally:
+        ps.signal(signal.SIGCONT)
+    idle = again.cpu_seconds()
+    until(lambda: again.cpu_seconds() > idle + 0.5, "the new worker takes part", patience=20)
+    assert chief.popen.poll() is None, chief.last_words
+    chief.step_beyond(before + 200)
+
+
 def test_a_hung_ps_ends_the_chief_with_75(here: Computer, servers: Servers) -> None:
     chief = start_chief(here, servers)
     chief.step_beyond(100)
     ps = servers.running["ps-0"]
     ps.signal(signal.SIGSTOP)
     try:
-        # Seven seconds; 27 if it hits a save, as TensorFlow then waits for another connection.
-        assert chief.ends(patience=40) == 75
+        # 20 s; twice that if it hits a save, as TensorFlow then waits for another connection.
+        assert chief.ends(patience=90) == 75
     finally:
         ps.signal(signal.SIGCONT)
 

@@ -9,7 +9,8 @@ _FROM_PEER = "GRPC error information from remote target"
 # From a server that was restarted so fast that no call failed, or that dropped the context of a
 # chief which it did not hear of for too long.
 _FORGOTTEN = ("Unable to find a context_id", "unknown device", "remote_handle")
-# By which a server says that it does not know the server of a variable (any more).
+# Of a ps that TensorFlow made anew, without its variables, while it connected to a worker again.
+# So it does where the ps was restarted, or was silent for too long just then.
 _NOT_KNOWN = "Resource input tensor contains an invalid device"
 
 

@@ -12,9 +12,9 @@ _UNLESS_SET = {
     "TF_CPP_MIN_LOG_LEVEL": "1",
     "GRPC_FAIL_FAST": "use_caller",
     # The operator sets the same: without it a lost node is never noticed, a process that hangs
-    # only after 60 s, and a new address late.
-    "TF_GRPC_DEFAULT_OPTIONS": "grpc.keepalive_time_ms=10000,grpc.keepalive_timeout_ms=5000,"
-    "grpc.http2.ping_timeout_ms=5000,grpc.dns_min_time_between_resolutions_ms=1000",
+    # only after 60 s, and a new address late. A ps on a busy machine may be silent for seconds.
+    "TF_GRPC_DEFAULT_OPTIONS": "grpc.keepalive_time_ms=10000,grpc.keepalive_timeout_ms=20000,"
+    "grpc.http2.ping_timeout_ms=20000,grpc.dns_min_time_between_resolutions_ms=1000",
 }
 
 
