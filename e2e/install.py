@@ -54,11 +54,19 @@ def install(cluster: Cluster, *values: str, chart: Path = CHART) -> None:
         )
         wanted.append(f"podAnnotations.image={image.strip()}")
     settings = [word for value in wanted for word in ("--set-string", value)]
+    _remove_unfinished(cluster)
     helm(
         cluster,
         *("upgrade", "--install", RELEASE, chart, "--namespace", NAMESPACE),
         *("--wait", "--timeout", "120s", *settings),
     )
+
+
+def _remove_unfinished(cluster: Cluster) -> None:
+    """Take out what an interrupted helm left, which it would not touch; jobs stay."""
+    where = ("--namespace", NAMESPACE)
+    if helm(cluster, "list", "--short", "--pending", "--filter", f"^{RELEASE}$", *where).strip():
+        helm(cluster, "uninstall", RELEASE, *where, "--wait")
 
 
 def uninstall(cluster: Cluster) -> None:
