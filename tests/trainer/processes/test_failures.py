@@ -402,14 +402,11 @@ def test_a_ps_that_is_silent_for_a_while_keeps_its_variables(
     ps.signal(signal.SIGSTOP)
     try:
         servers.running["worker-1"].kill()
-        again = servers.start("worker", 1)
-        # gRPC asks after 10 s.
-        time.sleep(18)
+        servers.start("worker", 1)
+        # Longer than 15 s, after which it was lost at the latest; shorter than 20.
+        time.sleep(16)
     finally:
         ps.signal(signal.SIGCONT)
-    idle = again.cpu_seconds()
-    until(lambda: again.cpu_seconds() > idle + 0.5, "the new worker takes part", patience=20)
-    assert chief.popen.poll() is None, chief.last_words
     chief.step_beyond(before + 200)
 
 
@@ -419,8 +416,8 @@ def test_a_hung_ps_ends_the_chief_with_75(here: Computer, servers: Servers) -> N
     ps = servers.running["ps-0"]
     ps.signal(signal.SIGSTOP)
     try:
-        # 20 s; twice that if it hits a save, as TensorFlow then waits for another connection.
-        assert chief.ends(patience=90) == 75
+        # 20 s; 30 if it hits a save, as TensorFlow then waits for another connection.
+        assert chief.ends(patience=60) == 75
     finally:
         ps.signal(signal.SIGCONT)
 

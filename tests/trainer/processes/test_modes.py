@@ -231,7 +231,7 @@ def test_a_killed_worker_is_left_out_of_synchronous_steps_until_it_is_back(
 def test_synchronous_steps_wait_for_a_hung_worker_only_until_it_is_missed(
     here: Computer, servers: Servers
 ) -> None:
-    # gRPC would give it up after 5 to 15 s; here the chief has to do without that.
+    # gRPC would give it up after 20 to 30 s; here the chief has to do without that.
     patient = {"TF_GRPC_DEFAULT_OPTIONS": "grpc.keepalive_time_ms=600000"}
     arguments = (DIGITS, "--epochs=1000", "--mode=synchronous")
     chief = start_chief(here, servers.cluster, *arguments, **patient)

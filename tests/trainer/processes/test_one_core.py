@@ -10,7 +10,7 @@ from harness import DIGITS, Computer, LoopbackCluster
 @pytest.mark.parametrize("mode", ["asynchronous", "synchronous"])
 def test_four_workers_on_one_core_train_to_the_end(here: Computer, mode: str) -> None:
     cluster = LoopbackCluster.of(worker=4, ps=1)
-    task = (DIGITS, "--epochs=2", "--seed=1", f"--mode={mode}")
+    task = (DIGITS, "--epochs=6", "--seed=1", f"--mode={mode}")
     core = min(os.sched_getaffinity(0))
     # Children inherit it, and TensorFlow then sees one core.
     before = os.sched_getaffinity(0)

@@ -37,8 +37,7 @@ from tftrainer.user import model
 
 _LOG = logging.getLogger(__name__)
 _POLL_SECONDS = 0.05
-# Who has not answered for so long is not waited for; gRPC mostly gives up a process that hangs
-# before that.
+# Who has not answered for so long is not waited for; gRPC gives up a process that hangs later.
 _SILENT_SECONDS = 15.0
 
 

@@ -11,8 +11,9 @@ from tftrainer.config.cluster import Role
 from tftrainer.exit_codes import ExitCode
 from tftrainer.runtime.progress import Unreachable
 
-# A ps that is silent for so long hangs. gRPC needs twice that to give up its calls to one.
-_SILENT_PS_SECONDS = 15.0
+# A ps that is silent for so long hangs; on a busy machine one may be for half of that. gRPC mostly
+# gives up its calls to one after 20 s, but where TensorFlow waits for another connection after 40.
+_SILENT_PS_SECONDS = 30.0
 
 
 @dataclass(frozen=True, slots=True)
