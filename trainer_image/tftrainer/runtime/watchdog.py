@@ -12,7 +12,7 @@ from tftrainer.exit_codes import ExitCode
 from tftrainer.runtime.progress import Unreachable
 
 # A ps that is silent for so long hangs; on a busy machine one may be for half of that. gRPC mostly
-# gives up its calls to one after 20 s, but where TensorFlow waits for another connection after 40.
+# gives up its calls to one sooner, but not where TensorFlow waits for another connection.
 _SILENT_PS_SECONDS = 30.0
 
 
