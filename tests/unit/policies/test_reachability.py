@@ -61,10 +61,18 @@ def silent(report: Report, *, now: float = TOLD_AT, **given: Any) -> dict[str, s
     return {r.pod.name: r.cause for r in found.replacements if r.due <= at(now)}
 
 
-def test_it_is_replaced_after_ten_seconds() -> None:
-    assert silent(told(9.9)) == {}
-    assert silent(told(12.3)) == {
-        "mnist-worker-1": "the chief cannot reach it for 12 s (no answer)"
+@pytest.mark.parametrize("task", ["worker-1", "ps-0"])
+@pytest.mark.parametrize(
+    ("since_step", "limit"),
+    [
+        pytest.param(None, 10, id="before the first step, nothing is lost with it"),
+        pytest.param(30.0, 20, id="in training, as long as gRPC waits for an answer"),
+    ],
+)
+def test_it_is_replaced_after(task: str, since_step: float | None, limit: float) -> None:
+    assert silent(told(limit - 0.1, task, since_step=since_step)) == {}
+    assert silent(told(limit, task, since_step=since_step)) == {
+        f"mnist-{task}": f"the chief cannot reach it for {limit} s (no answer)"
     }
 
 
@@ -82,13 +90,8 @@ def test_a_pod_of_two_families_is_asked_at_either_address() -> None:
     assert silent(told(30, address="fd00::8"), change=also_ipv6) == {}
 
 
-def test_a_ps_as_well() -> None:
-    assert list(silent(told(10, "ps-0"))) == ["mnist-ps-0"]
-    assert list(silent(told(12, "ps-0", since_step=10))) == ["mnist-ps-0"]
-
-
 def test_no_ps_on_which_steps_are_made() -> None:
-    assert silent(told(30, "ps-0", since_step=9.9)) == {}
+    assert silent(told(30, "ps-0", since_step=19.9)) == {}
     assert silent(told(30, "worker-1", since_step=0))
 
 

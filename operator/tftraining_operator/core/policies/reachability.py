@@ -21,8 +21,11 @@ from tftraining_operator.core.progress import PeerCause, UnreachablePeer
 from tftraining_operator.core.roles import traits
 from tftraining_operator.core.times import parse
 
-UNREACHABLE_SECONDS = 10.0
-"""A server that answers nothing for so long hangs or is cut off; a busy one still answers."""
+SILENT_SECONDS = 20.0
+"""A server that answers nothing for so long hangs or is cut off: as patient as gRPC (ADR 024)."""
+
+SILENT_AT_START_SECONDS = 10.0
+"""The same before the chief has made a step: nothing is lost with the server."""
 
 _HUNG_GRACE = 1
 """Seconds for a server that answers nothing: no SIGTERM reaches it, and it has nothing to save."""
@@ -53,10 +56,12 @@ def reachability(job: Job, observed: Observed, facts: Facts, now: datetime) -> R
         if traits(job.spec.strategy, role).serves
         for index in job.members(role)
     ]
+    since_step = report.seconds_since_step
+    limit = SILENT_AT_START_SECONDS if since_step is None else SILENT_SECONDS
     out_of_reach = {
         pod_of_task(job.name, peer.task): peer
         for peer in report.unreachable
-        if peer.seconds >= UNREACHABLE_SECONDS
+        if peer.seconds >= limit
     }
     proven = {n: peer for n, peer in out_of_reach.items() if peer.cause not in _NO_EVIDENCE}
     if len(out_of_reach) * 2 > len(servers):
@@ -65,10 +70,9 @@ def reachability(job: Job, observed: Observed, facts: Facts, now: datetime) -> R
             " may itself be cut off, so no server is replaced"
         )
     # Steps are made on the variables of the ps: while there are some, only the asking is slow.
-    since_step = report.seconds_since_step
-    steps = since_step is not None and since_step < UNREACHABLE_SECONDS
+    steps = since_step is not None and since_step < limit
     found = [
-        _replacement(job, pod, proven[pod.name], now)
+        _replacement(job, pod, proven[pod.name], limit, now)
         for role, index in servers
         if (pod := observed.get(role, index)) is not None
         and pod.name in proven
@@ -85,11 +89,13 @@ def _is_about(peer: UnreachablePeer, pod: Pod) -> bool:
     return peer.address is None or not pod.addresses or peer.address in pod.addresses
 
 
-def _replacement(job: Job, pod: Pod, peer: UnreachablePeer, now: datetime) -> Removal:
+def _replacement(
+    job: Job, pod: Pod, peer: UnreachablePeer, limit: float, now: datetime
+) -> Removal:
     cause = f"the chief cannot reach it for {peer.seconds:.0f} s"
     # What was reported may still be of the pod before this one.
     settled = parse(pod.ready_since) if pod.ready_since else now
-    due = max(replacement_due(job, pod, now), settled + timedelta(seconds=UNREACHABLE_SECONDS))
+    due = max(replacement_due(job, pod, now), settled + timedelta(seconds=limit))
     return Removal(
         pod,
         due,
