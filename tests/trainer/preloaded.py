@@ -50,7 +50,9 @@ class Forked:
     def send_signal(self, number: int) -> None:
         """Send a signal unless it has ended."""
         if self.poll() is None:
-            os.kill(self.pid, number)
+            # The template may have seen its end, and not have said so yet.
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(self.pid, number)
 
     def kill(self) -> None:
         """End it."""
