@@ -92,6 +92,20 @@ def pods_of(space: Namespace, job: str) -> dict[str, _Object]:
     return {name: pod for name, pod in space.pods().items() if name.startswith(f"{job}-")}
 
 
+def run_pending(space: Namespace, job: str) -> None:
+    """Let the pods run that have come. One that is deleted just then runs no more."""
+    pending = [
+        name
+        for name, pod in pods_of(space, job).items()
+        if pod["status"]["phase"] == "Pending" and "deletionTimestamp" not in pod["metadata"]
+    ]
+    for name in sorted(pending, key=lambda name: "-chief-" in name):
+        try:
+            space.run(name)
+        except AssertionError:
+            assert name not in space.pods()
+
+
 def run(space: Namespace, job: str) -> None:
     """Wait until a job is admitted, and let its pods run as they come, until it trains.
 
@@ -100,8 +114,7 @@ def run(space: Namespace, job: str) -> None:
     space.wait_for("Admitted", name=job, seconds=PATIENCE)
 
     def trains() -> bool:
-        pending = [n for n, p in pods_of(space, job).items() if p["status"]["phase"] == "Pending"]
-        space.run(*sorted(pending, key=lambda name: "-chief-" in name))
+        run_pending(space, job)
         return space.condition("Running", job).get("status") == "True"
 
     eventually(trains, f"{job} trains", PATIENCE)
@@ -114,18 +127,11 @@ def trains_with(
     """Let pods run as they come until a job trains with so many workers, and some pods are gone."""
 
     def found() -> bool:
-        pods = pods_of(space, job)
-        pending = [
-            name
-            for name, pod in pods.items()
-            if pod["status"]["phase"] == "Pending" and "deletionTimestamp" not in pod["metadata"]
-        ]
-        space.run(*sorted(pending, key=lambda name: "-chief-" in name))
-        status, running = space.status(job), space.condition("Running", job)
+        run_pending(space, job)
         return (
-            status.get("clusterWorkers") == workers
-            and running.get("status") == "True"
-            and not set(gone) & set(pods)
+            space.status(job).get("clusterWorkers") == workers
+            and space.condition("Running", job).get("status") == "True"
+            and not set(gone) & set(pods_of(space, job))
         )
 
     eventually(found, f"{job} trains with {workers} workers: {space.status(job)}", PATIENCE)
