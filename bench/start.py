@@ -23,7 +23,7 @@ from typing import Annotated, Any
 import typer
 from tftraining.cli.app import app
 
-from tools.pages import table
+from tools.pages import fill, table
 
 ROOT = Path(__file__).parents[1]
 COMMANDS = tuple(typer.main.get_command(app).commands)  # type: ignore[attr-defined]
@@ -79,6 +79,9 @@ class Start:
 
 def main(
     rounds: Annotated[int, typer.Option(min=1, help="How often each is measured.")] = 11,
+    page: Annotated[
+        Path | None, typer.Option(help="Page of the docs to write the table into.")
+    ] = None,
 ) -> None:
     """Measure how long each command of tftj takes to start, and print a table."""
     helps: dict[str, list[Start]] = {name: [] for name in ("", *COMMANDS)}
@@ -92,7 +95,10 @@ def main(
             for name, found in requests.items():
                 start = _first_request(name, server, env)
                 found.extend([start] * counts)
-    print(report(helps, requests))
+    times = report(helps, requests)
+    print(times)
+    if page is not None:
+        fill(page, "start times", times)
 
 
 def report(helps: dict[str, list[Start]], requests: dict[str, list[Start]]) -> str:
