@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import sys
 import tarfile
+import tomllib
 import zipfile
 from dataclasses import dataclass
 from email import message_from_bytes
@@ -123,6 +124,14 @@ def test_client_and_command_line_work_without_the_operators_process(
     task = tmp_path / "task.py"
     task.write_text(TASK)
     assert "kind: TFTrainingJob" in run(tftj, "submit", task, "--dry-run")
+
+
+def test_the_page_says_how_much_it_brings(installed: Environment) -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    direct = len(project["dependencies"])
+    others = len(installed.packages() - {project["name"]}) - direct
+    text = f"depends on {direct} packages, which bring {others} more"
+    assert text in (ROOT / "docs/guide/client.md").read_text()
 
 
 def test_the_extra_brings_the_operators_process(installed: Environment, wheel: Path) -> None:
