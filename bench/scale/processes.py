@@ -70,7 +70,7 @@ def running(
 ) -> Iterator[Process]:
     """Run a process from when the URL `ready` answers 200 to the end of the block.
 
-    Raises ClusterError with the end of its log if it does not get ready.
+    Raises ClusterError with the end of its log if it does not become ready.
     """
     with log.open("ab") as out:
         began = time.perf_counter()

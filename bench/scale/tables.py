@@ -101,8 +101,8 @@ class Table:
         parts = []
         for place, (cells, count) in enumerate(self.counts.most_common()):
             names = sorted(name for name, found in self.rows.items() if found == cells)[:_NAMED]
-            some = f" ({', '.join(names)}{', …' if count > _NAMED else ''})" if place else ""
-            parts.append(f"{count} {' '.join(cells)}{some}")
+            examples = f" ({', '.join(names)}{', …' if count > _NAMED else ''})" if place else ""
+            parts.append(f"{count} {' '.join(cells)}{examples}")
         return f"{self.noun}: {', '.join(parts)}"
 
     def _check(self) -> None:
@@ -143,7 +143,7 @@ class Table:
             self._put(name, None)
         for name, cells in found.items():
             self._put(name, cells)
-        self._tell()
+        self._notify()
 
     def take(self, event: Mapping[str, Any], columns: tuple[str, ...]) -> None:
         """Take in a watch event."""
@@ -151,7 +151,7 @@ class Table:
             if event["type"] == "ADDED":
                 self._put(name, None)
             self._put(name, None if event["type"] == "DELETED" else cells)
-        self._tell()
+        self._notify()
 
     def _cells(
         self, table: Mapping[str, Any], columns: tuple[str, ...]
@@ -177,7 +177,7 @@ class Table:
         if cells != before:
             self.became[name] = self._changed = now
 
-    def _tell(self) -> None:
+    def _notify(self) -> None:
         now = time.perf_counter()
         for goal, future in self._waiting:
             if not future.done() and goal.reached(self):

@@ -35,7 +35,7 @@ class Fault:
     pod: Pod
     """The pod to hit; the chief where it is no pod that is hit."""
     previous: Version | None
-    """The version before, None where it cannot be had."""
+    """The version before, None where it is not available."""
 
     @property
     def cluster(self) -> Cluster:
@@ -123,7 +123,7 @@ def suspend_and_resume(drill: Drill) -> None:
 
 def exchange_versions(fault: Fault) -> None:
     """Roll out the version before this one, and this one again."""
-    assert fault.previous is not None, "the version before cannot be had here"
+    assert fault.previous is not None, "the version before is not available here"
     with exchanged(fault.cluster, fault.previous):
         fault.drill.wait_for_steps(_NOTICED_SECONDS)
         time.sleep(_UNSEEN_SECONDS)

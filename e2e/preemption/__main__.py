@@ -31,12 +31,12 @@ _HEAD = (
     "steps between checkpoints",
     "trains again, after there is room",
 )
-_STORY = "kueue"
+_EVENTS = "kueue"
 
 
 @app.command()
 def main(
-    page: Annotated[Path | None, typer.Option(help="Replace tables and story of a page.")] = None,
+    page: Annotated[Path | None, typer.Option(help="Replace tables and events of a page.")] = None,
 ) -> None:
     """Take the pods of jobs away while they train, and measure what that costs them."""
     costs: dict[str, Cost] = {}
@@ -51,7 +51,7 @@ def main(
         raise typer.Exit(1) from error
     if page is not None:
         fill(page, "measured", table_of(costs))
-        fill(page, "story", _block(costs[_STORY].story))
+        fill(page, "events", _block(costs[_EVENTS].events))
 
 
 def _measured(cluster: Cluster, way: Queue) -> Cost:

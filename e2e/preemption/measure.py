@@ -12,7 +12,7 @@ SAVE_SECONDS = 10
 """Time between two checkpoints."""
 
 _GONE_SECONDS = 90
-_TOLD_SECONDS = 60
+_MESSAGE_SECONDS = 60
 _AGAIN_SECONDS = 180
 
 
@@ -30,9 +30,9 @@ class Cost:
     """Steps between two checkpoints."""
     again: float
     """Seconds from when there was room until the job made steps."""
-    told: str
+    message: str
     """What the job said while it waited."""
-    story: tuple[str, ...]
+    events: tuple[str, ...]
     """Reasons and messages of its events, in their order."""
 
     @property
@@ -54,12 +54,12 @@ def measured(drill: Drill, way: Queue) -> Cost:
         chief, _ = drill.incarnation(drill.pod("chief"))
         with way.taken(drill):
             eventually(lambda: gone_after(drill.record, chief), "the chief is gone", _GONE_SECONDS)
-            told = eventually(lambda: _told(drill, way), "the job says so", _TOLD_SECONDS)
+            message = eventually(lambda: _message(drill, way), "the job says so", _MESSAGE_SECONDS)
         room = now()
         drill.wait_for_steps(_AGAIN_SECONDS, since=room)
         again = now() - room
         status = drill.expect_success(restarts=0)
-        story = _story(drill)
+        events = _events(drill)
     resume = drill.record.resumes(drill.job)[-1]
     cost = Cost(
         gone=gone_after(drill.record, chief) or 0,
@@ -67,8 +67,8 @@ def measured(drill: Drill, way: Queue) -> Cost:
         resumed=resume.start,
         interval=resume.interval,
         again=again,
-        told=told,
-        story=story,
+        message=message,
+        events=events,
     )
     if (queue := status.get("queue")) is not None:
         assert (queue["evictions"], queue["preemptions"]) == (1, 1), queue
@@ -86,13 +86,13 @@ def gone_after(record: Recording, pod: str) -> float | None:
     return gone - asked if asked is not None and gone is not None else None
 
 
-def _told(drill: Drill, way: Queue) -> str | None:
+def _message(drill: Drill, way: Queue) -> str | None:
     """Return what `kubectl get tftj -o wide` says of the job once it names what it waits for."""
     status = drill.space.status(drill.job)
     found = str(status.get("message"))
     return f"{status['state']}: {found}" if way.waits in found else None
 
 
-def _story(drill: Drill) -> tuple[str, ...]:
+def _events(drill: Drill) -> tuple[str, ...]:
     events = sorted(drill.space.events(drill.job), key=lambda event: event["eventTime"] or "")
     return tuple(f"{event['reason']}: {event['message']}" for event in events)

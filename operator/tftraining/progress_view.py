@@ -59,7 +59,7 @@ class ProgressView:
             self._live.update(self._rendered(seen, found))
             return
         text = training.plain(seen.job, str(found)) if seen.job is not None else str(found)
-        # A new state is told at once, new steps every few seconds.
+        # A new state is shown at once, new steps every few seconds.
         if text != self._shown and (found.state != self._state or time.monotonic() >= self._due):
             self._console.print(text, soft_wrap=True, markup=False)
             self._shown, self._state = text, found.state
@@ -69,9 +69,11 @@ class ProgressView:
         name = seen.name
         progress = seen.job.status.progress if seen.job is not None else None
         # While it trains, the line below says how.
-        told = found.state if found.state == "Running" and progress is not None else str(found)
+        headline = found.state if found.state == "Running" and progress is not None else str(found)
         colour = table.colour(found.state.partition(" ")[0])
-        lines: list[Text | Table] = [Text.assemble((f"{name:{_LABEL}} ", "bold"), (told, colour))]
+        lines: list[Text | Table] = [
+            Text.assemble((f"{name:{_LABEL}} ", "bold"), (headline, colour))
+        ]
         if seen.job is None:
             return Group(*lines)
         if progress is not None and progress.total_steps:

@@ -1,7 +1,7 @@
-"""Worlds in which a job lives through a story, and what such a life came to.
+"""Worlds in which a job lives through a script, and what such a life came to.
 
-A story goes on only when operator and nodes have come to rest, so that two worlds, one of them
-disturbed, have the same story. The clock moves only with the story: times are compared as well.
+A script goes on only when operator and nodes have come to rest, so that two worlds, one of them
+disturbed, have the same script. The clock moves only with the script: times are compared as well.
 """
 
 from __future__ import annotations
@@ -154,7 +154,7 @@ def _pauses(turns: Sequence[int]) -> Callable[[], Any]:
 class Scenario:
     name: str
     job: Callable[[], JobBuilder]
-    story: Callable[[World], None]
+    script: Callable[[World], None]
     restarts: int = 0
     state: str = "Running"
     pods: frozenset[str] = field(default_factory=frozenset)
@@ -163,7 +163,7 @@ class Scenario:
 
     def run(self, runner: asyncio.Runner, disturbance: Disturbance = NOTHING) -> World:
         world = World(runner, self.job(), disturbance, self.offer)
-        self.story(world)
+        self.script(world)
         return world
 
 
@@ -224,7 +224,7 @@ def assert_at_rest(world: World) -> None:
     assert world.cluster.writes == before, "at rest a pass writes nothing"
 
 
-# The stories that are told in all detail.
+# The scripts that are written out.
 
 
 def _creation(_world: World) -> None:

@@ -31,7 +31,7 @@ by_name = pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda s: s.name)
 
 
 @by_name
-def test_the_story_ends_as_told(runner: asyncio.Runner, scenario: Scenario) -> None:
+def test_the_scenario_ends_as_expected(runner: asyncio.Runner, scenario: Scenario) -> None:
     world = scenario.run(runner)
     status = world.cluster.status(world.key)
     assert (status.state, status.restarts) == (scenario.state, scenario.restarts)

@@ -1,6 +1,6 @@
-"""Any story, any disturbance: the end is that of the undisturbed story.
+"""Any script, any disturbance: the end is that of the undisturbed script.
 
-Hypothesis tells a story of what users, nodes and containers do to a job, and lets it happen twice:
+Hypothesis writes a script of what users, nodes and containers do to a job; it is played twice:
 to an operator that nothing disturbs, and to one whose writes fail, conflict, lose their answers or
 end its process, whose watches are late, each kind's by itself, and which may have a rival that
 works at the same time on a view of its own. Both must come to
@@ -87,7 +87,7 @@ MADE_AGAIN: Mapping[str, Act] = {
 }
 
 
-def _stories(acts: Mapping[str, Act]) -> st.SearchStrategy[list[tuple[str, int]]]:
+def _scripts(acts: Mapping[str, Act]) -> st.SearchStrategy[list[tuple[str, int]]]:
     return st.lists(st.tuples(st.sampled_from(sorted(acts)), st.integers(0, 11)), max_size=7)
 
 
@@ -128,11 +128,11 @@ WITH_A_RIVAL = st.builds(
 def _live(
     runner: asyncio.Runner,
     job: JobBuilder,
-    story: Sequence[tuple[str, int]],
+    script: Sequence[tuple[str, int]],
     disturbance: Disturbance = NOTHING,
 ) -> World:
     world = World(runner, job, disturbance)
-    for act, number in story:
+    for act, number in script:
         {**ACTS, **MADE_AGAIN}[act](world, number)
     return world
 
@@ -140,13 +140,13 @@ def _live(
 def _ends_the_same(
     runner: asyncio.Runner,
     job: JobBuilder,
-    story: Sequence[tuple[str, int]],
+    script: Sequence[tuple[str, int]],
     disturbance: Disturbance,
     *but: str,
 ) -> World:
-    """Live a story undisturbed and disturbed, and compare the ends; return the disturbed world."""
-    undisturbed = _live(runner, job, story)
-    disturbed = _live(runner, job, story, disturbance)
+    """Live a script undisturbed and disturbed, and compare the ends; return the disturbed world."""
+    undisturbed = _live(runner, job, script)
+    disturbed = _live(runner, job, script, disturbance)
     found, expected = end(disturbed), end(undisturbed)
     for each in but:
         del found[each], expected[each]
@@ -164,39 +164,39 @@ often = settings(
 
 
 @often
-@given(job=_jobs(), story=_stories(ACTS), disturbance=LATE_AND_BROKEN)
+@given(job=_jobs(), script=_scripts(ACTS), disturbance=LATE_AND_BROKEN)
 def test_late_watches_and_broken_writes_change_no_end(
     runner: asyncio.Runner,
     job: JobBuilder,
-    story: list[tuple[str, int]],
+    script: list[tuple[str, int]],
     disturbance: Disturbance,
 ) -> None:
-    disturbed = _ends_the_same(runner, job, story, disturbance)
+    disturbed = _ends_the_same(runner, job, script, disturbance)
     assert_sane(disturbed.cluster.statuses)
 
 
 @often
-@given(job=_jobs(), story=_stories(ACTS), disturbance=WITH_A_RIVAL)
+@given(job=_jobs(), script=_scripts(ACTS), disturbance=WITH_A_RIVAL)
 def test_a_rival_on_a_late_watch_changes_no_end(
     runner: asyncio.Runner,
     job: JobBuilder,
-    story: list[tuple[str, int]],
+    script: list[tuple[str, int]],
     disturbance: Disturbance,
 ) -> None:
     # A rival that has not read an edit yet may make a pod that is not wanted any more; it goes.
-    edited = any(act.startswith("a user s") for act, _ in story)
+    edited = any(act.startswith("a user s") for act, _ in script)
     but = ["made"] if edited else []
-    disturbed = _ends_the_same(runner, job, story, disturbance, *but)
+    disturbed = _ends_the_same(runner, job, script, disturbance, *but)
     assert_sane(disturbed.cluster.statuses)
 
 
 @often
-@given(job=_jobs(), story=_stories({**ACTS, **MADE_AGAIN}), disturbance=LATE_AND_BROKEN)
+@given(job=_jobs(), script=_scripts({**ACTS, **MADE_AGAIN}), disturbance=LATE_AND_BROKEN)
 def test_a_job_made_again_ends_as_if_its_predecessor_had_never_been(
     runner: asyncio.Runner,
     job: JobBuilder,
-    story: list[tuple[str, int]],
+    script: list[tuple[str, int]],
     disturbance: Disturbance,
 ) -> None:
     # Who has not read yet that a job is gone may make a pod for it, which is collected.
-    _ends_the_same(runner, job, story, disturbance, "made")
+    _ends_the_same(runner, job, script, disturbance, "made")

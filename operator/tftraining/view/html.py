@@ -33,12 +33,12 @@ def job(
 
     `found` is the parsed job, None if the operator refuses what is stored.
     """
-    told = why(raw, pods, (), now)
-    shade = _COLOURS[colour(told.state.partition(" ")[0])]
+    answer = why(raw, pods, (), now)
+    shade = _COLOURS[colour(answer.state.partition(" ")[0])]
     head = (
         f"<div><b>{escape(raw['metadata']['name'])}</b> "
-        f'<span style="color:{shade};font-weight:bold">{escape(told.state)}</span> '
-        f"{escape(told.text)}</div>"
+        f'<span style="color:{shade};font-weight:bold">{escape(answer.state)}</span> '
+        f"{escape(answer.text)}</div>"
     )
     rest = (_bar(found), curve(losses), _roles(found, pods, now)) if found is not None else ()
     return f'<div style="font-family:monospace;line-height:1.6">{head}{"".join(rest)}</div>'

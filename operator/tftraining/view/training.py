@@ -101,12 +101,12 @@ def rates(job: Job) -> str:
     return ", ".join(part for part in parts if part)
 
 
-def plain(job: Job, told: str) -> str:
-    """Return the progress as one line for a pipe; `told` is why the job does not run."""
+def plain(job: Job, reason: str) -> str:
+    """Return the progress as one line for a pipe; `reason` is why the job does not run."""
     progress = job.status.progress
     state = job.status.state or "Starting"
     if state not in ("Running", "Evaluating") or progress is None:
-        return told
+        return reason
     return f"{state}: {rates(job)}"
 
 

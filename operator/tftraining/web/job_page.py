@@ -64,7 +64,7 @@ def no_job_page(namespace: str, name: str) -> str:
 
 
 def _sections(
-    raw: _Object, details: Details, losses: Sequence[Point], now: datetime, told: str
+    raw: _Object, details: Details, losses: Sequence[Point], now: datetime, headline: str
 ) -> Iterator[Markup]:
     events = describe.event_rows(details.events, now)[::-1]
     try:
@@ -72,7 +72,7 @@ def _sections(
     except InvalidJobError:
         yield from _table("Events", describe.EVENT_TITLES, events)
         return
-    yield from _progress(job, losses, told)
+    yield from _progress(job, losses, headline)
     yield from _roles(job, details.pods, now)
     yield from _table("Pods", describe.POD_TITLES, describe.pod_rows(job, details.pods, now))
     yield from _failure(job)
@@ -86,14 +86,14 @@ def _sections(
     yield _section("Details", tag("dl", known))
 
 
-def _progress(job: Job, losses: Sequence[Point], told: str) -> Iterator[Markup]:
+def _progress(job: Job, losses: Sequence[Point], headline: str) -> Iterator[Markup]:
     progress = job.status.progress
     if progress is None:
         return
     rates = training.rates(job)
     parts = [
         bar(progress.step, progress.total_steps, "progress"),
-        tag("p", rates) if rates != told else "",
+        tag("p", rates) if rates != headline else "",
         curve(losses) or Markup(""),
     ]
     yield _section("Progress", *parts)

@@ -123,7 +123,7 @@ class Source:
         """Watch until it is to stop; a failed watch is begun again after a while."""
         watched, delay = self._watched[namespace], _FIRST_RETRY
 
-        def tell(function: Callable[[_Watched, Any], None], argument: object) -> None:
+        def in_loop(function: Callable[[_Watched, Any], None], argument: object) -> None:
             with contextlib.suppress(RuntimeError):  # the loop has been closed
                 loop.call_soon_threadsafe(function, watched, argument)
 
@@ -133,10 +133,10 @@ class Source:
                 for change in changes(calls, everywhere=namespace is None):
                     if stop.is_set():
                         return
-                    tell(_apply, change)
+                    in_loop(_apply, change)
                     delay = _FIRST_RETRY
             except TFTrainingError as error:
-                tell(_fail, str(error))
+                in_loop(_fail, str(error))
             stop.wait(delay)
             delay = min(2 * delay, _LAST_RETRY)
 

@@ -55,10 +55,10 @@ def field_path(root: str, loc: Sequence[int | str]) -> str:
 def _message(details: ErrorDetails, model: type[BaseModel]) -> str:
     if details["type"] == "extra_forbidden":
         return _unknown_field(details["loc"], model)
-    tell = _MESSAGES.get(details["type"])
-    if tell is None:
+    describe = _MESSAGES.get(details["type"])
+    if describe is None:
         return details["msg"]
-    return tell(details.get("ctx") or {}, details["input"])
+    return describe(details.get("ctx") or {}, details["input"])
 
 
 def _unknown_field(loc: Sequence[int | str], model: type[BaseModel]) -> str:
@@ -126,10 +126,10 @@ def _string(_ctx: Mapping[str, Any], given: object) -> str:
 def _enum(ctx: Mapping[str, Any], given: object) -> str:
     # pydantic joins the values as 'A', 'B' or 'C'.
     values = [part for part in str(ctx["expected"]).split("'")[1::2] if part]
-    told = f"must be one of {', '.join(values)}, not {_kind(given)}"
+    expected = f"must be one of {', '.join(values)}, not {_kind(given)}"
     lower = {value.lower(): value for value in values}
     near = difflib.get_close_matches(str(given).lower(), lower, n=1)
-    return f"{told}; did you mean {lower[near[0]]}?" if near else told
+    return f"{expected}; did you mean {lower[near[0]]}?" if near else expected
 
 
 def _pattern(ctx: Mapping[str, Any], given: object) -> str:

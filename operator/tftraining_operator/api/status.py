@@ -82,7 +82,7 @@ class RoleStatus(Model):
     ready: Count
     """Number of pods that are ready or have succeeded."""
     active: Count
-    """Number of pods that are pending or running, but for those that the job's end takes away."""
+    """Number of pods that are pending or running, without those that are deleted at the end."""
     succeeded: Count
     """Number of pods that have succeeded."""
     failed: Count

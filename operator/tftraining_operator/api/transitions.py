@@ -47,7 +47,7 @@ _IDLE = (
 
 
 def _while_idle(
-    field: str, same: Callable[[Spec, Spec], bool], *, cel: str = "", told: str = ""
+    field: str, same: Callable[[Spec, Spec], bool], *, cel: str = "", subject: str = ""
 ) -> TransitionRule:
     return TransitionRule(
         # Only the root sees the status.
@@ -55,7 +55,7 @@ def _while_idle(
         field=f"spec.{field}",
         cel=f"{_IDLE} || ({cel or _equal(f'spec.{field}')})",
         message=(
-            f"{told}can change only while the job is suspended: set spec.runPolicy.suspend to"
+            f"{subject}can change only while the job is suspended: set spec.runPolicy.suspend to"
             " true first, in a separate update"
         ),
         holds=lambda old, new, state: (
@@ -101,7 +101,7 @@ TRANSITIONS: tuple[TransitionRule, ...] = (
             " || (self.spec.worker.restartPolicy == oldSelf.spec.worker.restartPolicy"
             f" && {_equal('spec.worker.template')}))"
         ),
-        told="all but replicas and minReplicas ",
+        subject="all but replicas and minReplicas ",
     ),
     _while_idle("ps", lambda old, new: old.ps == new.ps),
     _while_idle("evaluator", lambda old, new: old.evaluator == new.evaluator),

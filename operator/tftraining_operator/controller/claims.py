@@ -121,8 +121,8 @@ class Claims:
         if any(self._known[name].tried_at is None for name in self._named):
             return "the leases of the namespaces were not read yet"
         named = (self._known[name] for name in sorted(self._named))
-        told = (_others_work(each) for each in named if each.taken_by)
-        return "; ".join(told) or None
+        reasons = (_others_work(each) for each in named if each.taken_by)
+        return "; ".join(reasons) or None
 
     async def keep(self, with_jobs: Callable[[], Iterable[str]]) -> None:
         """Renew and take claims until cancelled; `with_jobs` are the namespaces that have jobs."""
@@ -168,7 +168,7 @@ class Claims:
         """Do what is due. Raises errors.ApiError."""
         due = found.tried_at is None or self._clock() >= found.tried_at + self._seconds * _RENEW
         if not found.claimed or found.unguarded:
-            # Who is told to watch it waits for it; who watches all has other work.
+            # Who names it waits for it; who watches all has other work.
             if due or (found.claim.named and not found.unguarded):
                 await self._try(found)
         elif found.claim.wanted_by_another:
@@ -225,7 +225,7 @@ class Claims:
             self._worker.look_into(found.claim.namespace)
 
     async def _give_up(self, found: _Namespace) -> None:
-        """Hand a namespace over to who is told to watch it."""
+        """Hand a namespace over to who names it."""
         await self._leave(found, found.claim.requested_by)
         await found.claim.release()
 

@@ -177,8 +177,8 @@ class ProgressPoller:
         if before is None or not pod.answered:
             self._changed(pod.key)
         elif not report.says_the_same(before):
-            tell = self._progressed if report.only_progresses(before) else self._changed
-            tell(pod.key)
+            notify = self._progressed if report.only_progresses(before) else self._changed
+            notify(pod.key)
 
     async def _ask(self, pod: _Pod) -> Report | None:
         text, result = None, PollResult.INVALID_REPORT

@@ -45,14 +45,14 @@ class Shards:
         self._problem: str | None = "the leases were not read yet"
 
     def serve(self, worker: Worker) -> None:
-        """Name who is told of shards that come and go."""
+        """Name the worker that is notified of shards gained and lost."""
         self._worker = worker
 
     async def acquire(self) -> None:
         """Wait until this process leads for a shard."""
         while True:
             if (shard := await self._look_around()) is not None:
-                await self._tell(shard)
+                await self._notify(shard)
                 return
             await asyncio.sleep(self._seconds * RETRY)
 
@@ -66,7 +66,7 @@ class Shards:
                     await asyncio.sleep(self._seconds * RETRY)
                     if (shard := await self._look_around()) is not None:
                         self._keeping[shard] = tasks.create_task(self._leases[shard].keep())
-                        await self._tell(shard)
+                        await self._notify(shard)
         except* LeaseLostError as lost:
             reason = str(lost.exceptions[0])
         raise LeaseLostError(reason)
@@ -113,7 +113,7 @@ class Shards:
         free_for = lease.free_for()
         return Seen("" if free_for >= 0 else lease.holder, free_for, lease.requested_by)
 
-    async def _tell(self, shard: int) -> None:
+    async def _notify(self, shard: int) -> None:
         logger.info("acquired shard %d of %d", shard, len(self._leases))
         if self._worker is not None:
             await self._worker.gain(shard)

@@ -224,8 +224,8 @@ def _not_ready(before: Status, after: Status) -> list[Event]:
     was, found = (find(status.conditions, ConditionType.PODS_READY) for status in (before, after))
     if found is None or found.reason not in _HINDRANCES:
         return []
-    told = {was.reason if was else "", after.last_failure.reason if after.last_failure else ""}
-    if found.reason in told:
+    known = {was.reason if was else "", after.last_failure.reason if after.last_failure else ""}
+    if found.reason in known:
         return []
     return [Event(found.reason, found.message, *_HINDRANCES[found.reason])]
 

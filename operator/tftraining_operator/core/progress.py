@@ -261,8 +261,8 @@ def news_due(
     written: Progress, checkpoint: CheckpointStatus | None, report: Report, interval: timedelta
 ) -> datetime:
     """Return when the steps of a report may be written, by what a status has of them now."""
-    told = report.last_checkpoint
-    more = told is not None and (checkpoint is None or checkpoint.step != told.step)
+    newest = report.last_checkpoint
+    more = newest is not None and (checkpoint is None or checkpoint.step != newest.step)
     return _due(written, _percent(report.step, report.total_steps), interval, says_more=more)
 
 

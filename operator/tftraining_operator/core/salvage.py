@@ -200,13 +200,13 @@ def _mend(
         changes[loc] = value
         repairs.setdefault(loc, Repair(problem, _action(value, details, root, loc)))
     # What is dropped as a whole needs no word about its parts.
-    told = [repair for loc, repair in repairs.items() if not _parents(loc) & changes.keys()]
+    listed = [repair for loc, repair in repairs.items() if not _parents(loc) & changes.keys()]
     if () in changes:
-        return {}, told
+        return {}, listed
     # From the end: what is dropped from a list must not move what is still to be changed.
     for loc in sorted(changes, key=_order, reverse=True):
         _set(tree, loc, changes[loc])
-    return tree, told
+    return tree, listed
 
 
 def _parents(loc: _Loc) -> set[_Loc]:

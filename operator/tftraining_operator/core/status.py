@@ -256,7 +256,7 @@ def _roles(job: Job, observed: Observed) -> list[RoleStatus]:
 
 
 def _staying(job: Job, observed: Observed, decision: Decision) -> Observed:
-    """Return the pods without those that the job's end takes away.
+    """Return the pods without those that are deleted when the job ends.
 
     They are not counted from then on: each that is gone would be another write.
     """

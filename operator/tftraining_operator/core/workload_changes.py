@@ -44,8 +44,8 @@ def while_waiting(
     Raises InvalidTemplateError.
     """
     workload, stored = observed.workload, job.status.queue
-    told = stored is None or stored.admitted_time is None
-    if observed.pods or job.status.chief_uid is not None or not told:
+    admitted = stored is not None and stored.admitted_time is not None
+    if observed.pods or job.status.chief_uid is not None or admitted:
         # What has ended is stored first: after this write Kueue may admit the job again at once.
         return None
     change = extension_changes.discarded(observed, facts, now)

@@ -22,7 +22,7 @@ class Limits:
     def __init__(self) -> None:
         self._all = asyncio.Semaphore(ALL)
         # They live for as long as a call holds them or waits.
-        self._some: WeakValueDictionary[str, asyncio.Semaphore] = WeakValueDictionary()
+        self._semaphores: WeakValueDictionary[str, asyncio.Semaphore] = WeakValueDictionary()
 
     @asynccontextmanager
     async def one(self, key: JobKey) -> AsyncIterator[None]:
@@ -32,7 +32,7 @@ class Limits:
             yield
 
     def _of(self, name: str, limit: int) -> asyncio.Semaphore:
-        found = self._some.get(name)
+        found = self._semaphores.get(name)
         if found is None:
-            found = self._some[name] = asyncio.Semaphore(limit)
+            found = self._semaphores[name] = asyncio.Semaphore(limit)
         return found

@@ -1,18 +1,18 @@
 """A process of the tests that ends just when a test ends it."""
 
-import os
 import signal
 import socket
+import subprocess
 
 from preloaded import Forked
 
 
 def test_a_signal_to_a_process_whose_end_is_not_told_yet_is_ignored() -> None:
-    pid = os.spawnlp(os.P_NOWAIT, "true", "true")
-    os.waitpid(pid, 0)
+    with subprocess.Popen(["true"]) as ended:
+        pass
     template, ours = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     with template:
-        template.send(str(pid).encode())
+        template.send(str(ended.pid).encode())
         process = Forked(ours)
         process.send_signal(signal.SIGKILL)
         template.send(b"-15")

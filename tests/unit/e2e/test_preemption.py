@@ -16,7 +16,7 @@ from tools.pages import section
 
 PAGE = Path(__file__).parents[3] / "docs/guide/preemption.md"
 COST = Cost(
-    gone=1.26, reached=510, resumed=500, interval=200, again=19.6, told="", story=("Queued: x",)
+    gone=1.26, reached=510, resumed=500, interval=200, again=19.6, message="", events=("Queued: x",)
 )
 
 
@@ -25,7 +25,7 @@ def test_what_was_made_behind_the_checkpoint_is_lost() -> None:
 
 
 def test_a_chief_that_saved_more_than_was_seen_of_it_lost_nothing() -> None:
-    saved = Cost(gone=1, reached=510, resumed=512, interval=200, again=1, told="", story=())
+    saved = Cost(gone=1, reached=510, resumed=512, interval=200, again=1, message="", events=())
     assert saved.lost == 0
 
 
@@ -56,7 +56,7 @@ def test_the_page_has_the_figures_of_each_way() -> None:
 
 
 def test_the_events_on_the_page_tell_of_the_preemption_in_order() -> None:
-    told = [line.partition(":")[0] for line in section(PAGE, "story").splitlines()]
+    told = [line.partition(":")[0] for line in section(PAGE, "events").splitlines()]
     expected = ["Admitted", "Preempted", "Queued", "Admitted", "ResumedFromCheckpoint", "Succeeded"]
     remaining = iter(told)
     assert all(reason in remaining for reason in expected), told

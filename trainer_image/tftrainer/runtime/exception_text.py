@@ -50,7 +50,7 @@ def headline(error: BaseException) -> str:
     """Return `ValueError: row 2 is broken`."""
     text = _ADDRESS.sub("", str(error)).strip()
     name, text, layer = _unwrapped(type(error).__name__, text)
-    return f"{_told(error, name, text)[:_LIMIT]}{layer}"
+    return f"{_sentence(error, name, text)[:_LIMIT]}{layer}"
 
 
 def _unwrapped(name: str, text: str) -> tuple[str, str, str]:
@@ -77,7 +77,7 @@ def _is_below_frames(line: str) -> bool:
     return bool(line[:1].strip()) and not line.startswith('File "')
 
 
-def _told(error: BaseException, name: str, text: str) -> str:
+def _sentence(error: BaseException, name: str, text: str) -> str:
     if not type(error).__module__.startswith("tensorflow."):
         return f"{name}: {text or 'no message'}"
     _, found, after = text.partition(_TRACEBACK)

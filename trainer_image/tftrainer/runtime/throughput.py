@@ -22,7 +22,7 @@ class Work:
 
 @dataclass(frozen=True, slots=True)
 class WorkerRate:
-    """How fast one worker is of late."""
+    """Recent speed of one worker."""
 
     task: str
     examples_per_second: float
@@ -50,7 +50,7 @@ class Throughput:
 
     @property
     def recent(self) -> float | None:
-        """Examples per second of all workers of late; None before it is known."""
+        """Recent examples per second of all workers; None before it is known."""
         return self._total.recent if self._total else None
 
     @property

@@ -43,8 +43,8 @@ class Epochs:
     def reached(self, done: int, metrics: Mapping[str, float]) -> bool:
         """Call the callbacks of epochs that have ended by now; False if training must stop."""
         while (self._number + 1) * self._batches <= min(done, self._total):
-            told = self._validate(done, metrics) if self._validate else metrics
-            self._callbacks.end_epoch(self._number, told)
+            logs = self._validate(done, metrics) if self._validate else metrics
+            self._callbacks.end_epoch(self._number, logs)
             self._number += 1
             if self._callbacks.stop_asked:
                 _LOG.info("a callback stopped training after epoch %d", self._number)

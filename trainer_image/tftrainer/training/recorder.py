@@ -260,12 +260,12 @@ class Recorder:
                 return metrics
             self._validated = validated
             self._logs.write(CHIEF, step, validated)
-        told = {**metrics, **self._validated}
+        reported = {**metrics, **self._validated}
         best = self._run.progress.snapshot.best
         if self._best is not None:
-            best = self._best.kept(best, saved, told)
-        self._run.progress.update(metrics=told, best=best)
-        return told
+            best = self._best.kept(best, saved, reported)
+        self._run.progress.update(metrics=reported, best=best)
+        return reported
 
     def save_last(self, step: int, position: Position) -> None:
         """Save what training ends with; no step is expected any more."""

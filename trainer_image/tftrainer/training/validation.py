@@ -70,11 +70,11 @@ class Validation:
         values = [found[name] for name in names]
         # What callbacks decide by has to be the same to the last bit.
         shared = self._share(values) if self._share else values
-        told = {f"{OF_VALIDATION}{name}": v for name, v in zip(names, shared, strict=True)}
-        shown = ", ".join(f"{name} {value:.4g}" for name, value in told.items())
+        results = {f"{OF_VALIDATION}{name}": v for name, v in zip(names, shared, strict=True)}
+        shown = ", ".join(f"{name} {value:.4g}" for name, value in results.items())
         seconds = time.monotonic() - began
         _LOG.info("validated step %d in %.1f s: %s", saved.step, seconds, shown)
-        return told
+        return results
 
 
 def wanted(

@@ -102,8 +102,8 @@ def shape_of(replicas: list[Replica]) -> Shape:
     chief_of = {Role.CHIEF: Role.WORKER}
     if workers == 1:
         text = "one worker is the chief of strategy Mirrored here: its pod is called chief-0"
-        told = Finding(Level.DIFFERS, paths[Role.WORKER], text)
-        return Shape(Strategy.MIRRORED, {Role.CHIEF: 1, **evaluator}, chief_of, (told,))
+        finding = Finding(Level.DIFFERS, paths[Role.WORKER], text)
+        return Shape(Strategy.MIRRORED, {Role.CHIEF: 1, **evaluator}, chief_of, (finding,))
     if workers:
         left = workers - 1
         text = (
@@ -112,9 +112,9 @@ def shape_of(replicas: list[Replica]) -> Shape:
             " worker 1 is worker 0, and so on; a script that looks for task worker 0 has to look"
             " for the chief as well"
         )
-        told = Finding(Level.DIFFERS, f"{paths[Role.WORKER]}.replicas", text)
+        finding = Finding(Level.DIFFERS, f"{paths[Role.WORKER]}.replicas", text)
         roles = {Role.CHIEF: 1, Role.WORKER: left, **evaluator}
-        return Shape(Strategy.MULTI_WORKER_MIRRORED, roles, chief_of, (told,))
+        return Shape(Strategy.MULTI_WORKER_MIRRORED, roles, chief_of, (finding,))
     raise RefusedError("spec.tfReplicaSpecs", "has neither a chief nor a worker")
 
 

@@ -7,7 +7,7 @@ from tftraining_operator.core.observed import Observed, Pod
 
 
 def pods_to_clean(job: Job, observed: Observed) -> list[Pod]:
-    """Return the pods of a finished job that cleanPodPolicy takes away."""
+    """Return the pods of a finished job that cleanPodPolicy deletes."""
     policy = job.spec.run_policy.clean_pod_policy
     if policy is CleanPodPolicy.NONE:
         return []

@@ -73,7 +73,7 @@ def _retry(facts: Facts, now: datetime) -> datetime | None:
 
 
 def _waits_for_servers(job: Job, observed: Observed) -> bool:
-    """Tell whether a new chief would block in TensorFlow, for ever and without a word.
+    """Tell whether a new chief would block in TensorFlow, for ever and without a message.
 
     Our trainer waits by itself, with a limit and a message, and meanwhile imports TensorFlow: that
     it is ours is known by the progress that it has reported. The first chief starts along with its

@@ -89,9 +89,7 @@ def _is_about(peer: UnreachablePeer, pod: Pod) -> bool:
     return peer.address is None or not pod.addresses or peer.address in pod.addresses
 
 
-def _replacement(
-    job: Job, pod: Pod, peer: UnreachablePeer, limit: float, now: datetime
-) -> Removal:
+def _replacement(job: Job, pod: Pod, peer: UnreachablePeer, limit: float, now: datetime) -> Removal:
     cause = f"the chief cannot reach it for {peer.seconds:.0f} s"
     # What was reported may still be of the pod before this one.
     settled = parse(pod.ready_since) if pod.ready_since else now
