@@ -16,6 +16,7 @@ def test_the_job_runs_throughout_and_loses_nothing(drill: Drill) -> None:
     drill.start(paced(worker={"replicas": 3}, evaluator={}, disruption=protected))
     drill.space.wait_for("Running")
     began = now()
+    _pods_may_do_little(drill)
     chief = drill.incarnation(drill.pod("chief"))
 
     healthy = ("get", "pdb", "mnist-budget", "-o", "jsonpath={.status.currentHealthy}")
@@ -42,3 +43,16 @@ def test_the_job_runs_throughout_and_loses_nothing(drill: Drill) -> None:
     drill.expect_success(restarts=0)
     budgets = ("get", "pdb", "-o", "name")
     eventually(lambda: "mnist-budget" not in drill.space.kubectl(*budgets), "no budget is left", 30)
+
+
+def _pods_may_do_little(drill: Drill) -> None:
+    """A training gets by with a read-only root, as a user without rights."""
+    for role in ("chief", "worker", "ps"):
+        pod = drill.space.read(f"pod/mnist-{role}-0")
+        [container] = pod["spec"]["containers"]
+        assert container["securityContext"]["readOnlyRootFilesystem"] is True
+        assert pod["spec"]["securityContext"]["runAsNonRoot"] is True
+    program = ("sh", "-ec", "id -u; touch /opt/venv/mine")
+    with pytest.raises(ClusterError, match="Read-only file system") as refused:
+        drill.space.kubectl("exec", "mnist-worker-0", "--", *program)
+    assert "65532" in str(refused.value).splitlines()
