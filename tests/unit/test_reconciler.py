@@ -349,6 +349,63 @@ def test_more_workers_without_room_leave_the_training_alone(
     }
 
 
+def pulls_in_vain(pod: PodBuilder) -> None:
+    pod.raw["spec"]["nodeName"] = "node-1"
+    pod.waiting("ErrImagePull", "manifest unknown")
+
+
+def test_a_new_member_that_cannot_start_leaves_its_gang_alone(
+    operator: Operator, cluster: FakeCluster
+) -> None:
+    key = running(operator, a_job().mirrored(workers=2))
+    scaled(operator, 3)
+    cluster.act("mnist-worker-2", pulls_in_vain)
+    operator.wait(3600)
+    status = cluster.status(key)
+    assert (status.state, status.attempt, status.restarts) == ("Running", 0, 0)
+    assert "mnist-worker-2: ImagePullBackOff" in status.message
+    assert cluster.made["mnist-chief-0"] == 1
+
+    cluster.act("mnist-worker-2", lambda pod: pod.running(ready=False, seconds=3600))
+    operator.wait(25)
+    at_rest(operator)
+    assert cluster.status(key).attempt == 1
+    assert told(cluster).count("Scaled") == 1
+
+
+def test_a_gang_that_fails_meanwhile_trains_on_without_the_new_member(
+    operator: Operator, cluster: FakeCluster
+) -> None:
+    key = running(operator, a_job().mirrored(workers=2))
+    scaled(operator, 3)
+    cluster.act("mnist-worker-2", pulls_in_vain)
+    cluster.act("mnist-worker-0", lambda pod: pod.exited(1))
+    operator.wait(5)
+    for _ in range(3):
+        for name, raw in cluster.pods().items():
+            if "deletionTimestamp" in raw["metadata"]:
+                cluster.collect(name)
+            elif name != "mnist-worker-2" and raw["status"]["phase"] == "Pending":
+                cluster.act(name, PodBuilder.running)
+            elif raw["status"]["phase"] == "Pending":
+                cluster.act(name, pulls_in_vain)
+        operator.wait(20)
+    status = cluster.status(key)
+    assert (status.state, status.attempt, status.restarts) == ("Running", 1, 1)
+    assert status.cluster_workers == 2
+
+
+def test_a_gangs_node_whose_clock_is_ahead_does_not_keep_it_from_growing(
+    operator: Operator, cluster: FakeCluster
+) -> None:
+    key = running(operator, a_job().mirrored(workers=2))
+    scaled(operator, 3)
+    cluster.act("mnist-worker-2", lambda pod: pod.running(ready=False, seconds=7200))
+    operator.wait(25)
+    at_rest(operator)
+    assert cluster.status(key).attempt == 1
+
+
 def test_six_steps_of_an_autoscaler_cost_one_restart(
     operator: Operator, cluster: FakeCluster
 ) -> None:

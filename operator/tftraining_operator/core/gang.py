@@ -17,6 +17,7 @@ from tftraining_operator.api.status import GangStatus
 from tftraining_operator.core.job import Job
 from tftraining_operator.core.observed import Observed, Pod
 from tftraining_operator.core.placement import DEFAULT_SCHEDULER, scheduler_names
+from tftraining_operator.core.policies.deadlines import has_run
 from tftraining_operator.core.roles import traits
 from tftraining_operator.core.schedulers import SCHEDULERS
 from tftraining_operator.core.schedulers.offer import Offer
@@ -61,6 +62,9 @@ def needed(job: Job, role: Role) -> int:
     if not found.in_cluster:
         return 0
     wanted = job.desired(role)
+    if role is Role.WORKER and has_run(job):
+        # Training goes on without a worker that is to join later, and may never start.
+        wanted = min(wanted, job.cluster_size(role))
     if role is not Role.WORKER or not found.tolerates_absence:
         return wanted
     least = job.spec.worker.min_replicas if job.spec.worker is not None else None

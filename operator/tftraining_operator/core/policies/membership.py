@@ -2,7 +2,8 @@
 
 The coordinator takes back a lost worker by itself, but only while no other one is unavailable; so
 where the user allows fewer (worker.minReplicas), an unavailable one must not block the others. And
-a cluster grows only when its new workers are ready: until then the present chief trains on.
+a cluster grows only when its new workers are ready: until then the present chief trains on. A
+member that cannot become ready alone has to have started, with its image and volumes.
 """
 
 from dataclasses import dataclass
@@ -26,7 +27,11 @@ REJOINS_AFTER = timedelta(seconds=10)
 
 JOINS_AFTER = timedelta(seconds=20)
 """Longer than the 15 s of a HorizontalPodAutoscaler's step, so that several steps cost one restart
-of the chief."""
+of the chief. It is also how long a new member of a gang has to run before it counts as started."""
+
+_NOT_EXPECTED = "Unexpected task registered"
+"""What TensorFlow's coordination service, which is the chief's, tells a member that its cluster
+does not have. The member exits with it as soon as it has started; it is no crash of its own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,8 +73,11 @@ def membership(job: Job, observed: Observed, now: datetime) -> Membership:
     """Return the next membership of a job that is active."""
     size, joins = _size(job, observed, now)
     if observed.get(Role.CHIEF) is None and job.status.chief_uid is None:
-        # No chief has been told of any cluster yet, so the change costs nothing.
-        size, joins = job.desired(Role.WORKER), None
+        # No chief has been told of this cluster yet, so the change costs nothing; but a training
+        # that ran must not wait for a worker that may never start.
+        if joins is not None or not has_run(job):
+            size = job.desired(Role.WORKER)
+        joins = None
     least = job.spec.worker.min_replicas if job.spec.worker is not None else None
     if least is None or not traits(job.spec.strategy, Role.WORKER).tolerates_absence:
         return Membership(size, due=joins)
@@ -123,8 +131,10 @@ def _joins_at(job: Job, pod: Pod | None, now: datetime) -> datetime | None:
     if pod is None or pod.deleting:
         return None
     if traits(job.spec.strategy, Role.WORKER).drives_attempt:
-        # A member of a gang is ready only together with the gang: that it has a place must do.
-        return now if pod.node is not None and pod.active else None
+        # A member of a gang is ready only together with the gang: that it has started must do.
+        if pod.failed:
+            return now if _NOT_EXPECTED in pod.termination_message else None
+        return parse(pod.trains_since) + JOINS_AFTER if pod.trains_since else None
     return parse(pod.ready_since) + JOINS_AFTER if pod.ready and pod.ready_since else None
 
 
