@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import copy
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +19,8 @@ from tests.unit.builders import IMAGE, JobBuilder, PodBuilder, Raw, a_job
 from tests.unit.fakes import FakeCluster, Operator
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from tftraining_operator.api.status import Condition
 
 
@@ -134,22 +137,102 @@ def test_no_pod_is_made_of_a_template_that_the_server_refuses_until_it_is_mended
     assert len(cluster.pods()) == 3
 
 
-def test_a_spec_that_breaks_a_rule_is_told_and_nothing_is_made(
-    operator: Operator, cluster: FakeCluster
+def refusing_templates(cluster: FakeCluster) -> None:
+    """Refuse pods, as a webhook or a policy does."""
+    error = errors.InvalidObjectError("the image has no signature", status=422)
+    cluster.refuse = lambda kind, _body: error if kind is Kind.POD else None
+
+
+def occupied(cluster: FakeCluster) -> None:
+    cluster._create(Kind.SERVICE, a_stranger("mnist"), dry_run=False)
+
+
+REJECTED: list[Any] = [
+    pytest.param(
+        lambda _cluster: None, a_job().with_spec(strategy="Mirrored"), "InvalidSpec", id="a rule"
+    ),
+    pytest.param(refusing_templates, a_job(), "InvalidTemplate", id="a template"),
+    pytest.param(occupied, a_job(), "NameConflict", id="a name"),
+    pytest.param(
+        lambda _cluster: None,
+        a_job().with_spec(scheduling={"gang": "Volcano"}),
+        "SchedulerUnavailable",
+        id="a scheduler",
+    ),
+]
+
+
+@pytest.mark.parametrize(("obstruct", "job", "reason"), REJECTED)
+def test_a_job_that_cannot_be_carried_out_is_told_and_ends_at_its_startup_deadline(
+    operator: Operator,
+    cluster: FakeCluster,
+    obstruct: Callable[[FakeCluster], None],
+    job: JobBuilder,
+    reason: str,
 ) -> None:
-    key = started(operator, a_job().with_spec(strategy="Mirrored"))
-    assert (accepted(cluster, key).status, accepted(cluster, key).reason) == (
-        "False",
-        "InvalidSpec",
-    )
+    obstruct(cluster)
+    key = started(operator, copy.deepcopy(job))
+    assert (accepted(cluster, key).status, accepted(cluster, key).reason) == ("False", reason)
     assert names(cluster, Kind.POD) == set()
     operator.wait(590)
-    assert told(cluster) == ["InvalidSpec"], "told once"
+    assert told(cluster) == [reason], "told once"
     operator.wait(20)
     failed = condition(cluster, key, ConditionType.FAILED)
-    assert (failed.status, failed.reason) == ("True", "InvalidSpec")
+    assert (failed.status, failed.reason) == ("True", reason)
     assert condition(cluster, key, ConditionType.FINISHED).status == "True", "wait returns"
-    assert told(cluster) == ["InvalidSpec", "Failed"]
+    assert told(cluster) == [reason, "Failed"]
+
+
+def test_a_refused_template_is_tried_again_and_runs_when_the_policy_is_mended(
+    operator: Operator, cluster: FakeCluster
+) -> None:
+    refusing_templates(cluster)
+    key = started(operator, a_job())
+    assert accepted(cluster, key).reason == "InvalidTemplate"
+    cluster.refuse = lambda _kind, _body: None
+    operator.wait(31)
+    assert (accepted(cluster, key).status, len(cluster.pods())) == ("True", 3)
+    assert cluster.job(key)["metadata"]["generation"] == 1, "nobody edited the job"
+
+
+def suspended(operator: Operator, key: JobKey, *, value: bool) -> None:
+    policy = {"suspend": value}
+    operator.cluster.edit(key, lambda spec: spec.setdefault("runPolicy", {}).update(policy))
+    at_rest(operator)
+
+
+def test_a_job_that_ran_is_not_failed_for_a_template_that_is_refused(
+    operator: Operator, cluster: FakeCluster
+) -> None:
+    key = running(operator, a_job())
+    suspended(operator, key, value=True)
+    refusing_templates(cluster)
+    cluster.edit(key, lambda spec: spec["template"].update(metadata={"labels": {"a": "b"}}))
+    operator.wait(3600)
+    status = cluster.status(key)
+    assert (status.state, status.completion_time) == ("InvalidTemplate", None)
+    suspended(operator, key, value=False)
+    operator.wait(3600)
+    assert cluster.status(key).completion_time is None
+    cluster.refuse = lambda _kind, _body: None
+    operator.wait(31)
+    at_rest(operator)
+    assert cluster.status(key).state == "Running"
+
+
+def test_the_startup_deadline_of_a_refused_job_does_not_run_while_it_is_suspended(
+    operator: Operator, cluster: FakeCluster
+) -> None:
+    refusing_templates(cluster)
+    key = started(operator, a_job().with_policy(suspend=True))
+    assert accepted(cluster, key).reason == "InvalidTemplate"
+    operator.wait(3600)
+    assert cluster.status(key).completion_time is None
+    suspended(operator, key, value=False)
+    operator.wait(590)
+    assert cluster.status(key).completion_time is None, "it counts from the resumption"
+    operator.wait(20)
+    assert condition(cluster, key, ConditionType.FAILED).reason == "InvalidTemplate"
 
 
 def test_a_stranger_with_the_services_name_is_a_conflict_until_it_goes(

@@ -12,10 +12,10 @@ from datetime import datetime, timedelta
 from tftraining_operator.api.keys import Role
 from tftraining_operator.api.reasons import Reason
 from tftraining_operator.api.status import UnavailableWorker
+from tftraining_operator.core.history import has_run
 from tftraining_operator.core.job import Job
 from tftraining_operator.core.naming import join_names
 from tftraining_operator.core.observed import Observed, Pod
-from tftraining_operator.core.policies.deadlines import has_run
 from tftraining_operator.core.roles import traits
 from tftraining_operator.core.times import parse, rfc3339
 
@@ -75,7 +75,7 @@ def membership(job: Job, observed: Observed, now: datetime) -> Membership:
     if observed.get(Role.CHIEF) is None and job.status.chief_uid is None:
         # No chief has been told of this cluster yet, so the change costs nothing; but a training
         # that ran must not wait for a worker that may never start.
-        if joins is not None or not has_run(job):
+        if joins is not None or not has_run(job.status):
             size = job.desired(Role.WORKER)
         joins = None
     least = job.spec.worker.min_replicas if job.spec.worker is not None else None
@@ -152,7 +152,7 @@ def _unavailable(
 def _leaves_at(job: Job, observed: Observed, worker: UnavailableWorker) -> datetime | None:
     """Return when the cluster continues without a worker, None if it waits for it."""
     since = parse(worker.since)
-    if has_run(job):
+    if has_run(job.status):
         return since + EXCLUDED_AFTER
     gang = job.status.gang
     if gang is None or gang.scheduled_time is None:
