@@ -250,6 +250,97 @@ def test_a_stranger_with_the_services_name_is_a_conflict_until_it_goes(
     assert len(cluster.pods()) == 3
 
 
+def replaced_by_a_strangers(operator: Operator) -> None:
+    """Somebody deletes the job's service, and creates one of his own."""
+    cluster = operator.cluster
+    cluster._drop(Kind.SERVICE, cluster.objects[Kind.SERVICE, "default", "mnist"])
+    occupied(cluster)
+    operator.settle()
+
+
+def test_a_job_that_runs_trains_on_when_a_strangers_service_has_its_name(
+    operator: Operator, cluster: FakeCluster
+) -> None:
+    key = running(operator, a_job())
+    before = {name: raw["metadata"]["uid"] for name, raw in cluster.pods().items()}
+    replaced_by_a_strangers(operator)
+    operator.wait(3600)
+    status = cluster.status(key)
+    assert (status.state, status.restarts, status.completion_time) == ("Running", 0, None)
+    assert "service mnist exists and does not belong to this job; delete it" in str(status.message)
+    assert condition(cluster, key, ConditionType.PODS_READY).reason == "NameConflict"
+    assert accepted(cluster, key).status == "True"
+    assert {name: raw["metadata"]["uid"] for name, raw in cluster.pods().items()} == before
+
+
+def test_its_lost_chief_and_worker_are_made_again_when_the_strangers_service_is_gone(
+    operator: Operator, cluster: FakeCluster
+) -> None:
+    key = running(operator, a_job())
+    replaced_by_a_strangers(operator)
+    cluster.collect("mnist-worker-0")
+    cluster.act("mnist-chief-0", lambda pod: pod.exited(1))
+    operator.wait(600)
+    assert set(cluster.pods()) == {"mnist-ps-0"}, "without the service no pod finds another"
+    status = cluster.status(key)
+    assert (status.state, status.attempt, status.completion_time) == ("NameConflict", 1, None)
+    assert "service mnist exists" in str(status.message)
+
+    del cluster.objects[Kind.SERVICE, "default", "mnist"]
+    operator.wait(61)
+    at_rest(operator)
+    assert cluster.status(key).state == "Running"
+    assert told(cluster).count("NameConflict") == 1
+
+
+def test_a_job_that_is_resumed_while_a_strangers_service_has_its_name_waits_for_it(
+    operator: Operator, cluster: FakeCluster
+) -> None:
+    key = running(operator, a_job())
+    suspended(operator, key, value=True)
+    replaced_by_a_strangers(operator)
+    suspended(operator, key, value=False)
+    operator.wait(3600)
+    status = cluster.status(key)
+    assert (status.state, status.completion_time) == ("NameConflict", None)
+    assert accepted(cluster, key).status == "True"
+    del cluster.objects[Kind.SERVICE, "default", "mnist"]
+    operator.wait(61)
+    at_rest(operator)
+    assert cluster.status(key).state == "Running"
+
+
+LONG = "m" * 51
+"""With so long a name, TF_CONFIG of a thousand workers is larger than Linux allows."""
+
+
+@pytest.mark.parametrize("gang", [True, False], ids=["MultiWorkerMirrored", "ParameterServer"])
+def test_a_job_that_is_scaled_beyond_what_tf_config_holds_trains_on_as_it_is(
+    operator: Operator, cluster: FakeCluster, *, gang: bool
+) -> None:
+    job = a_job().named(LONG)
+    key = running(operator, job.mirrored(workers=2) if gang else job.with_workers(2))
+    cluster.edit(key, lambda spec: spec["worker"].update(replicas=1000))
+    operator.wait(120)
+    status = cluster.status(key)
+    assert (status.state, status.attempt, status.cluster_workers) == ("Running", 0, 2)
+    assert accepted(cluster, key).status == "True"
+    assert f"{LONG}-worker-2: InvalidPod: TF_CONFIG would have " in str(status.message)
+    assert "use fewer workers than 1,000" in str(status.message)
+    assert f"{LONG}-worker-2" not in cluster.pods()
+
+    cluster.act(f"{LONG}-chief-0", lambda pod: pod.exited(1))
+    cluster.act(f"{LONG}-worker-1", lambda pod: pod.exited(1))
+    operator.wait(5)
+    at_rest(operator)
+    status = cluster.status(key)
+    assert (status.state, status.attempt, status.cluster_workers) == ("Running", 1, 2)
+
+    cluster.edit(key, lambda spec: spec["worker"].update(replicas=2))
+    operator.wait(61)
+    assert condition(cluster, key, ConditionType.PODS_READY).status == "True"
+
+
 def test_a_stranger_with_a_pods_name_is_a_conflict_and_stays_untouched(
     operator: Operator, cluster: FakeCluster
 ) -> None:
@@ -446,7 +537,7 @@ def test_a_new_member_that_cannot_start_leaves_its_gang_alone(
     operator.wait(3600)
     status = cluster.status(key)
     assert (status.state, status.attempt, status.restarts) == ("Running", 0, 0)
-    assert "mnist-worker-2: ImagePullBackOff" in status.message
+    assert "mnist-worker-2: ImagePullBackOff" in (status.message or "")
     assert cluster.made["mnist-chief-0"] == 1
 
     cluster.act("mnist-worker-2", lambda pod: pod.running(ready=False, seconds=3600))
