@@ -993,6 +993,23 @@ def test_events_name_the_job_that_they_are_of(operator: Operator, cluster: FakeC
     assert len(event["note"]) <= 1024
 
 
+def test_a_status_that_differs_at_each_look_makes_no_hot_loop(
+    operator: Operator, cluster: FakeCluster
+) -> None:
+    def flapped(number: int) -> float | None:
+        """Let the worker's readiness change; return when the pass after it is due."""
+        cluster.act("mnist-worker-0", lambda pod: pod.running(ready=number % 2 == 0))
+        operator.see()
+        return operator.one_pass(key)
+
+    key = running(operator, a_job())
+    written = len(cluster.statuses)
+    assert [flapped(number) for number in range(1, 7)] == [0, 0, 0, 1, 1, 1]
+    assert len(cluster.statuses) - written == 6, "each of them had something to write"
+    assert operator.one_pass(key) != 0, "it has nothing to write"
+    assert flapped(7) == 0, "so the next may be followed at once again"
+
+
 def test_progress_alone_is_written_every_five_seconds_at_most(
     operator: Operator, cluster: FakeCluster
 ) -> None:
