@@ -131,3 +131,31 @@ def test_a_job_with_fields_of_a_newer_version_is_run(
     cluster.collect("mnist-worker-0")
     operator.wait(60)
     assert cluster.pods().keys() == before
+
+
+def suspended(operator: Operator, key: JobKey, *, value: bool) -> None:
+    policy = {"suspend": value}
+    operator.cluster.edit(key, lambda spec: spec.setdefault("runPolicy", {}).update(policy))
+    operator.settle()
+    while operator.cluster.run_pods():
+        operator.settle()
+
+
+def test_a_suspended_job_that_cannot_be_understood_waits_for_who_understands_it(
+    cluster: FakeCluster, operator: Operator, key: JobKey
+) -> None:
+    suspended(operator, key, value=True)
+    cluster.edit(key, lambda spec: spec.update(strategy="TPU"))
+    operator.wait(3600)
+    status = cluster.status(key)
+    assert status.state == "Suspended"
+    assert "spec.strategy: must be one of" in (status.message or "")
+    suspended(operator, key, value=False)
+    operator.wait(3600)
+    assert cluster.status(key).completion_time is None
+
+    cluster.edit(key, lambda spec: spec.update(strategy="ParameterServer"))
+    operator.settle()
+    while cluster.run_pods():
+        operator.settle()
+    assert cluster.status(key).state == "Running"

@@ -378,6 +378,27 @@ def test_where_all_pods_begin_anew_each_attempt_is_a_gang(
     }
 
 
+def test_a_gang_that_begins_anew_does_not_wait_for_a_member_that_is_to_join_later(
+    operator: Operator, cluster: FakeCluster
+) -> None:
+    key = placed(operator, a_job().mirrored(workers=2))
+    scaled(operator, key, 3)
+    cluster.act("mnist-worker-2", lambda pod: pod.unschedulable(NO_ROOM))
+    cluster.act("mnist-worker-1", lambda pod: pod.exited(1))
+    operator.settle()
+    for _ in range(3):
+        for name in set(cluster.pods()) - {"mnist-worker-2"}:
+            raw = cluster.pods()[name]
+            if "deletionTimestamp" in raw["metadata"]:
+                cluster.collect(name)
+            elif raw["status"]["phase"] == "Pending":
+                cluster.act(name, PodBuilder.running)
+        operator.wait(20)
+    assert groups(cluster)[the_group(cluster)]["spec"]["schedulingPolicy"]["gang"]["minCount"] == 3
+    assert (cluster.status(key).state, cluster.status(key).attempt) == ("Running", 1)
+    assert of_pods(cluster)["mnist-worker-2"] is None, "it is scheduled by itself"
+
+
 def test_suspension_removes_the_group_and_resuming_forms_another(
     operator: Operator, cluster: FakeCluster
 ) -> None:

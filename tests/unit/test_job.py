@@ -60,6 +60,20 @@ def test_a_started_job_that_cannot_be_understood_is_unsupported(
     assert found.status.start_time == stamp()
 
 
+@pytest.mark.parametrize(
+    "status",
+    [
+        pytest.param({"first_running_time": stamp()}, id="it ran"),
+        pytest.param({"active_seconds": 5}, id="it was started"),
+        pytest.param({"attempt": 1}, id="it had a chief"),
+    ],
+)
+def test_a_job_that_is_suspended_or_queued_counts_as_started(status: dict[str, Any]) -> None:
+    found = parsed(a_job().with_spec(strategy="TPU").with_status(start_time=None, **status))
+    assert found.status.start_time is None
+    assert found.unsupported.startswith("spec.strategy: must be one of")
+
+
 @pytest.mark.parametrize(("fields", "why"), UNINTELLIGIBLE)
 def test_before_it_is_started_it_is_invalid(fields: dict[str, Any], why: str) -> None:
     with pytest.raises(InvalidJobError, match=why):

@@ -440,6 +440,41 @@ def test_a_queue_without_kueue_is_said_at_once(
     assert cluster.status(key).state == "Queued"
 
 
+def test_a_preempted_job_that_cannot_be_understood_waits_for_who_understands_it(
+    operator: Operator,
+) -> None:
+    key, cluster = running(operator), operator.cluster
+    operator.wait(20)
+    kueue.evict(cluster)
+    operator.settle()
+    go_on(operator)
+    assert cluster.status(key).state == "Queued"
+    cluster.edit(key, lambda spec: spec.update(strategy="TPU"))
+    operator.wait(3600)
+    status = cluster.status(key)
+    assert (status.state, status.completion_time) == ("Queued", None)
+    assert "spec.strategy: must be one of" in (status.message or "")
+
+
+def test_a_job_that_ran_waits_for_kueue_when_it_is_resumed(operator: Operator) -> None:
+    def suspended(*, value: bool) -> None:
+        policy = {"suspend": value}
+        cluster.edit(key, lambda spec: spec.setdefault("runPolicy", {}).update(policy))
+        operator.settle()
+        go_on(operator)
+
+    key, cluster = running(operator), operator.cluster
+    suspended(value=True)
+    operator.offer = Offer()
+    suspended(value=False)
+    operator.wait(3600)
+    status = cluster.status(key)
+    assert (status.state, status.completion_time) == ("SchedulerUnavailable", None)
+    operator.offer = KUEUE
+    operator.wait(31)
+    assert cluster.status(key).state == "Queued"
+
+
 def test_a_job_runs_on_while_kueues_api_is_away(operator: Operator) -> None:
     key, cluster = running(operator), operator.cluster
     operator.offer = Offer()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import copy
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +19,8 @@ from tests.unit.builders import IMAGE, JobBuilder, PodBuilder, Raw, a_job
 from tests.unit.fakes import FakeCluster, Operator
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from tftraining_operator.api.status import Condition
 
 
@@ -134,22 +137,102 @@ def test_no_pod_is_made_of_a_template_that_the_server_refuses_until_it_is_mended
     assert len(cluster.pods()) == 3
 
 
-def test_a_spec_that_breaks_a_rule_is_told_and_nothing_is_made(
-    operator: Operator, cluster: FakeCluster
+def refusing_templates(cluster: FakeCluster) -> None:
+    """Refuse pods, as a webhook or a policy does."""
+    error = errors.InvalidObjectError("the image has no signature", status=422)
+    cluster.refuse = lambda kind, _body: error if kind is Kind.POD else None
+
+
+def occupied(cluster: FakeCluster) -> None:
+    cluster._create(Kind.SERVICE, a_stranger("mnist"), dry_run=False)
+
+
+REJECTED: list[Any] = [
+    pytest.param(
+        lambda _cluster: None, a_job().with_spec(strategy="Mirrored"), "InvalidSpec", id="a rule"
+    ),
+    pytest.param(refusing_templates, a_job(), "InvalidTemplate", id="a template"),
+    pytest.param(occupied, a_job(), "NameConflict", id="a name"),
+    pytest.param(
+        lambda _cluster: None,
+        a_job().with_spec(scheduling={"gang": "Volcano"}),
+        "SchedulerUnavailable",
+        id="a scheduler",
+    ),
+]
+
+
+@pytest.mark.parametrize(("obstruct", "job", "reason"), REJECTED)
+def test_a_job_that_cannot_be_carried_out_is_told_and_ends_at_its_startup_deadline(
+    operator: Operator,
+    cluster: FakeCluster,
+    obstruct: Callable[[FakeCluster], None],
+    job: JobBuilder,
+    reason: str,
 ) -> None:
-    key = started(operator, a_job().with_spec(strategy="Mirrored"))
-    assert (accepted(cluster, key).status, accepted(cluster, key).reason) == (
-        "False",
-        "InvalidSpec",
-    )
+    obstruct(cluster)
+    key = started(operator, copy.deepcopy(job))
+    assert (accepted(cluster, key).status, accepted(cluster, key).reason) == ("False", reason)
     assert names(cluster, Kind.POD) == set()
     operator.wait(590)
-    assert told(cluster) == ["InvalidSpec"], "told once"
+    assert told(cluster) == [reason], "told once"
     operator.wait(20)
     failed = condition(cluster, key, ConditionType.FAILED)
-    assert (failed.status, failed.reason) == ("True", "InvalidSpec")
+    assert (failed.status, failed.reason) == ("True", reason)
     assert condition(cluster, key, ConditionType.FINISHED).status == "True", "wait returns"
-    assert told(cluster) == ["InvalidSpec", "Failed"]
+    assert told(cluster) == [reason, "Failed"]
+
+
+def test_a_refused_template_is_tried_again_and_runs_when_the_policy_is_mended(
+    operator: Operator, cluster: FakeCluster
+) -> None:
+    refusing_templates(cluster)
+    key = started(operator, a_job())
+    assert accepted(cluster, key).reason == "InvalidTemplate"
+    cluster.refuse = lambda _kind, _body: None
+    operator.wait(31)
+    assert (accepted(cluster, key).status, len(cluster.pods())) == ("True", 3)
+    assert cluster.job(key)["metadata"]["generation"] == 1, "nobody edited the job"
+
+
+def suspended(operator: Operator, key: JobKey, *, value: bool) -> None:
+    policy = {"suspend": value}
+    operator.cluster.edit(key, lambda spec: spec.setdefault("runPolicy", {}).update(policy))
+    at_rest(operator)
+
+
+def test_a_job_that_ran_is_not_failed_for_a_template_that_is_refused(
+    operator: Operator, cluster: FakeCluster
+) -> None:
+    key = running(operator, a_job())
+    suspended(operator, key, value=True)
+    refusing_templates(cluster)
+    cluster.edit(key, lambda spec: spec["template"].update(metadata={"labels": {"a": "b"}}))
+    operator.wait(3600)
+    status = cluster.status(key)
+    assert (status.state, status.completion_time) == ("InvalidTemplate", None)
+    suspended(operator, key, value=False)
+    operator.wait(3600)
+    assert cluster.status(key).completion_time is None
+    cluster.refuse = lambda _kind, _body: None
+    operator.wait(31)
+    at_rest(operator)
+    assert cluster.status(key).state == "Running"
+
+
+def test_the_startup_deadline_of_a_refused_job_does_not_run_while_it_is_suspended(
+    operator: Operator, cluster: FakeCluster
+) -> None:
+    refusing_templates(cluster)
+    key = started(operator, a_job().with_policy(suspend=True))
+    assert accepted(cluster, key).reason == "InvalidTemplate"
+    operator.wait(3600)
+    assert cluster.status(key).completion_time is None
+    suspended(operator, key, value=False)
+    operator.wait(590)
+    assert cluster.status(key).completion_time is None, "it counts from the resumption"
+    operator.wait(20)
+    assert condition(cluster, key, ConditionType.FAILED).reason == "InvalidTemplate"
 
 
 def test_a_stranger_with_the_services_name_is_a_conflict_until_it_goes(
@@ -165,6 +248,97 @@ def test_a_stranger_with_the_services_name_is_a_conflict_until_it_goes(
     operator.wait(31)
     assert accepted(cluster, key).status == "True"
     assert len(cluster.pods()) == 3
+
+
+def replaced_by_a_strangers(operator: Operator) -> None:
+    """Somebody deletes the job's service, and creates one of his own."""
+    cluster = operator.cluster
+    cluster._drop(Kind.SERVICE, cluster.objects[Kind.SERVICE, "default", "mnist"])
+    occupied(cluster)
+    operator.settle()
+
+
+def test_a_job_that_runs_trains_on_when_a_strangers_service_has_its_name(
+    operator: Operator, cluster: FakeCluster
+) -> None:
+    key = running(operator, a_job())
+    before = {name: raw["metadata"]["uid"] for name, raw in cluster.pods().items()}
+    replaced_by_a_strangers(operator)
+    operator.wait(3600)
+    status = cluster.status(key)
+    assert (status.state, status.restarts, status.completion_time) == ("Running", 0, None)
+    assert "service mnist exists and does not belong to this job; delete it" in str(status.message)
+    assert condition(cluster, key, ConditionType.PODS_READY).reason == "NameConflict"
+    assert accepted(cluster, key).status == "True"
+    assert {name: raw["metadata"]["uid"] for name, raw in cluster.pods().items()} == before
+
+
+def test_its_lost_chief_and_worker_are_made_again_when_the_strangers_service_is_gone(
+    operator: Operator, cluster: FakeCluster
+) -> None:
+    key = running(operator, a_job())
+    replaced_by_a_strangers(operator)
+    cluster.collect("mnist-worker-0")
+    cluster.act("mnist-chief-0", lambda pod: pod.exited(1))
+    operator.wait(600)
+    assert set(cluster.pods()) == {"mnist-ps-0"}, "without the service no pod finds another"
+    status = cluster.status(key)
+    assert (status.state, status.attempt, status.completion_time) == ("NameConflict", 1, None)
+    assert "service mnist exists" in str(status.message)
+
+    del cluster.objects[Kind.SERVICE, "default", "mnist"]
+    operator.wait(61)
+    at_rest(operator)
+    assert cluster.status(key).state == "Running"
+    assert told(cluster).count("NameConflict") == 1
+
+
+def test_a_job_that_is_resumed_while_a_strangers_service_has_its_name_waits_for_it(
+    operator: Operator, cluster: FakeCluster
+) -> None:
+    key = running(operator, a_job())
+    suspended(operator, key, value=True)
+    replaced_by_a_strangers(operator)
+    suspended(operator, key, value=False)
+    operator.wait(3600)
+    status = cluster.status(key)
+    assert (status.state, status.completion_time) == ("NameConflict", None)
+    assert accepted(cluster, key).status == "True"
+    del cluster.objects[Kind.SERVICE, "default", "mnist"]
+    operator.wait(61)
+    at_rest(operator)
+    assert cluster.status(key).state == "Running"
+
+
+LONG = "m" * 51
+"""With so long a name, TF_CONFIG of a thousand workers is larger than Linux allows."""
+
+
+@pytest.mark.parametrize("gang", [True, False], ids=["MultiWorkerMirrored", "ParameterServer"])
+def test_a_job_that_is_scaled_beyond_what_tf_config_holds_trains_on_as_it_is(
+    operator: Operator, cluster: FakeCluster, *, gang: bool
+) -> None:
+    job = a_job().named(LONG)
+    key = running(operator, job.mirrored(workers=2) if gang else job.with_workers(2))
+    cluster.edit(key, lambda spec: spec["worker"].update(replicas=1000))
+    operator.wait(120)
+    status = cluster.status(key)
+    assert (status.state, status.attempt, status.cluster_workers) == ("Running", 0, 2)
+    assert accepted(cluster, key).status == "True"
+    assert f"{LONG}-worker-2: InvalidPod: TF_CONFIG would have " in str(status.message)
+    assert "use fewer workers than 1,000" in str(status.message)
+    assert f"{LONG}-worker-2" not in cluster.pods()
+
+    cluster.act(f"{LONG}-chief-0", lambda pod: pod.exited(1))
+    cluster.act(f"{LONG}-worker-1", lambda pod: pod.exited(1))
+    operator.wait(5)
+    at_rest(operator)
+    status = cluster.status(key)
+    assert (status.state, status.attempt, status.cluster_workers) == ("Running", 1, 2)
+
+    cluster.edit(key, lambda spec: spec["worker"].update(replicas=2))
+    operator.wait(61)
+    assert condition(cluster, key, ConditionType.PODS_READY).status == "True"
 
 
 def test_a_stranger_with_a_pods_name_is_a_conflict_and_stays_untouched(
@@ -347,6 +521,63 @@ def test_more_workers_without_room_leave_the_training_alone(
     assert set(cluster.pods()) == {
         f"mnist-{t}" for t in ("chief-0", "worker-0", "worker-1", "ps-0")
     }
+
+
+def pulls_in_vain(pod: PodBuilder) -> None:
+    pod.raw["spec"]["nodeName"] = "node-1"
+    pod.waiting("ErrImagePull", "manifest unknown")
+
+
+def test_a_new_member_that_cannot_start_leaves_its_gang_alone(
+    operator: Operator, cluster: FakeCluster
+) -> None:
+    key = running(operator, a_job().mirrored(workers=2))
+    scaled(operator, 3)
+    cluster.act("mnist-worker-2", pulls_in_vain)
+    operator.wait(3600)
+    status = cluster.status(key)
+    assert (status.state, status.attempt, status.restarts) == ("Running", 0, 0)
+    assert "mnist-worker-2: ImagePullBackOff" in (status.message or "")
+    assert cluster.made["mnist-chief-0"] == 1
+
+    cluster.act("mnist-worker-2", lambda pod: pod.running(ready=False, seconds=3600))
+    operator.wait(25)
+    at_rest(operator)
+    assert cluster.status(key).attempt == 1
+    assert told(cluster).count("Scaled") == 1
+
+
+def test_a_gang_that_fails_meanwhile_trains_on_without_the_new_member(
+    operator: Operator, cluster: FakeCluster
+) -> None:
+    key = running(operator, a_job().mirrored(workers=2))
+    scaled(operator, 3)
+    cluster.act("mnist-worker-2", pulls_in_vain)
+    cluster.act("mnist-worker-0", lambda pod: pod.exited(1))
+    operator.wait(5)
+    for _ in range(3):
+        for name, raw in cluster.pods().items():
+            if "deletionTimestamp" in raw["metadata"]:
+                cluster.collect(name)
+            elif name != "mnist-worker-2" and raw["status"]["phase"] == "Pending":
+                cluster.act(name, PodBuilder.running)
+            elif raw["status"]["phase"] == "Pending":
+                cluster.act(name, pulls_in_vain)
+        operator.wait(20)
+    status = cluster.status(key)
+    assert (status.state, status.attempt, status.restarts) == ("Running", 1, 1)
+    assert status.cluster_workers == 2
+
+
+def test_a_gangs_node_whose_clock_is_ahead_does_not_keep_it_from_growing(
+    operator: Operator, cluster: FakeCluster
+) -> None:
+    key = running(operator, a_job().mirrored(workers=2))
+    scaled(operator, 3)
+    cluster.act("mnist-worker-2", lambda pod: pod.running(ready=False, seconds=7200))
+    operator.wait(25)
+    at_rest(operator)
+    assert cluster.status(key).attempt == 1
 
 
 def test_six_steps_of_an_autoscaler_cost_one_restart(
@@ -760,6 +991,23 @@ def test_events_name_the_job_that_they_are_of(operator: Operator, cluster: FakeC
     }
     assert event["type"] == "Normal"
     assert len(event["note"]) <= 1024
+
+
+def test_a_status_that_differs_at_each_look_makes_no_hot_loop(
+    operator: Operator, cluster: FakeCluster
+) -> None:
+    def flapped(number: int) -> float | None:
+        """Let the worker's readiness change; return when the pass after it is due."""
+        cluster.act("mnist-worker-0", lambda pod: pod.running(ready=number % 2 == 0))
+        operator.see()
+        return operator.one_pass(key)
+
+    key = running(operator, a_job())
+    written = len(cluster.statuses)
+    assert [flapped(number) for number in range(1, 7)] == [0, 0, 0, 1, 1, 1]
+    assert len(cluster.statuses) - written == 6, "each of them had something to write"
+    assert operator.one_pass(key) != 0, "it has nothing to write"
+    assert flapped(7) == 0, "so the next may be followed at once again"
 
 
 def test_progress_alone_is_written_every_five_seconds_at_most(

@@ -15,7 +15,7 @@ from tftraining_operator.api.keys import ConditionType
 from tftraining_operator.api.reasons import Reason
 from tftraining_operator.api.status import Status
 from tftraining_operator.core.advice import with_advice
-from tftraining_operator.core.conditions import find, find_true
+from tftraining_operator.core.conditions import find, find_true, is_true
 from tftraining_operator.core.error_text import telling_line
 from tftraining_operator.core.facts import Facts
 from tftraining_operator.core.job import InvalidJobError, Job, parse_job
@@ -111,7 +111,7 @@ def _of_seen(job: Job, pods: Sequence[_Object], events: Sequence[_Object], now: 
     status = job.status
     state, message = status.state or "Starting", status.message or ""
     ready = find(status.conditions, ConditionType.PODS_READY)
-    if (found := _ended(status) or _stopped(job, message)) is not None:
+    if (found := _ended(status) or _refused(status, message) or _stopped(job, message)) is not None:
         return found
     if (restarting := find_true(status, ConditionType.RESTARTING)) is not None:
         problem = _problem(job, pods, events, now)
@@ -132,6 +132,16 @@ def _ended(status: Status) -> Why | None:
         text = _evaluated(status) if done.reason == Reason.CHIEF_SUCCEEDED else done.message
         return Why("Succeeded", text or done.message)
     return None
+
+
+def _refused(status: Status, message: str) -> Why | None:
+    """Return why a job does not run that is rejected, or that the operator does not understand."""
+    accepted = find(status.conditions, ConditionType.ACCEPTED)
+    if accepted is None or is_true(status, ConditionType.RUNNING):
+        return None
+    if accepted.status == "True" and accepted.reason != Reason.UNSUPPORTED:
+        return None
+    return Why(status.state or accepted.reason, message)
 
 
 def _stopped(job: Job, message: str) -> Why | None:

@@ -47,11 +47,13 @@ def decide(job: Job, observed: Observed, facts: Facts, now: datetime) -> Decisio
     found = _decide(job, observed, facts, now)
     protected = protection(job, observed, facts, now, trains=found.phase is Phase.ACTIVE)
     moments = (found.look_again, isolated.policy.due, protected.due)
+    # Without it no pod would find another.
+    lacks_service = not observed.has_service and _is_service_refused(job, facts, now)
     return replace(
         found,
         isolation=isolated,
         protection=protected,
-        creations=() if isolated.blocks_pods else found.creations,
+        creations=() if isolated.blocks_pods or lacks_service else found.creations,
         look_again=min((moment for moment in moments if moment is not None), default=None),
     )
 
@@ -247,7 +249,7 @@ def _active(
     decision = replace(
         stay(job, Phase.ACTIVE),
         membership=members,
-        wants_service=not (facts.waits(now) and job.name in facts.refused),
+        wants_service=not _is_service_refused(job, facts, now),
         delete_service=observed.service_is_changed,
         wants_group=gang is not None and not (facts.waits(now) and gang.group in facts.refused),
         delete_groups=_groups_but(gang, observed),
@@ -299,6 +301,11 @@ def _schedule(
         announced=tuple(announced),
         look_again=min((moment for moment in waits if moment > now), default=None),
     )
+
+
+def _is_service_refused(job: Job, facts: Facts, now: datetime) -> bool:
+    """Tell whether the service was refused, and is not tried again now."""
+    return facts.waits(now) and job.name in facts.refused
 
 
 def _groups_but(gang: GangStatus | None, observed: Observed) -> tuple[PodGroup, ...]:

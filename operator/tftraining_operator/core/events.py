@@ -212,6 +212,7 @@ _HINDRANCES: Mapping[str, tuple[Action, EventType]] = {
     # Of the Service: those of pods are failures, which are told.
     Reason.QUOTA_EXCEEDED: (Action.CREATE, EventType.WARNING),
     Reason.REFUSED: (Action.CREATE, EventType.WARNING),
+    Reason.NAME_CONFLICT: (Action.CREATE, EventType.WARNING),
     # These may be no more than slow.
     "ContainerCreating": (Action.OBSERVE, EventType.NORMAL),
     "NotScheduled": (Action.OBSERVE, EventType.NORMAL),

@@ -11,9 +11,9 @@ from typing import Any
 from tftraining_operator.api.keys import Role
 from tftraining_operator.core import extensions
 from tftraining_operator.core.facts import Facts
+from tftraining_operator.core.history import has_run
 from tftraining_operator.core.job import Job
 from tftraining_operator.core.observed import Observed
-from tftraining_operator.core.policies.deadlines import has_run
 from tftraining_operator.core.roles import traits
 from tftraining_operator.core.schedulers import kueue, kueue_status
 from tftraining_operator.core.schedulers.kueue_workload import Workload
@@ -66,7 +66,7 @@ def _changes(job: Job, observed: Observed, now: datetime) -> Iterator[WorkloadCh
         elif is_settled:
             yield WorkloadChange(each, delete=True)
         end = start
-    may_grow = is_settled and wanted > present and has_run(job)
+    may_grow = is_settled and wanted > present and has_run(job.status)
     if may_grow and not waiting and len(held) < extensions.LIMIT:
         own, name = observed.workload, extensions.next_name(job, observed)
         if own is not None:

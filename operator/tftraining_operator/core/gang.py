@@ -14,6 +14,7 @@ from tftraining_operator.api import keys
 from tftraining_operator.api.keys import Role
 from tftraining_operator.api.scheduling import Gang, Scheduling
 from tftraining_operator.api.status import GangStatus
+from tftraining_operator.core.history import has_run
 from tftraining_operator.core.job import Job
 from tftraining_operator.core.observed import Observed, Pod
 from tftraining_operator.core.placement import DEFAULT_SCHEDULER, scheduler_names
@@ -61,6 +62,9 @@ def needed(job: Job, role: Role) -> int:
     if not found.in_cluster:
         return 0
     wanted = job.desired(role)
+    if role is Role.WORKER and has_run(job.status):
+        # Training goes on without a worker that is to join later, and may never start.
+        wanted = min(wanted, job.cluster_size(role))
     if role is not Role.WORKER or not found.tolerates_absence:
         return wanted
     least = job.spec.worker.min_replicas if job.spec.worker is not None else None

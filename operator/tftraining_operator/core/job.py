@@ -7,6 +7,7 @@ from typing import Any
 from tftraining_operator.api import keys, rules
 from tftraining_operator.api.status import Status
 from tftraining_operator.api.types import ObjectMeta, Spec
+from tftraining_operator.core.history import was_started
 from tftraining_operator.core.salvage import stored_spec, stored_status
 
 
@@ -92,6 +93,6 @@ def parse_job(raw: dict[str, Any], now: datetime) -> Job:
     # The CRD refuses these as well; a job stored under another CRD may still break them.
     problems = problems or rules.problems(meta.name, spec, stored=True)
     told = "; ".join(str(problem) for problem in problems)
-    if problems and status.start_time is None:
+    if problems and not was_started(status):
         raise InvalidJobError(told)
     return Job(meta=meta, spec=spec, status=status, repairs=repairs, unsupported=told)

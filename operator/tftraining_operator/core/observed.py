@@ -44,6 +44,8 @@ class Pod:
     ready: bool = False
     """Whether the container that trains is ready, whatever sidecars are."""
     ready_since: str | None = None
+    trains_since: str | None = None
+    """Since when the container that trains runs, ready or not."""
     runs: bool = False
     """Whether any of its containers runs, sidecars included."""
     in_restart_backoff: bool = False
@@ -267,6 +269,7 @@ def parse_pod(job: Job, raw: _Object, now: datetime) -> Pod | None:
     created = metadata.get("creationTimestamp")
     phase = pod_state.phase(raw)
     terminated = raw_pod.state(raw_pod.container_status(raw), "terminated") or {}
+    running = raw_pod.state(raw_pod.container_status(raw), "running") or {}
     problem, ready = startup(raw, now), pod_state.is_ready(raw)
 
     def dated(found: Cause | None) -> Cause | None:
@@ -286,6 +289,7 @@ def parse_pod(job: Job, raw: _Object, now: datetime) -> Pod | None:
         grace_ends=metadata.get("deletionTimestamp"),
         ready=ready,
         ready_since=bounded(pod_state.ready_since(raw), created, now) if ready else None,
+        trains_since=bounded(running.get("startedAt"), created, now),
         runs=pod_state.runs_any_container(raw),
         in_restart_backoff=cause.is_in_restart_backoff(raw),
         disruption=dated(cause.disruption(raw)),

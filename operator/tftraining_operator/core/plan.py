@@ -3,12 +3,17 @@
 from dataclasses import dataclass, field
 from typing import Any
 
+from tftraining_operator.api.reasons import Reason
 from tftraining_operator.api.scheduling import Gang
 from tftraining_operator.core import desired
+from tftraining_operator.core.cause import Cause
 from tftraining_operator.core.decision import Decision, Phase
+from tftraining_operator.core.history import was_started
 from tftraining_operator.core.job import Job
+from tftraining_operator.core.naming import pod_name
 from tftraining_operator.core.observed import Observed, PodGroup
 from tftraining_operator.core.pod_metadata import PodMetadata
+from tftraining_operator.core.podtemplate import InvalidTemplateError
 from tftraining_operator.core.policies.removal import Removal
 from tftraining_operator.core.policies.upkeep import Upkeep
 from tftraining_operator.core.workload_body import WorkloadChange
@@ -32,6 +37,8 @@ class Plan:
     group: tuple[Gang, dict[str, Any]] | None = None
     """The group to create, and the scheduler that it is for."""
     pods: list[dict[str, Any]] = field(default_factory=list)
+    refused: dict[str, Cause] = field(default_factory=dict)
+    """Pods of a started job that cannot be made as its spec asks for, by name: the others are."""
     workload: WorkloadChange | None = None
     delete_disruption_budget: bool = False
     disruption_budget: dict[str, Any] | None = None
@@ -46,9 +53,13 @@ def make_plan(
     trainer_image: str,
     given: PodMetadata = PodMetadata(),  # noqa: B008 - frozen
 ) -> Plan:
-    """Return the calls that carry out a decision. Raises InvalidTemplateError."""
+    """Return the calls that carry out a decision.
+
+    Raises InvalidTemplateError for a job that was never started.
+    """
     missing = decision.wants_service and not (observed.has_service or observed.service_occupied)
     gang = decision.gang
+    pods, refused = _pods(job, decision, trainer_image, given)
     return Plan(
         removals=decision.removals,
         servers_are_done=decision.phase in (Phase.EVALUATING, Phase.FINISHED),
@@ -65,24 +76,41 @@ def make_plan(
             and all(known.name != gang.group for known in observed.groups)
             else None
         ),
-        pods=[
-            desired.pod(
+        pods=pods,
+        refused=refused,
+        workload=decision.workload,
+        delete_disruption_budget=decision.protection.delete,
+        disruption_budget=_body(decision.protection, observed.disruption_budget),
+        delete_job=decision.delete_job,
+    )
+
+
+def _pods(
+    job: Job, decision: Decision, trainer_image: str, given: PodMetadata
+) -> tuple[list[dict[str, Any]], dict[str, Cause]]:
+    """Return the pods to create, and by name why others cannot be made."""
+    pods: list[dict[str, Any]] = []
+    refused: dict[str, Cause] = {}
+    for role, index in decision.creations:
+        try:
+            body = desired.pod(
                 job,
                 role,
                 index,
                 job.status.attempt,
                 trainer_image,
                 given=given,
-                gang=gang,
+                gang=decision.gang,
                 admitted=decision.admitted.get((role, index)),
             )
-            for role, index in decision.creations
-        ],
-        workload=decision.workload,
-        delete_disruption_budget=decision.protection.delete,
-        disruption_budget=_body(decision.protection, observed.disruption_budget),
-        delete_job=decision.delete_job,
-    )
+        except InvalidTemplateError as error:
+            if not was_started(job.status):
+                raise
+            # A job that runs is not refused as a whole because it cannot grow.
+            refused[pod_name(job.name, role, index)] = Cause(Reason.INVALID_POD, str(error))
+        else:
+            pods.append(body)
+    return pods, refused
 
 
 def _body(found: Upkeep, known: dict[str, Any] | None) -> dict[str, Any] | None:

@@ -16,12 +16,12 @@ from tftraining_operator.core import pod_metadata
 from tftraining_operator.core.conditions import ConditionWriter, find, is_finished, is_true
 from tftraining_operator.core.decision import Decision, Phase
 from tftraining_operator.core.facts import Facts
+from tftraining_operator.core.history import has_run
 from tftraining_operator.core.job import Job
 from tftraining_operator.core.naming import worker_selector
 from tftraining_operator.core.observed import Observed
 from tftraining_operator.core.pod_metadata import PodMetadata
 from tftraining_operator.core.policies import cleanup
-from tftraining_operator.core.policies.deadlines import has_run
 from tftraining_operator.core.policies.servers import FORGOTTEN_AFTER, replacements_in_a_row
 from tftraining_operator.core.progress import (
     Report,
@@ -91,7 +91,13 @@ def compute_status(
 
 
 def rejected_status(
-    job_status: Status, generation: int, reason: Reason, problem: str, now: datetime
+    job_status: Status,
+    generation: int,
+    reason: Reason,
+    problem: str,
+    now: datetime,
+    *,
+    suspended: bool = False,
 ) -> Status:
     """Return the status of a job that cannot be carried out as it is written."""
     writer = ConditionWriter(job_status.conditions, generation, now)
@@ -99,6 +105,15 @@ def rejected_status(
     writer.set(ConditionType.ACCEPTED, value=False, reason=reason, message=problem)
     if find(job_status.conditions, ConditionType.FINISHED) is None:
         writer.set(ConditionType.FINISHED, value=False, reason=Reason.NOT_FINISHED, message=problem)
+    if suspended:
+        message = "suspended by spec.runPolicy.suspend"
+        writer.set(ConditionType.SUSPENDED, value=True, reason=Reason.SUSPENDED, message=message)
+    elif is_true(job_status, ConditionType.SUSPENDED):
+        # Its deadline counts from here.
+        message = "the job is not suspended"
+        writer.set(
+            ConditionType.SUSPENDED, value=False, reason=Reason.NOT_SUSPENDED, message=message
+        )
     return job_status.model_copy(
         update={
             "observed_generation": generation,
@@ -110,13 +125,19 @@ def rejected_status(
 
 
 def held_status(job: Job, now: datetime) -> Status:
-    """Return the status of a running job that a newer operator started: nothing is touched."""
+    """Return the status of a job that a newer operator started: nothing is touched.
+
+    One that does not run says why in its message; the state stays, which says how it was left.
+    """
     writer = ConditionWriter(job.status.conditions, job.meta.generation, now)
     writer.keep_all()
     writer.set(
         ConditionType.ACCEPTED, value=True, reason=Reason.UNSUPPORTED, message=job.unsupported
     )
-    return job.status.model_copy(update={"conditions": writer.result()})
+    update: dict[str, object] = {"conditions": writer.result()}
+    if not is_finished(job.status) and not is_true(job.status, ConditionType.RUNNING):
+        update["message"] = job.unsupported[:_MESSAGE_LIMIT]
+    return job.status.model_copy(update=update)
 
 
 def refused_for_good(
@@ -198,7 +219,7 @@ def _running_times(
     if is_true(status, ConditionType.RUNNING):
         first = status.first_running_time or rfc3339(now)
         return {"first_running_time": first, "interrupted_time": None}
-    if status.interrupted_time is not None or not has_run(job):
+    if status.interrupted_time is not None or not has_run(job.status):
         return {}
     began = status.first_running_time or status.start_time
     return {"first_running_time": began, "interrupted_time": rfc3339(now)}

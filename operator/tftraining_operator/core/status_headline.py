@@ -9,6 +9,9 @@ from tftraining_operator.core.messages import NOT_PLACED
 _ROUTINE = frozenset({Reason.STARTING, Reason.POD_REPLACED, Reason.ALL_READY})
 """Reasons of PodsReady that name no problem."""
 
+_BLOCKING = NOT_PLACED | {Reason.NAME_CONFLICT}
+"""Reasons of PodsReady by which nothing happens: there is no node, or no service."""
+
 
 def headline(status: Status) -> tuple[str, str]:
     """Return the one word and the sentence for people, derived from the conditions."""
@@ -33,8 +36,8 @@ def _not_running(
 ) -> tuple[str, str]:
     if pods is not None and pods.reason == Reason.QUEUED:
         return pods.reason, pods.message
-    if pods is not None and pods.reason in NOT_PLACED:
-        # Also of a job that restarts: nothing happens until there is a node.
+    if pods is not None and pods.reason in _BLOCKING:
+        # Also of a job that restarts: nothing happens until that is resolved.
         return pods.reason, pods.message
     restarting = find(status.conditions, ConditionType.RESTARTING)
     if restarting is not None and is_true(status, ConditionType.RESTARTING):

@@ -30,7 +30,8 @@ def tf_config_json(job: Job, role: Role, index: int) -> str:
     scripts of other images ask their TF_CONFIG for them. So it gets every task that the spec asks
     for, without regard to excluded workers: it must find itself at its own index, and is not
     restarted when a worker is excluded, returns, or when the job is resized. Only if that is more
-    than Linux allows does it get itself alone. The chief's list closes up instead where a worker
+    than Linux allows does it get itself alone, unless it is to join a cluster later that no chief
+    could be told of. The chief's list closes up instead where a worker
     is excluded: the coordinator numbers workers from 0 without gaps, and a server accepts any
     number.
     """
@@ -53,7 +54,7 @@ def tf_config_json(job: Job, role: Role, index: int) -> str:
     size = len(f"{NAME}=") + longest + 1
     if size <= LIMIT:
         return text
-    if found.serves:
+    if found.serves and not joins:
         itself = {role.value: {str(index): address(job.name, job.namespace, role, index)}}
         return f'{{"cluster":{json.dumps(itself, separators=(",", ":"))},{own}}}'
     raise TfConfigTooLargeError(

@@ -13,6 +13,7 @@ from typing import Any
 from tftraining_operator.api import keys
 from tftraining_operator.api.reasons import Reason
 from tftraining_operator.core.cause import Cause
+from tftraining_operator.core.history import was_started
 from tftraining_operator.core.job import Job
 from tftraining_operator.core.naming import disruption_budget_name
 from tftraining_operator.core.plan import Plan
@@ -69,7 +70,8 @@ class Applier:
     async def prepare(self, job: Job, samples: Sequence[_Object], service: _Object | None) -> bool:
         """Let the API server judge sample pods; return whether the service was created meanwhile.
 
-        Raises InvalidTemplateError with the API server's words, ApiError, NameConflictError.
+        Raises InvalidTemplateError with the API server's words, ApiError; NameConflictError for a
+        job that was never started.
         """
         services = [service] if service is not None else []
         making = (self._objects.create(job, Kind.SERVICE, body) for body in services)
@@ -91,13 +93,20 @@ class Applier:
             ):
                 raise result
         # A refused service is tried again, and told, when the plan is carried out.
-        _raise_first(each for each in made if not isinstance(each, errors.ForbiddenError))
+        refusals = (
+            errors.ForbiddenError,
+            *((NameConflictError,) if was_started(job.status) else ()),
+        )
+        _raise_first(each for each in made if not isinstance(each, refusals))
         return True in made
 
     async def apply(self, job: Job, plan: Plan, *, carefully: bool) -> Outcome:
-        """Carry out a plan; `carefully` after a refusal. Raises ApiError, NameConflictError."""
+        """Carry out a plan; `carefully` after a refusal.
+
+        Raises ApiError; NameConflictError for a job that was never started.
+        """
         key = JobKey(job.namespace, job.name)
-        outcome = Outcome()
+        outcome = Outcome(refused=dict(plan.refused), held=set(plan.refused))
         if plan.delete_job:
             await self._objects.delete(Kind.JOB, key, job.name, job.uid)
             return outcome
@@ -154,6 +163,12 @@ class Applier:
             outcome.created_service = await self._objects.create(job, Kind.SERVICE, plan.service)
         except errors.ForbiddenError as error:
             outcome.refused[job.name] = forbidden(error)
+            return False
+        except NameConflictError as error:
+            if not was_started(job.status):
+                raise
+            # A job that runs trains on; what it has lost is made again when the name is free.
+            outcome.refused[job.name] = Cause(Reason.NAME_CONFLICT, str(error))
             return False
         return True
 

@@ -26,6 +26,9 @@ _LONGEST_RETRY = timedelta(seconds=60)
 _GRACE = timedelta(seconds=30)
 """Kubernetes' default; if a pod is never seen to end, it counts as overdue some time after."""
 
+_Moments = dict[str, datetime]
+"""When something was first seen, by the uid of a pod."""
+
 _IMMEDIATE_PASSES = 3
 _PAUSE_SECONDS = 1.0
 
@@ -47,7 +50,8 @@ class Memory:
     _delay: timedelta = _FIRST_RETRY
     _chief_uid: str = ""
     _asked_since: datetime | None = None
-    _ready_since: dict[str, datetime] = field(default_factory=dict)
+    _ready_since: _Moments = field(default_factory=dict)
+    _trains_since: _Moments = field(default_factory=dict)
     _immediate: int = 0
     _held_since: datetime | None = None
     _ending: dict[str, str] = field(default_factory=dict)
@@ -116,7 +120,7 @@ class Memory:
         self._ending |= dict.fromkeys(uids, rfc3339(now + _GRACE))
 
     def settle(self, observed: Observed, now: datetime) -> Observed:
-        """Return pods as this process knows them: told to end, and since when they are ready."""
+        """Return pods as this process knows them: told to end, and since when they run or serve."""
         return self._with_ends(self._with_clocks(observed, now))
 
     def _with_ends(self, observed: Observed) -> Observed:
@@ -131,19 +135,21 @@ class Memory:
         return replace(observed, pods=pods)
 
     def _with_clocks(self, observed: Observed, now: datetime) -> Observed:
-        """Return pods whose readiness is not later than this process first saw it.
+        """Return pods that do not run, nor are ready, since later than this process first saw it.
 
         A node's clock may be ahead: what it calls the future must not seem new at each look.
         """
-        ready = {pod.uid: pod for pod in observed.pods.values() if pod.ready_since is not None}
-        self._ready_since = {uid: self._ready_since.get(uid, now) for uid in ready}
+        ready: _Moments = {}
+        trains: _Moments = {}
         pods = {
-            key: replace(pod, ready_since=rfc3339(first))
-            if pod.ready_since is not None
-            and (first := self._ready_since[pod.uid]) < parse(pod.ready_since)
-            else pod
+            key: replace(
+                pod,
+                ready_since=_first_seen(pod, pod.ready_since, self._ready_since, ready, now),
+                trains_since=_first_seen(pod, pod.trains_since, self._trains_since, trains, now),
+            )
             for key, pod in observed.pods.items()
         }
+        self._ready_since, self._trains_since = ready, trains
         return replace(observed, pods=pods)
 
     def hold(self, now: datetime) -> datetime | None:
@@ -165,3 +171,13 @@ class Memory:
     def note_rest(self) -> None:
         """Note a pass that had nothing to write."""
         self._immediate = 0
+
+
+def _first_seen(
+    pod: Pod, since: str | None, before: _Moments, known: _Moments, now: datetime
+) -> str | None:
+    """Return the earlier of a node's time and when this process first saw it; note that one."""
+    if since is None:
+        return None
+    first = known[pod.uid] = before.get(pod.uid, now)
+    return rfc3339(first) if first < parse(since) else since

@@ -3,6 +3,7 @@
 from tftraining_operator.api.reasons import Reason
 from tftraining_operator.core.advice import with_advice
 from tftraining_operator.core.cause import Cause
+from tftraining_operator.core.history import was_started
 from tftraining_operator.core.job import Job
 from tftraining_operator.core.text import printable
 from tftraining_operator.reconcile import errors
@@ -11,7 +12,7 @@ from tftraining_operator.reconcile.objects import NameConflictError
 
 def pod_refusal(job: Job, result: object) -> Cause | None:
     """Return why a pod was refused, None if it was not."""
-    if isinstance(result, NameConflictError) and job.status.start_time is not None:
+    if isinstance(result, NameConflictError) and was_started(job.status):
         # A job that runs is not refused as a whole because it cannot grow.
         return Cause(Reason.NAME_CONFLICT, str(result))
     if isinstance(result, errors.InvalidObjectError):

@@ -1,4 +1,8 @@
-"""A job that cannot be carried out as it is written: what is stored, and until when it may wait."""
+"""A job that cannot be carried out as it is written: what is stored, and until when it may wait.
+
+Only a job that never ran is ended, and the time that it is suspended does not count: a training
+resumes from its checkpoint, however late what refuses it is mended.
+"""
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -9,12 +13,16 @@ from tftraining_operator.api.reasons import Reason
 from tftraining_operator.api.status import Status
 from tftraining_operator.api.types import RunPolicy
 from tftraining_operator.core.conditions import find, is_finished
+from tftraining_operator.core.history import has_run
 from tftraining_operator.core.salvage import stored_status
 from tftraining_operator.core.status import refused_for_good, rejected_status
 from tftraining_operator.core.times import parse
 
 _AGAIN = timedelta(seconds=30)
 """What refuses a template may be mended without a word to us: a name, a policy, a webhook."""
+
+_SINCE = (ConditionType.ACCEPTED, ConditionType.SUSPENDED)
+"""Conditions whose latest change is when a job began to be rejected and not suspended."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,22 +43,31 @@ def rejected(raw: dict[str, Any], reason: Reason, problem: str, now: datetime) -
     if is_finished(before):
         return Rejection(before, None, None)
     generation = int(raw["metadata"].get("generation") or 1)
-    status = rejected_status(before, generation, reason, problem, now)
-    limit = _startup_limit(raw)
+    policy = _run_policy(raw)
+    suspended = policy.get("suspend") is True
+    status = rejected_status(before, generation, reason, problem, now, suspended=suspended)
+    if suspended or has_run(before) or before.start_time is not None:
+        return Rejection(before, status, _AGAIN / timedelta(seconds=1))
+    limit = _startup_limit(policy)
     deadline = _rejected_since(status, now) + timedelta(seconds=limit)
-    if now >= deadline and before.start_time is None:
+    if now >= deadline:
         message = f"{problem} (not corrected within startupDeadlineSeconds, {limit} s)"
         return Rejection(before, refused_for_good(status, generation, reason, message, now), 0.0)
     return Rejection(before, status, (min(deadline, now + _AGAIN) - now) / timedelta(seconds=1))
 
 
 def _rejected_since(status: Status, now: datetime) -> datetime:
-    accepted = find(status.conditions, ConditionType.ACCEPTED)
-    return parse(accepted.last_transition_time) if accepted is not None else now
+    """Return since when it is rejected and not suspended."""
+    found = (find(status.conditions, kind) for kind in _SINCE)
+    return max((parse(each.last_transition_time) for each in found if each), default=now)
 
 
-def _startup_limit(raw: dict[str, Any]) -> int:
+def _run_policy(raw: dict[str, Any]) -> dict[str, Any]:
     policy = (raw.get("spec") or {}).get("runPolicy")
-    given = policy.get("startupDeadlineSeconds") if isinstance(policy, dict) else None
+    return policy if isinstance(policy, dict) else {}
+
+
+def _startup_limit(policy: dict[str, Any]) -> int:
+    given = policy.get("startupDeadlineSeconds")
     usable = isinstance(given, int) and not isinstance(given, bool) and given > 0
     return given if usable and given is not None else RunPolicy().startup_deadline_seconds

@@ -279,6 +279,37 @@ def test_a_suspended_job_says_how_to_continue(operator: Operator) -> None:
     assert "tftj resume mnist continues it" in line(operator.cluster)
 
 
+def suspended(operator: Operator) -> JobKey:
+    """Suspend a job that ran, until its pods are gone."""
+    running(operator, a_job())
+    key = JobKey("default", "mnist")
+    operator.cluster.edit(key, lambda spec: spec.update(runPolicy={"suspend": True}))
+    operator.settle()
+    while operator.cluster.run_pods():
+        operator.settle()
+    return key
+
+
+def test_a_suspended_job_that_is_refused_says_why(operator: Operator) -> None:
+    key = suspended(operator)
+    refusal = errors.InvalidObjectError("no such field", status=422)
+    operator.cluster.refuse = lambda kind, _body: refusal if kind is Kind.POD else None
+    operator.cluster.edit(key, lambda spec: spec["template"].update(metadata={"labels": {}}))
+    operator.settle()
+    assert line(operator.cluster).startswith("InvalidTemplate: the pod template of ")
+    assert "resume" not in line(operator.cluster)
+
+
+def test_a_suspended_job_that_this_version_does_not_understand_says_why(
+    operator: Operator,
+) -> None:
+    key = suspended(operator)
+    operator.cluster.edit(key, lambda spec: spec.update(strategy="TPU"))
+    operator.settle()
+    assert line(operator.cluster).startswith("Suspended: spec.strategy: must be one of ")
+    assert "resume" not in line(operator.cluster)
+
+
 def test_a_suspended_job_whose_pods_cannot_be_deleted_says_so(operator: Operator) -> None:
     started(operator, a_job())
     refusal = errors.ForbiddenError("not at night", status=403)

@@ -13,6 +13,8 @@ from tftraining_operator.core.policies.membership import Membership, membership
 from tests.unit.builders import PodBuilder, a_condition, a_job, a_pod, at, seen, stamp
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from tftraining_operator.core.job import Job
 
 RUNNING = a_condition(ConditionType.RUNNING)
@@ -104,10 +106,9 @@ def test_the_clusters_text_and_members_close_up() -> None:
     assert a_cluster().worker_set == "3"
 
 
-def growing(*, node: bool = True, ready_at: float | None = 0, gang: bool = False) -> Membership:
+def growing(*, node: bool = True, ready_at: float | None = 0) -> Membership:
     """A cluster of two that is asked for three, whose third pod is there."""
-    job = a_job().mirrored(workers=3) if gang else a_job().with_workers(3)
-    built = job.with_status(RUNNING, cluster_workers=2, chief_uid="uid").build()
+    built = a_job().with_workers(3).with_status(RUNNING, cluster_workers=2, chief_uid="uid").build()
     pods = [a_pod(built, Role.WORKER, i).running() for i in range(2)]
     third = a_pod(built, Role.WORKER, 2)
     if node:
@@ -122,13 +123,99 @@ def growing(*, node: bool = True, ready_at: float | None = 0, gang: bool = False
         pytest.param({"ready_at": None}, 2, None, id="not while it is not ready"),
         pytest.param({"ready_at": 20}, 2, 40, id="not at once: more may follow"),
         pytest.param({"ready_at": 10}, 3, None, id="after twenty seconds"),
-        pytest.param({"gang": True, "ready_at": None}, 3, None, id="a gang needs a place alone"),
-        pytest.param({"gang": True, "node": False}, 2, None, id="and waits for that"),
     ],
 )
 def test_a_cluster_grows(fields: dict[str, Any], size: int, due: float | None) -> None:
     found = growing(**fields)
     assert (found.size, found.due) == (size, at(due) if due else None)
+
+
+NOT_EXPECTED = """\
+  File "tensorflow/python/eager/context.py", line 745, in ensure_initialized
+tensorflow.python.framework.errors_impl.InvalidArgumentError: Unexpected task registered with \
+task_name=/job:worker/replica:0/task:2
+Additional GRPC error information from remote target /job:chief/replica:0/task:0 while calling \
+/tensorflow.CoordinationService/RegisterTask
+"""
+"""What TensorFlow 2.21 says in a member that the running chief's cluster does not have."""
+
+
+def placed(pod: PodBuilder) -> PodBuilder:
+    pod.raw["spec"]["nodeName"] = "node-1"
+    return pod
+
+
+def initializing(pod: PodBuilder) -> None:
+    placed(pod).waiting("PodInitializing")
+    init = {"name": "data", "state": {"running": {"startedAt": stamp()}}}
+    pod.status["initContainerStatuses"] = [init]
+
+
+@pytest.mark.parametrize(
+    ("change", "size", "due"),
+    [
+        pytest.param(lambda pod: pod, 2, None, id="not without a node"),
+        pytest.param(placed, 2, None, id="not with a node alone"),
+        pytest.param(
+            lambda pod: placed(pod).waiting("ErrImagePull"), 2, None, id="not without its image"
+        ),
+        pytest.param(
+            lambda pod: placed(pod).waiting("ContainerCreating"), 2, None, id="nor its volumes"
+        ),
+        pytest.param(initializing, 2, None, id="not while an init container runs"),
+        pytest.param(
+            lambda pod: pod.running(ready=False, seconds=20), 2, 40, id="not at once: it may crash"
+        ),
+        pytest.param(
+            lambda pod: pod.running(ready=False, seconds=10), 3, None, id="it waits for its peers"
+        ),
+        pytest.param(
+            lambda pod: pod.exited(1, NOT_EXPECTED, seconds=29),
+            3,
+            None,
+            id="it ended because the chief does not expect it yet",
+        ),
+        pytest.param(
+            lambda pod: pod.exited(1, "ImportError: no GPU", seconds=29), 2, None, id="it crashed"
+        ),
+        pytest.param(
+            lambda pod: pod.exited(137, reason="OOMKilled", seconds=29), 2, None, id="out of memory"
+        ),
+        pytest.param(lambda pod: pod.evicted(), 2, None, id="it was evicted"),
+        pytest.param(
+            lambda pod: pod.running(seconds=0).deleting(), 2, None, id="it is being deleted"
+        ),
+    ],
+)
+def test_a_gang_grows_when_its_new_member_has_proved_that_it_can_start(
+    change: Callable[[PodBuilder], object], size: int, due: float | None
+) -> None:
+    job = a_job().mirrored(workers=3)
+    built = job.with_status(RUNNING, cluster_workers=2, chief_uid="uid").build()
+    pods = [a_pod(built, Role.WORKER, i).running() for i in range(2)]
+    third = a_pod(built, Role.WORKER, 2)
+    change(third)
+    found = membership(built, seen(built, *pods, third, now=at(30)), at(30))
+    assert (found.size, found.due) == (size, at(due) if due else None)
+
+
+@pytest.mark.parametrize(
+    ("third", "size"),
+    [
+        pytest.param(lambda pod: placed(pod).waiting("ErrImagePull"), 2, id="it cannot start"),
+        pytest.param(lambda pod: pod.running(seconds=29), 3, id="it runs, and nothing is ended"),
+    ],
+)
+@pytest.mark.parametrize("gang", [True, False])
+def test_between_two_chiefs_a_cluster_that_ran_grows_only_by_workers_that_started(
+    third: Callable[[PodBuilder], object], size: int, *, gang: bool
+) -> None:
+    job = a_job().mirrored(workers=3) if gang else a_job().with_workers(3)
+    ran = {"cluster_workers": 2, "first_running_time": stamp(), "attempt": 1}
+    built = job.with_status(**ran).build()
+    new = a_pod(built, Role.WORKER, 2)
+    third(new)
+    assert membership(built, seen(built, new, now=at(30)), at(30)).size == size
 
 
 def test_a_cluster_of_which_no_chief_knows_changes_at_no_cost() -> None:

@@ -2,8 +2,7 @@
 
 from datetime import datetime, timedelta
 
-from tftraining_operator.api.keys import ConditionType
-from tftraining_operator.core.conditions import is_true
+from tftraining_operator.core.history import has_run
 from tftraining_operator.core.job import Job
 from tftraining_operator.core.times import parse
 
@@ -18,7 +17,7 @@ def active_deadline(job: Job) -> datetime | None:
 
 def startup_deadline(job: Job) -> datetime | None:
     """Return until when a job that never ran has to run."""
-    if job.status.start_time is None or has_run(job):
+    if job.status.start_time is None or has_run(job.status):
         return None
     began = parse(job.status.start_time)
     if (gang := job.status.gang) is not None:
@@ -27,15 +26,6 @@ def startup_deadline(job: Job) -> datetime | None:
             return None
         began = max(began, parse(gang.scheduled_time))
     return began + timedelta(seconds=job.spec.run_policy.startup_deadline_seconds)
-
-
-def has_run(job: Job) -> bool:
-    """Tell whether the training ever ran, also under a version that did not store it."""
-    status = job.status
-    if status.first_running_time is not None or status.progress is not None:
-        return True
-    stored_by_older = status.cluster_workers is None
-    return stored_by_older and (status.attempt > 0 or is_true(status, ConditionType.RUNNING))
 
 
 def recovery_deadline(job: Job) -> datetime | None:

@@ -2,7 +2,8 @@
 
 The coordinator takes back a lost worker by itself, but only while no other one is unavailable; so
 where the user allows fewer (worker.minReplicas), an unavailable one must not block the others. And
-a cluster grows only when its new workers are ready: until then the present chief trains on.
+a cluster grows only when its new workers are ready: until then the present chief trains on. A
+member that cannot become ready alone has to have started, with its image and volumes.
 """
 
 from dataclasses import dataclass
@@ -11,10 +12,10 @@ from datetime import datetime, timedelta
 from tftraining_operator.api.keys import Role
 from tftraining_operator.api.reasons import Reason
 from tftraining_operator.api.status import UnavailableWorker
+from tftraining_operator.core.history import has_run
 from tftraining_operator.core.job import Job
 from tftraining_operator.core.naming import join_names
 from tftraining_operator.core.observed import Observed, Pod
-from tftraining_operator.core.policies.deadlines import has_run
 from tftraining_operator.core.roles import traits
 from tftraining_operator.core.times import parse, rfc3339
 
@@ -26,7 +27,11 @@ REJOINS_AFTER = timedelta(seconds=10)
 
 JOINS_AFTER = timedelta(seconds=20)
 """Longer than the 15 s of a HorizontalPodAutoscaler's step, so that several steps cost one restart
-of the chief."""
+of the chief. It is also how long a new member of a gang has to run before it counts as started."""
+
+_NOT_EXPECTED = "Unexpected task registered"
+"""What TensorFlow's coordination service, which is the chief's, tells a member that its cluster
+does not have. The member exits with it as soon as it has started; it is no crash of its own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,8 +73,11 @@ def membership(job: Job, observed: Observed, now: datetime) -> Membership:
     """Return the next membership of a job that is active."""
     size, joins = _size(job, observed, now)
     if observed.get(Role.CHIEF) is None and job.status.chief_uid is None:
-        # No chief has been told of any cluster yet, so the change costs nothing.
-        size, joins = job.desired(Role.WORKER), None
+        # No chief has been told of this cluster yet, so the change costs nothing; but a training
+        # that ran must not wait for a worker that may never start.
+        if joins is not None or not has_run(job.status):
+            size = job.desired(Role.WORKER)
+        joins = None
     least = job.spec.worker.min_replicas if job.spec.worker is not None else None
     if least is None or not traits(job.spec.strategy, Role.WORKER).tolerates_absence:
         return Membership(size, due=joins)
@@ -123,8 +131,10 @@ def _joins_at(job: Job, pod: Pod | None, now: datetime) -> datetime | None:
     if pod is None or pod.deleting:
         return None
     if traits(job.spec.strategy, Role.WORKER).drives_attempt:
-        # A member of a gang is ready only together with the gang: that it has a place must do.
-        return now if pod.node is not None and pod.active else None
+        # A member of a gang is ready only together with the gang: that it has started must do.
+        if pod.failed:
+            return now if _NOT_EXPECTED in pod.termination_message else None
+        return parse(pod.trains_since) + JOINS_AFTER if pod.trains_since else None
     return parse(pod.ready_since) + JOINS_AFTER if pod.ready and pod.ready_since else None
 
 
@@ -142,7 +152,7 @@ def _unavailable(
 def _leaves_at(job: Job, observed: Observed, worker: UnavailableWorker) -> datetime | None:
     """Return when the cluster continues without a worker, None if it waits for it."""
     since = parse(worker.since)
-    if has_run(job):
+    if has_run(job.status):
         return since + EXCLUDED_AFTER
     gang = job.status.gang
     if gang is None or gang.scheduled_time is None:
