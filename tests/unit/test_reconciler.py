@@ -530,6 +530,94 @@ def test_a_refused_deletion_is_told_and_tried_again(
     assert condition(cluster, key, ConditionType.SUSPENDED).reason == "Suspended"
 
 
+NOT_AT_NIGHT = errors.ForbiddenError("denied: not at night", status=403)
+
+
+def undeletable(*pods: str) -> str:
+    """What is said of pods whose deletion an admission policy refuses."""
+    count = "pods" if len(pods) > 1 else "pod"
+    them = "them" if len(pods) > 1 else "it"
+    return (
+        f"could not delete {count} {', '.join(pods)}: denied: not at night; allow the operator's"
+        f" ServiceAccount to delete {them}: deletion is retried"
+    )
+
+
+def test_a_job_that_cannot_shrink_says_which_pods_are_not_deleted(
+    operator: Operator, cluster: FakeCluster
+) -> None:
+    key = running(operator, a_job().with_workers(3))
+    cluster.failing["delete"] = [NOT_AT_NIGHT] * 3
+    cluster.edit(key, lambda spec: spec["worker"].update(replicas=1))
+    operator.settle()
+    said = undeletable("mnist-chief-0")
+    found = condition(cluster, key, ConditionType.PODS_READY)
+    assert (found.reason, found.message) == ("DeletionRefused", said)
+    assert condition(cluster, key, ConditionType.RESTARTING).reason == "Scaled"
+    assert (cluster.status(key).state, cluster.status(key).message) == ("DeletionRefused", said)
+    assert told(cluster).count("DeletionRefused") == 1
+
+    operator.wait(120)
+    at_rest(operator)
+    assert (cluster.status(key).state, len(cluster.pods())) == ("Running", 3)
+
+
+def test_a_running_job_with_a_pod_that_cannot_be_replaced_says_so(
+    operator: Operator, cluster: FakeCluster
+) -> None:
+    key = running(operator, a_job().with_workers(2))
+    cluster.failing["delete"] = [NOT_AT_NIGHT]
+    cluster.act("mnist-worker-0", lambda pod: pod.evicted())
+    operator.wait(12)
+    found = condition(cluster, key, ConditionType.PODS_READY)
+    assert (found.reason, found.message) == ("DeletionRefused", undeletable("mnist-worker-0"))
+    assert (cluster.status(key).state, cluster.status(key).message) == ("Running", found.message)
+
+
+@pytest.mark.parametrize(
+    ("code", "state", "after"), [(0, "Succeeded", "ChiefSucceeded"), (64, "Failed", "Failed")]
+)
+def test_an_ended_job_says_which_pods_go_on_running_until_they_are_deleted(
+    operator: Operator, cluster: FakeCluster, code: int, state: str, after: str
+) -> None:
+    key = running(operator, a_job())
+    cluster.failing["delete"] = [NOT_AT_NIGHT] * 2
+    cluster.failing["delete_servers"] = [NOT_AT_NIGHT]
+    cluster.act("mnist-chief-0", lambda pod: pod.exited(code))
+    operator.settle()
+    said = undeletable("mnist-ps-0", "mnist-worker-0")
+    found = condition(cluster, key, ConditionType.PODS_READY)
+    assert (found.status, found.reason, found.message) == ("False", "DeletionRefused", said)
+    status = cluster.status(key)
+    end = condition(cluster, key, ConditionType(state)).message
+    assert (status.state, status.message) == (state, f"{end}; {said}")
+    assert told(cluster).count("DeletionRefused") == 1
+
+    operator.wait(60)
+    at_rest(operator)
+    assert set(cluster.pods()) == {"mnist-chief-0"}
+    assert condition(cluster, key, ConditionType.PODS_READY).reason == after
+    assert cluster.status(key).message == end
+    written = len(cluster.statuses)
+    operator.wait(600)
+    assert len(cluster.statuses) == written
+
+
+def test_a_job_whose_last_checkpoint_is_evaluated_says_which_servers_are_not_deleted(
+    operator: Operator, cluster: FakeCluster
+) -> None:
+    key = running(operator, a_job().with_evaluator())
+    cluster.failing["delete"] = [NOT_AT_NIGHT] * 2
+    cluster.failing["delete_servers"] = [NOT_AT_NIGHT]
+    cluster.act("mnist-chief-0", lambda pod: pod.exited(0))
+    operator.settle()
+    said = undeletable("mnist-ps-0", "mnist-worker-0")
+    found = condition(cluster, key, ConditionType.PODS_READY)
+    assert (found.reason, found.message) == ("DeletionRefused", said)
+    assert cluster.status(key).state == "Evaluating"
+    assert (cluster.status(key).message or "").endswith(f"; {said}")
+
+
 def test_a_short_deadline_falls_due_while_pods_are_refused(
     operator: Operator, cluster: FakeCluster
 ) -> None:

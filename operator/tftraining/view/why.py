@@ -111,10 +111,15 @@ def _of_seen(job: Job, pods: Sequence[_Object], events: Sequence[_Object], now: 
     status = job.status
     state, message = status.state or "Starting", status.message or ""
     ready = find(status.conditions, ConditionType.PODS_READY)
-    if (found := _ended(status) or _stopped(job, message)) is not None:
+    refused = None
+    if ready is not None and ready.reason == Reason.DELETION_REFUSED:
+        refused = Why(ready.reason, ready.message)
+    if (found := _ended(status)) is not None:
+        return Why(found.state, f"{found.text}; {refused.text}") if refused else found
+    if (found := _stopped(job, message)) is not None:
         return found
     if (restarting := find_true(status, ConditionType.RESTARTING)) is not None:
-        problem = _problem(job, pods, events, now)
+        problem = refused or _problem(job, pods, events, now)
         text = _restart(job, restarting.message, now)
         return Why("Restarting", text + (f"; now {problem}" if problem else ""))
     if state == "Running" and ready is not None and ready.status == "True":

@@ -111,11 +111,10 @@ def startup_culprit(job: Job, observed: Observed, facts: Facts) -> str:
 
 
 def describe_undeletable(facts: Facts) -> str:
-    """Return which pods could not be deleted, and the cause of the first."""
-    name, cause = next(iter(facts.undeletable.items()))
-    more = len(facts.undeletable) - 1
-    tail = f" (and {more} more)" if more else ""
+    """Return which pods could not be deleted, and why the first of them could not."""
+    names = sorted(facts.undeletable)
+    pods, them = ("pods", "them") if len(names) > 1 else ("pod", "it")
     return (
-        f"could not delete pod {name}{tail}: {cause.message}; allow the operator's ServiceAccount"
-        " to delete it: deletion is retried"
+        f"could not delete {pods} {join_names(names)}: {facts.undeletable[names[0]].message}; allow"
+        f" the operator's ServiceAccount to delete {them}: deletion is retried"
     )

@@ -287,8 +287,51 @@ def test_a_suspended_job_whose_pods_cannot_be_deleted_says_so(operator: Operator
     operator.cluster.edit(key, lambda spec: spec.update(runPolicy={"suspend": True}))
     operator.settle()
     told = line(operator.cluster)
-    assert told.startswith("DeletionRefused: could not delete pod mnist-")
-    assert "not at night; allow the operator's ServiceAccount to delete it" in told
+    assert told.startswith("DeletionRefused: could not delete pods mnist-")
+    assert "not at night; allow the operator's ServiceAccount to delete them" in told
+
+
+@pytest.mark.parametrize(
+    ("change", "start"),
+    [
+        pytest.param(
+            lambda cluster: cluster.edit(
+                JobKey("default", "mnist"), lambda spec: spec["worker"].update(replicas=1)
+            ),
+            "Restarting: scaled from 2 to 1 workers; now DeletionRefused: could not delete pod mnist-chief-0: ",
+            id="scaled",
+        ),
+        pytest.param(
+            lambda cluster: cluster.act("mnist-chief-0", lambda pod: pod.exited(0)),
+            "Succeeded: ",
+            id="succeeded",
+        ),
+        pytest.param(
+            lambda cluster: cluster.act("mnist-chief-0", lambda pod: pod.exited(64)),
+            "Failed (PermanentFailure): mnist-chief-0 exited with 64; could not delete pods",
+            id="failed",
+        ),
+        pytest.param(
+            lambda cluster: cluster.act("mnist-worker-0", lambda pod: pod.evicted()),
+            "Running: could not delete pod mnist-worker-0: ",
+            id="running",
+        ),
+    ],
+)
+def test_pods_that_cannot_be_deleted_are_named(
+    operator: Operator, change: Callable[[FakeCluster], object], start: str
+) -> None:
+    running(operator, a_job().with_workers(2))
+    refusal = errors.ForbiddenError("not at night", status=403)
+    operator.cluster.failing["delete"] = [refusal] * 5
+    operator.cluster.failing["delete_servers"] = [refusal]
+    change(operator.cluster)
+    operator.wait(12)
+    told = line(operator.cluster)
+    assert told.startswith(start)
+    assert "could not delete pod" in told
+    assert "not at night; allow the operator's ServiceAccount to delete" in told
+    assert "deletion is retried" in told
 
 
 def test_a_job_that_no_operator_has_seen_says_so(operator: Operator) -> None:
