@@ -642,6 +642,40 @@ def test_a_service_that_selects_no_pod_any_more_is_made_again(
     assert set(cluster.made.values()) == {1}
 
 
+@pytest.mark.parametrize("policy", [{}, {"recoveryDeadlineSeconds": 60}])
+def test_a_job_that_does_not_run_in_time_for_lack_of_dns_says_so(
+    operator: Operator, cluster: FakeCluster, policy: dict[str, int]
+) -> None:
+    key = cluster.submit(a_job().with_policy(startupDeadlineSeconds=60, **policy).raw)
+    operator.settle()
+    if policy:
+        cluster.run_pods()
+        operator.settle()
+        cluster.act("mnist-chief-0", lambda pod: pod.exited(1))
+        operator.wait(1)
+    for name in ("mnist-ps-0", "mnist-worker-0"):
+        cluster.act(name, PodBuilder.running)
+    for second in range(80):
+        if "mnist-chief-0" in cluster.pods():
+            cluster.act("mnist-chief-0", lambda pod: pod.running(ready=False))
+        peer = UnreachablePeer(
+            task="worker-0", seconds=second, cause=PeerCause.NOT_RESOLVED, reason="no such name"
+        )
+        operator.progress.told = {
+            Role.CHIEF: Report(
+                waiting_for=["worker-0"], unreachable=[peer], received=cluster.clock()
+            )
+        }
+        operator.look(key)
+        operator.wait(1)
+    failed = condition(cluster, key, ConditionType.FAILED)
+    assert failed.reason.endswith("DeadlineExceeded")
+    assert failed.message.endswith(
+        "not ready: mnist-chief-0; DNS does not resolve mnist-worker-0: check Service mnist and"
+        " the DNS of the cluster"
+    )
+
+
 def test_lost_dns_replaces_no_server(operator: Operator, cluster: FakeCluster) -> None:
     key = running(operator, a_job().with_workers(3))
     tasks = ("worker-0", "worker-1", "worker-2", "ps-0")

@@ -119,7 +119,7 @@ def _of_seen(job: Job, pods: Sequence[_Object], events: Sequence[_Object], now: 
     if (found := _stopped(job, message)) is not None:
         return found
     if (restarting := find_true(status, ConditionType.RESTARTING)) is not None:
-        problem = refused or _problem(job, pods, events, now)
+        problem = refused or _unreachable(status) or _problem(job, pods, events, now)
         text = _restart(job, restarting.message, now)
         return Why("Restarting", text + (f"; now {problem}" if problem else ""))
     if state == "Running" and ready is not None and ready.status == "True":
@@ -148,6 +148,13 @@ def _stopped(job: Job, message: str) -> Why | None:
     if (stalled := find_true(status, ConditionType.STALLED)) is not None:
         return Why("Stalled", stalled.message)
     return None
+
+
+def _unreachable(status: Status) -> Why | None:
+    running = find(status.conditions, ConditionType.RUNNING)
+    if running is None or running.reason != Reason.SERVERS_UNREACHABLE:
+        return None
+    return Why(running.reason, running.message)
 
 
 def _with_cause(message: str, status: Status) -> str:

@@ -38,6 +38,7 @@ class Reason(StrEnum):
     # Running
     TRAINING = "Training"
     CHIEF_NOT_READY = "ChiefNotReady"
+    SERVERS_UNREACHABLE = "ServersUnreachable"
     NO_WORKERS = "NoWorkersAvailable"
     EVALUATING = "Evaluating"
 

@@ -36,7 +36,13 @@ STATES = frozenset(
         *("Starting", "Running", "Restarting", "Suspended", "Evaluating", "Succeeded", "Failed"),
         *(Reason.INVALID_SPEC, Reason.INVALID_TEMPLATE, Reason.NAME_CONFLICT),
         *(Reason.SCHEDULER_UNAVAILABLE, Reason.QUEUED),
-        *(Reason.NO_WORKERS, Reason.QUOTA_EXCEEDED, Reason.POD_SECURITY, Reason.REFUSED),
+        *(
+            Reason.NO_WORKERS,
+            Reason.SERVERS_UNREACHABLE,
+            Reason.QUOTA_EXCEEDED,
+            Reason.POD_SECURITY,
+            Reason.REFUSED,
+        ),
         *(Reason.INVALID_POD, Reason.DELETION_REFUSED),
         # The cluster's own words.
         *("ContainerCreating", "CrashLoopBackOff", "CreateContainerConfigError"),

@@ -1,6 +1,7 @@
 """Sentences about pods that several parts of the status need."""
 
 import re
+from collections.abc import Sequence
 from datetime import datetime
 
 from tftraining_operator.api.keys import Role
@@ -10,9 +11,10 @@ from tftraining_operator.core.error_text import telling_line
 from tftraining_operator.core.facts import Facts
 from tftraining_operator.core.gang import explained_by
 from tftraining_operator.core.job import Job
-from tftraining_operator.core.naming import join_names, network_policy_name
+from tftraining_operator.core.naming import join_names, network_policy_name, pod_of_task
 from tftraining_operator.core.observed import Observed, Pod, slots
 from tftraining_operator.core.policies import isolation
+from tftraining_operator.core.progress import PeerCause, Report, UnreachablePeer
 from tftraining_operator.core.schedulers import SCHEDULERS
 from tftraining_operator.core.times import parse
 
@@ -21,6 +23,9 @@ NOT_PLACED = frozenset({"Unschedulable", "SchedulingGated", "NotScheduled"})
 
 _ABOUT_NODES = re.compile(r"^\d+/\d+ nodes are ")
 """How kube-scheduler and those that are made of it say what each node lacks."""
+
+_NO_CAUSE = frozenset({"", PeerCause.NOT_ASKED})
+"""What a report says of a server of which it does not know why it does not answer."""
 
 
 def describe_pod_failure(pod: Pod) -> str:
@@ -96,7 +101,39 @@ def describe_queued(
     return f"waiting since {gang.waiting_since} for nodes for all {gang.members} pods: {said}"
 
 
-def startup_culprit(job: Job, observed: Observed, facts: Facts) -> str:
+def describe_unreachable(
+    job: Job, observed: Observed, report: Report | None, *, for_seconds: float = 0
+) -> str:
+    """Say which servers the chief could not reach for so long, and why, by its report.
+
+    "" if there are none. Those whose pods are not ready are left out: that is reason enough.
+    """
+    ready = {pod.name for pod in observed.pods.values() if pod.counts_as_ready}
+    found: dict[str, list[UnreachablePeer]] = {}
+    for peer in report.unreachable if report is not None else []:
+        is_ready = pod_of_task(job.name, peer.task) in ready
+        if is_ready and peer.seconds >= for_seconds and peer.cause not in _NO_CAUSE:
+            found.setdefault(peer.cause, []).append(peer)
+    return "; ".join(_describe_peers(job.name, peers) for peers in found.values())
+
+
+def _describe_peers(job: str, peers: Sequence[UnreachablePeer]) -> str:
+    """Say why servers cannot be reached that all have the same cause."""
+    names = join_names([pod_of_task(job, peer.task) for peer in peers])
+    cause, reason = peers[0].cause, peers[0].reason
+    if cause == PeerCause.NOT_RESOLVED:
+        return f"DNS does not resolve {names}: check Service {job} and the DNS of the cluster"
+    if cause == PeerCause.REFUSED:
+        return f"connection refused by {names}: check that TensorFlow's server listens there (logs)"
+    if cause == PeerCause.TIMED_OUT:
+        return (
+            f"connection timed out to {names}: check NetworkPolicies and the nodes' network, and"
+            " whether the process hangs (logs)"
+        )
+    return f"no connection to {names}" + (f": {reason}" if reason else "")
+
+
+def startup_culprit(job: Job, observed: Observed, facts: Facts, now: datetime) -> str:
     """Name what keeps the job from running: the pod with a problem first, then who is not ready."""
     if refused := refused_objects(job, job.status.gang, observed, facts):
         return describe_problem(*refused[0])
@@ -105,7 +142,10 @@ def startup_culprit(job: Job, observed: Observed, facts: Facts) -> str:
         if cause is not None:
             return describe_problem(name, cause)
     if waiting:
-        return "not ready: " + join_names([name for name, _ in waiting])
+        names = "not ready: " + join_names([name for name, _ in waiting])
+        report = facts.fresh_report(observed.get(Role.CHIEF), now)
+        unreachable = describe_unreachable(job, observed, report)
+        return f"{names}; {unreachable}" if unreachable else names
     chief = observed.get(Role.CHIEF)
     return f"{chief.name} did not become ready" if chief else "there is no chief"
 

@@ -8,6 +8,9 @@ from tftraining_operator.core.messages import NOT_PLACED
 
 _ROUTINE = frozenset({Reason.STARTING, Reason.POD_REPLACED, Reason.ALL_READY})
 """Reasons of PodsReady that name no problem."""
+_NO_PODS = frozenset({Reason.QUEUED, *NOT_PLACED, Reason.DELETION_REFUSED})
+_NO_CLUSTER = frozenset({Reason.SERVERS_UNREACHABLE})
+"""Reasons of PodsReady and Running that come before a restart: until then nothing happens."""
 
 
 def headline(status: Status) -> tuple[str, str]:
@@ -35,11 +38,9 @@ def headline(status: Status) -> tuple[str, str]:
 def _not_running(
     status: Status, pods: Condition | None, running: Condition | None
 ) -> tuple[str, str]:
-    if pods is not None and pods.reason == Reason.QUEUED:
-        return pods.reason, pods.message
-    if pods is not None and pods.reason in {*NOT_PLACED, Reason.DELETION_REFUSED}:
-        # Also of a job that restarts: nothing happens until there is a node, or the pod is gone.
-        return pods.reason, pods.message
+    for found, reasons in ((pods, _NO_PODS), (running, _NO_CLUSTER)):
+        if found is not None and found.reason in reasons:
+            return found.reason, found.message
     restarting = find(status.conditions, ConditionType.RESTARTING)
     if restarting is not None and is_true(status, ConditionType.RESTARTING):
         return "Restarting", restarting.message

@@ -234,7 +234,7 @@ def test_a_stall_names_who_does_not_answer(operator: Operator) -> None:
             step=3,
             seconds_since_step=400,
             received=clock(),
-            unreachable=[UnreachablePeer(task="ps-0", seconds=5, cause=PeerCause.TIMED_OUT)],
+            unreachable=[UnreachablePeer(task="ps-0", seconds=15, cause=PeerCause.TIMED_OUT)],
         )
     }
     for key in operator.progress.watched:
@@ -242,7 +242,7 @@ def test_a_stall_names_who_does_not_answer(operator: Operator) -> None:
     operator.settle()
     told = line(operator.cluster)
     assert told.startswith("Stalled: no new step since")
-    assert "mnist-ps-0" in told
+    assert "; unavailable: mnist-ps-0; connection timed out to mnist-ps-0: check " in told
 
 
 def test_a_chief_that_waits_for_peers_says_for_which(operator: Operator) -> None:
@@ -258,7 +258,37 @@ def test_a_chief_that_waits_for_peers_says_for_which(operator: Operator) -> None
         operator.look(key)
     operator.settle()
     operator.wait(1)
-    assert "the chief is waiting for worker-0" in line(operator.cluster)
+    assert "the chief is waiting for mnist-worker-0" in line(operator.cluster)
+
+
+@pytest.mark.parametrize("restarts", [False, True])
+def test_a_chief_that_lacks_dns_says_so(operator: Operator, *, restarts: bool) -> None:
+    started(operator, a_job())
+    if restarts:
+        operator.cluster.run_pods()
+        operator.settle()
+        operator.cluster.act("mnist-chief-0", lambda pod: pod.exited(1))
+        operator.wait(20)
+    for name in ("mnist-ps-0", "mnist-worker-0"):
+        operator.cluster.act(name, PodBuilder.running)
+    operator.cluster.act("mnist-chief-0", lambda pod: pod.running(ready=False))
+    operator.settle()
+    peer = UnreachablePeer(task="worker-0", seconds=15, cause=PeerCause.NOT_RESOLVED)
+    operator.progress.told = {
+        Role.CHIEF: Report(
+            waiting_for=["worker-0"], unreachable=[peer], received=operator.cluster.clock()
+        )
+    }
+    for key in operator.progress.watched:
+        operator.look(key)
+    operator.wait(1)
+    said = (
+        "ServersUnreachable: the chief is waiting for mnist-worker-0; DNS does not resolve"
+        " mnist-worker-0: check Service mnist and the DNS of the cluster"
+    )
+    told = line(operator.cluster)
+    assert told.startswith("Restarting: " if restarts else said)
+    assert told.endswith(f"; now {said}" if restarts else said)
 
 
 def test_a_running_job_says_how_far_it_is(operator: Operator) -> None:
@@ -298,7 +328,7 @@ def test_a_suspended_job_whose_pods_cannot_be_deleted_says_so(operator: Operator
             lambda cluster: cluster.edit(
                 JobKey("default", "mnist"), lambda spec: spec["worker"].update(replicas=1)
             ),
-            "Restarting: scaled from 2 to 1 workers; now DeletionRefused: could not delete pod mnist-chief-0: ",
+            "Restarting: scaled from 2 to 1 workers; now DeletionRefused: could not delete pod ",
             id="scaled",
         ),
         pytest.param(
