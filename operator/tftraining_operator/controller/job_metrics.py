@@ -44,10 +44,10 @@ STATES = frozenset(
             Reason.REFUSED,
         ),
         *(Reason.INVALID_POD, Reason.DELETION_REFUSED),
+        *(Reason.INIT_CONTAINER_FAILED, Reason.NOT_SCHEDULED),
         # The cluster's own words.
         *("ContainerCreating", "CrashLoopBackOff", "CreateContainerConfigError"),
-        *("ImagePullBackOff", "InitContainerFailed", "NotScheduled", "PodInitializing"),
-        *("SchedulingGated", "Unschedulable"),
+        *("ImagePullBackOff", "PodInitializing", "SchedulingGated", "Unschedulable"),
     }
 )
 """Values of the label `state`: those of status.state that are known beforehand, else OTHER."""

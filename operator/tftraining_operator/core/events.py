@@ -214,7 +214,7 @@ _HINDRANCES: Mapping[str, tuple[Action, EventType]] = {
     Reason.REFUSED: (Action.CREATE, EventType.WARNING),
     # These may be no more than slow.
     "ContainerCreating": (Action.OBSERVE, EventType.NORMAL),
-    "NotScheduled": (Action.OBSERVE, EventType.NORMAL),
+    Reason.NOT_SCHEDULED: (Action.OBSERVE, EventType.NORMAL),
     "PodInitializing": (Action.OBSERVE, EventType.NORMAL),
 }
 """Reasons of PodsReady that are told though no pod failed."""

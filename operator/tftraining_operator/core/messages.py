@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from datetime import datetime
 
 from tftraining_operator.api.keys import Role
+from tftraining_operator.api.reasons import Reason
 from tftraining_operator.api.status import GangStatus
 from tftraining_operator.core.cause import Cause
 from tftraining_operator.core.error_text import telling_line
@@ -18,7 +19,7 @@ from tftraining_operator.core.progress import PeerCause, Report, UnreachablePeer
 from tftraining_operator.core.schedulers import SCHEDULERS
 from tftraining_operator.core.times import parse
 
-NOT_PLACED = frozenset({"Unschedulable", "SchedulingGated", "NotScheduled"})
+NOT_PLACED = frozenset({"Unschedulable", "SchedulingGated", Reason.NOT_SCHEDULED})
 """Causes by which a pod has no node."""
 
 _ABOUT_NODES = re.compile(r"^\d+/\d+ nodes are ")
@@ -36,7 +37,7 @@ def describe_pod_failure(pod: Pod) -> str:
 def describe_exit(cause: Cause) -> str:
     """Say in a few words how something failed, with the line of its message that says most."""
     code = f"exited with {cause.exit_code}" if cause.exit_code is not None else "failed"
-    reason = f" ({cause.reason})" if cause.reason != "ExitCode" else ""
+    reason = f" ({cause.reason})" if cause.reason != Reason.EXIT_CODE else ""
     line = telling_line(cause.message)
     return f"{code}{reason}" + (f": {line}" if line else "")
 
