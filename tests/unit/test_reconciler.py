@@ -499,8 +499,8 @@ def test_a_refused_service_is_told_and_tried_again(
     status = cluster.status(key)
     assert status.state == "QuotaExceeded"
     assert status.message == (
-        "service mnist: QuotaExceeded: exceeded quota: services; raise the quota, or wait for room"
-        " in it: creation is retried"
+        "service mnist: exceeded quota: services; raise the quota, or wait for room in it:"
+        " creation is retried"
     )
     assert cluster.pods() == {}, "without the service no pod would find another"
     cluster.refuse = lambda _kind, _body: None
@@ -571,7 +571,8 @@ def test_a_running_job_with_a_pod_that_cannot_be_replaced_says_so(
     operator.wait(12)
     found = condition(cluster, key, ConditionType.PODS_READY)
     assert (found.reason, found.message) == ("DeletionRefused", undeletable("mnist-worker-0"))
-    assert (cluster.status(key).state, cluster.status(key).message) == ("Running", found.message)
+    status = cluster.status(key)
+    assert (status.state, status.message) == ("Running", f"DeletionRefused: {found.message}")
 
 
 @pytest.mark.parametrize(
@@ -735,8 +736,8 @@ def test_what_quota_refuses_is_told_and_tried_again(
     status = cluster.status(key)
     assert status.state == "QuotaExceeded"
     assert status.message == (
-        "mnist-chief-0: QuotaExceeded: exceeded quota: team-a, requested: pods=1; raise the quota,"
-        " or wait for room in it: creation is retried"
+        "mnist-chief-0: exceeded quota: team-a, requested: pods=1; raise the quota, or"
+        " wait for room in it: creation is retried"
     )
     assert status.last_failure is not None
     assert status.last_failure.reason == "QuotaExceeded"

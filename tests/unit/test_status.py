@@ -146,7 +146,7 @@ def test_a_status_fits_the_crd_and_never_says_both_ends(
 
 # PodsReady, Running and the headline.
 
-NO_NODE = "mnist-ps-0: Unschedulable: 0/3 nodes are available"
+NO_NODE = "mnist-ps-0: 0/3 nodes are available"
 
 
 @pytest.mark.parametrize(
@@ -188,7 +188,7 @@ NO_NODE = "mnist-ps-0: Unschedulable: 0/3 nodes are available"
             {"worker_0": lambda p: p.running(ready=False)},
             Facts(refused={"mnist-worker-0": Cause("QuotaExceeded", "exceeded quota: team-a")}),
             "QuotaExceeded",
-            "mnist-worker-0: QuotaExceeded: exceeded quota: team-a",
+            "mnist-worker-0: exceeded quota: team-a",
             id="a pod that quota refuses",
         ),
     ],
@@ -207,7 +207,15 @@ def test_a_job_in_trouble_is_shown_by_its_trouble() -> None:
     )
     status = status_of(job, *pods)
     assert status.state == "ImagePullBackOff"
-    assert (status.message or "").startswith("mnist-ps-0: ImagePullBackOff: image ")
+    assert (status.message or "").startswith("mnist-ps-0: image ")
+
+
+def test_a_job_that_runs_though_a_pod_has_trouble_names_the_reason() -> None:
+    job = running(a_job().with_workers(2))
+    pods = everything(job, worker_1=lambda p: p.waiting("ErrImagePull"))
+    status = status_of(job, *pods, now=5)
+    assert status.state == "Running"
+    assert (status.message or "").startswith("ImagePullBackOff: mnist-worker-1: image ")
 
 
 def test_a_job_that_runs_without_a_worker_runs_and_says_so() -> None:

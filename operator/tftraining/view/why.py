@@ -19,7 +19,7 @@ from tftraining_operator.core.conditions import find, find_true
 from tftraining_operator.core.error_text import telling_line
 from tftraining_operator.core.facts import Facts
 from tftraining_operator.core.job import InvalidJobError, Job, parse_job
-from tftraining_operator.core.messages import describe_problem, pods_not_ready
+from tftraining_operator.core.messages import describe_cause, pods_not_ready
 from tftraining_operator.core.observed import observe
 from tftraining_operator.core.text import one_line
 from tftraining_operator.core.times import eta_text, parse
@@ -71,9 +71,7 @@ def why(
         found = Why(found.state, text)
     if unbound := _unbound(claims):
         found = Why(found.state, f"{found.text}; {unbound}")
-    # The operator's messages name the reason after the pod; here it stands in front already.
-    text = found.text.replace(f": {found.state}: ", ": ", 1)
-    return Why(found.state, one_line(text, _LIMIT))
+    return Why(found.state, one_line(found.text, _LIMIT))
 
 
 def _unbound(claims: Sequence[_Object]) -> str:
@@ -132,7 +130,10 @@ def _of_seen(job: Job, pods: Sequence[_Object], events: Sequence[_Object], now: 
 
 def _ended(status: Status) -> Why | None:
     if (failed := find_true(status, ConditionType.FAILED)) is not None:
-        return Why(f"Failed ({failed.reason})", _with_cause(failed.message, status))
+        # The messages of other ends say which failure led to them.
+        is_late = failed.reason == Reason.DEADLINE_EXCEEDED
+        text = _with_failure(failed.message, status) if is_late else failed.message
+        return Why(f"Failed ({failed.reason})", text)
     if (done := find_true(status, ConditionType.SUCCEEDED)) is not None:
         text = _evaluated(status) if done.reason == Reason.CHIEF_SUCCEEDED else done.message
         return Why("Succeeded", text or done.message)
@@ -157,13 +158,11 @@ def _unreachable(status: Status) -> Why | None:
     return Why(running.reason, running.message)
 
 
-def _with_cause(message: str, status: Status) -> str:
-    """Return why a job failed; the cause of its last failure if the message does not have it."""
+def _with_failure(message: str, status: Status) -> str:
+    """Return why a job was not finished in time, with its last failure, if there was one."""
     failure = status.last_failure
     line = telling_line(failure.message) if failure is not None else ""
-    if failure is None or not line or line[:60] in message:
-        return message
-    return f"{message}; {failure.pod}: {line}"
+    return f"{message}; {failure.pod}: {line}" if failure is not None and line else message
 
 
 def _restart(job: Job, message: str, now: datetime) -> str:
@@ -200,7 +199,7 @@ def _problem(
         if said is not None and (cause is None or cause.reason in _KUBELETS_WORD_IS_BETTER):
             return said
         if cause is not None:
-            return Why(cause.reason, describe_problem(name, cause))
+            return Why(cause.reason, f"{name}: {describe_cause(cause)}")
     return None
 
 

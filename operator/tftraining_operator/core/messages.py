@@ -54,8 +54,13 @@ def pods_not_ready(job: Job, observed: Observed, facts: Facts) -> list[tuple[str
 
 
 def describe_problem(name: str, cause: Cause) -> str:
-    """Say what keeps a pod from running."""
-    return f"{name}: {cause.reason}: {cause.message or describe_exit(cause)}"
+    """Say what keeps a pod from running, where its reason does not stand beside it."""
+    return f"{name}: {cause.reason}: {describe_cause(cause)}"
+
+
+def describe_cause(cause: Cause) -> str:
+    """Say what keeps a pod from running, for what has a reason of its own, as conditions have."""
+    return cause.message or describe_exit(cause)
 
 
 def unplaced_since(observed: Observed) -> str | None:
@@ -143,10 +148,14 @@ def startup_culprit(job: Job, observed: Observed, facts: Facts, now: datetime) -
         if cause is not None:
             return describe_problem(name, cause)
     if waiting:
-        names = "not ready: " + join_names([name for name, _ in waiting])
+        names = [name for name, _ in waiting]
+        last = job.status.last_failure
+        line = telling_line(last.message) if last is not None and last.pod in names else ""
+        failed = f"{last.pod} failed before: {line}" if last is not None and line else ""
         report = facts.fresh_report(observed.get(Role.CHIEF), now)
         unreachable = describe_unreachable(job, observed, report)
-        return f"{names}; {unreachable}" if unreachable else names
+        parts = (f"not ready: {join_names(names)}", failed, unreachable)
+        return "; ".join(part for part in parts if part)
     chief = observed.get(Role.CHIEF)
     return f"{chief.name} did not become ready" if chief else "there is no chief"
 

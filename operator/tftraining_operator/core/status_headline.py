@@ -31,7 +31,10 @@ def headline(status: Status) -> tuple[str, str]:
         return "Evaluating", f"{running.message if running else ''}{tail}"
     if running is not None and is_true(status, ConditionType.RUNNING):
         hurt = pods is not None and not is_true(status, ConditionType.PODS_READY)
-        return "Running", pods.message if pods and hurt else running.message
+        if pods is None or not hurt:
+            return "Running", running.message
+        reason = "" if pods.reason in _ROUTINE else f"{pods.reason}: "
+        return "Running", f"{reason}{pods.message}"
     return _not_running(status, pods, running)
 
 

@@ -9,7 +9,7 @@ from tftraining_operator.core.gang import is_waiting
 from tftraining_operator.core.job import Job
 from tftraining_operator.core.messages import (
     NOT_PLACED,
-    describe_problem,
+    describe_cause,
     describe_queued,
     describe_undeletable,
     pods_not_ready,
@@ -59,7 +59,7 @@ def set_pods_ready(
     if cause is not None:
         more = sum(1 for _, other in waiting[1:] if other is not None)
         tail = f" (and {more} more pod{'s' if more > 1 else ''})" if more else ""
-        message = f"{describe_problem(name, cause)}{tail}"
+        message = f"{name}: {describe_cause(cause)}{tail}"
         if cause.reason in NOT_PLACED and (since := unplaced_since(observed)) is not None:
             message = f"waiting since {since} for a node: {message}"
         writer.set(kind, value=False, reason=cause.reason, message=message)

@@ -185,6 +185,40 @@ def test_user_codes_exception_has_its_file_and_line(operator: Operator) -> None:
     assert "ValueError: no examples (/task/task.py, line 12)" in told
 
 
+def test_the_words_of_a_message_are_not_changed(operator: Operator) -> None:
+    started(operator, a_job())
+    words = "admission: DeletionRefused: not at night"
+    operator.cluster.failing["delete"] = [errors.ForbiddenError(words, status=403)] * 3
+    key = JobKey("default", "mnist")
+    operator.cluster.edit(key, lambda spec: spec.update(runPolicy={"suspend": True}))
+    operator.settle()
+    assert words in line(operator.cluster)
+
+
+def test_a_job_that_was_not_finished_in_time_has_its_last_failure(operator: Operator) -> None:
+    running(operator, a_job().with_policy(activeDeadlineSeconds=100))
+    operator.cluster.act("mnist-chief-0", lambda pod: pod.exited(1, "ValueError: once"))
+    operator.wait(30)
+    operator.cluster.run_pods()
+    operator.wait(100)
+    assert line(operator.cluster) == (
+        "Failed (DeadlineExceeded): not finished within activeDeadlineSeconds (100 s);"
+        " mnist-chief-0: ValueError: once"
+    )
+
+
+def test_a_job_that_did_not_run_again_in_time_has_its_last_failure(operator: Operator) -> None:
+    running(operator, a_job().with_policy(recoveryDeadlineSeconds=60))
+    operator.cluster.act("mnist-chief-0", lambda pod: pod.exited(1, "ValueError: once"))
+    operator.wait(30)
+    operator.cluster.act("mnist-chief-0", lambda pod: pod.running(ready=False))
+    operator.wait(60)
+    assert line(operator.cluster) == (
+        "Failed (RecoveryDeadlineExceeded): not running again within recoveryDeadlineSeconds"
+        " (60 s): not ready: mnist-chief-0; mnist-chief-0 failed before: ValueError: once"
+    )
+
+
 def test_a_diverged_training_says_so(operator: Operator) -> None:
     running(operator, a_job())
     text = "the loss is nan at step 12: lower the learning rate"
@@ -343,7 +377,7 @@ def test_a_suspended_job_whose_pods_cannot_be_deleted_says_so(operator: Operator
         ),
         pytest.param(
             lambda cluster: cluster.act("mnist-worker-0", lambda pod: pod.evicted()),
-            "Running: could not delete pod mnist-worker-0: ",
+            "Running: DeletionRefused: could not delete pod mnist-worker-0: ",
             id="running",
         ),
     ],
