@@ -54,7 +54,7 @@ def conditions(
 
 
 def finished_conditions(job: Job, facts: Facts, now: datetime) -> list[Condition]:
-    """Return the conditions of a finished job: as they were, but for pods that cannot be deleted."""
+    """Return the conditions of a finished job, of which only PodsReady may still change."""
     writer = ConditionWriter(job.status.conditions, job.meta.generation, now)
     writer.keep_all()
     set_pods_of_finished(writer, job, facts)
