@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import json
 import re
 from functools import cache
@@ -171,3 +172,29 @@ def test_the_readme_names_the_versions_of_schedulers(family: str, module: str, r
     assert row.format(found) in (ROOT / "README.md").read_text()
     page = "kueue" if family == "kueue" else "scheduling"
     assert found in (ROOT / f"docs/guide/{page}.md").read_text()
+
+
+def _given_reasons(tree: ast.AST) -> Iterator[str]:
+    """Yield the words that a module itself gives as a reason."""
+    for node in ast.walk(tree):
+        given: list[ast.expr] = []
+        if isinstance(node, ast.Call):
+            given += [each.value for each in node.keywords if each.arg == "reason"]
+            if isinstance(node.func, ast.Name) and node.func.id == "Cause":
+                given += node.args[:1]
+        elif isinstance(node, ast.Assign) and "reason" in {ast.unparse(t) for t in node.targets}:
+            given.append(node.value)
+        for part in (part for expression in given for part in ast.walk(expression)):
+            if isinstance(part, ast.Constant) and re.match("[A-Z]", str(part.value)):
+                yield str(part.value)
+
+
+def test_a_reason_that_is_not_kubernetes_own_is_of_the_enum() -> None:
+    core = ROOT / "operator/tftraining_operator/core"
+    found = {
+        word for at in core.rglob("*.py") for word in _given_reasons(ast.parse(at.read_text()))
+    }
+    assert found == {
+        *("ContainerCreating", "Evicted", "Failed", "PodInitializing", "Succeeded"),
+        *("ErrImagePull", "ImagePullBackOff", "Unschedulable"),
+    }, "Kubernetes' and Kueue's words"

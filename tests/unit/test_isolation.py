@@ -262,7 +262,7 @@ def test_a_job_that_asks_for_it_gets_no_pod_without(
     assert cluster.pods() == {}
     status = cluster.status(key)
     assert status.state == "Refused"
-    assert f"NetworkPolicy {NAME}: Refused: " in (status.message or "")
+    assert f"NetworkPolicy {NAME}: " in (status.message or "")
     operator.networking = Networking(readers=(OPERATOR,))
     cluster.refuse = lambda _kind, _body: None
     operator.look(key)

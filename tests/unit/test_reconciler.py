@@ -325,7 +325,7 @@ def test_a_job_that_is_scaled_beyond_what_tf_config_holds_trains_on_as_it_is(
     status = cluster.status(key)
     assert (status.state, status.attempt, status.cluster_workers) == ("Running", 0, 2)
     assert accepted(cluster, key).status == "True"
-    assert f"{LONG}-worker-2: InvalidPod: TF_CONFIG would have " in str(status.message)
+    assert f"{LONG}-worker-2: TF_CONFIG would have " in str(status.message)
     assert "use fewer workers than 1,000" in str(status.message)
     assert f"{LONG}-worker-2" not in cluster.pods()
 
@@ -730,8 +730,8 @@ def test_a_refused_service_is_told_and_tried_again(
     status = cluster.status(key)
     assert status.state == "QuotaExceeded"
     assert status.message == (
-        "service mnist: QuotaExceeded: exceeded quota: services; raise the quota, or wait for room"
-        " in it: creation is retried"
+        "service mnist: exceeded quota: services; raise the quota, or wait for room in it:"
+        " creation is retried"
     )
     assert cluster.pods() == {}, "without the service no pod would find another"
     cluster.refuse = lambda _kind, _body: None
@@ -761,6 +761,95 @@ def test_a_refused_deletion_is_told_and_tried_again(
     assert condition(cluster, key, ConditionType.SUSPENDED).reason == "Suspended"
 
 
+NOT_AT_NIGHT = errors.ForbiddenError("denied: not at night", status=403)
+
+
+def undeletable(*pods: str) -> str:
+    """What is said of pods whose deletion an admission policy refuses."""
+    count = "pods" if len(pods) > 1 else "pod"
+    them = "them" if len(pods) > 1 else "it"
+    return (
+        f"could not delete {count} {', '.join(pods)}: denied: not at night; allow the operator's"
+        f" ServiceAccount to delete {them}: deletion is retried"
+    )
+
+
+def test_a_job_that_cannot_shrink_says_which_pods_are_not_deleted(
+    operator: Operator, cluster: FakeCluster
+) -> None:
+    key = running(operator, a_job().with_workers(3))
+    cluster.failing["delete"] = [NOT_AT_NIGHT] * 3
+    cluster.edit(key, lambda spec: spec["worker"].update(replicas=1))
+    operator.settle()
+    said = undeletable("mnist-chief-0")
+    found = condition(cluster, key, ConditionType.PODS_READY)
+    assert (found.reason, found.message) == ("DeletionRefused", said)
+    assert condition(cluster, key, ConditionType.RESTARTING).reason == "Scaled"
+    assert (cluster.status(key).state, cluster.status(key).message) == ("DeletionRefused", said)
+    assert told(cluster).count("DeletionRefused") == 1
+
+    operator.wait(120)
+    at_rest(operator)
+    assert (cluster.status(key).state, len(cluster.pods())) == ("Running", 3)
+
+
+def test_a_running_job_with_a_pod_that_cannot_be_replaced_says_so(
+    operator: Operator, cluster: FakeCluster
+) -> None:
+    key = running(operator, a_job().with_workers(2))
+    cluster.failing["delete"] = [NOT_AT_NIGHT]
+    cluster.act("mnist-worker-0", lambda pod: pod.evicted())
+    operator.wait(12)
+    found = condition(cluster, key, ConditionType.PODS_READY)
+    assert (found.reason, found.message) == ("DeletionRefused", undeletable("mnist-worker-0"))
+    status = cluster.status(key)
+    assert (status.state, status.message) == ("Running", f"DeletionRefused: {found.message}")
+
+
+@pytest.mark.parametrize(
+    ("code", "state", "after"), [(0, "Succeeded", "ChiefSucceeded"), (64, "Failed", "Failed")]
+)
+def test_an_ended_job_says_which_pods_go_on_running_until_they_are_deleted(
+    operator: Operator, cluster: FakeCluster, code: int, state: str, after: str
+) -> None:
+    key = running(operator, a_job())
+    cluster.failing["delete"] = [NOT_AT_NIGHT] * 2
+    cluster.failing["delete_servers"] = [NOT_AT_NIGHT]
+    cluster.act("mnist-chief-0", lambda pod: pod.exited(code))
+    operator.settle()
+    said = undeletable("mnist-ps-0", "mnist-worker-0")
+    found = condition(cluster, key, ConditionType.PODS_READY)
+    assert (found.status, found.reason, found.message) == ("False", "DeletionRefused", said)
+    status = cluster.status(key)
+    end = condition(cluster, key, ConditionType(state)).message
+    assert (status.state, status.message) == (state, f"{end}; {said}")
+    assert told(cluster).count("DeletionRefused") == 1
+
+    operator.wait(60)
+    at_rest(operator)
+    assert set(cluster.pods()) == {"mnist-chief-0"}
+    assert condition(cluster, key, ConditionType.PODS_READY).reason == after
+    assert cluster.status(key).message == end
+    written = len(cluster.statuses)
+    operator.wait(600)
+    assert len(cluster.statuses) == written
+
+
+def test_a_job_whose_last_checkpoint_is_evaluated_says_which_servers_are_not_deleted(
+    operator: Operator, cluster: FakeCluster
+) -> None:
+    key = running(operator, a_job().with_evaluator())
+    cluster.failing["delete"] = [NOT_AT_NIGHT] * 2
+    cluster.failing["delete_servers"] = [NOT_AT_NIGHT]
+    cluster.act("mnist-chief-0", lambda pod: pod.exited(0))
+    operator.settle()
+    said = undeletable("mnist-ps-0", "mnist-worker-0")
+    found = condition(cluster, key, ConditionType.PODS_READY)
+    assert (found.reason, found.message) == ("DeletionRefused", said)
+    assert cluster.status(key).state == "Evaluating"
+    assert (cluster.status(key).message or "").endswith(f"; {said}")
+
+
 def test_a_short_deadline_falls_due_while_pods_are_refused(
     operator: Operator, cluster: FakeCluster
 ) -> None:
@@ -783,6 +872,40 @@ def test_a_service_that_selects_no_pod_any_more_is_made_again(
     selector = cluster.objects[Kind.SERVICE, "default", "mnist"]["spec"]["selector"]
     assert selector == {keys.LABEL_JOB_UID: "uid-1"} or keys.LABEL_JOB_UID in selector
     assert set(cluster.made.values()) == {1}
+
+
+@pytest.mark.parametrize("policy", [{}, {"recoveryDeadlineSeconds": 60}])
+def test_a_job_that_does_not_run_in_time_for_lack_of_dns_says_so(
+    operator: Operator, cluster: FakeCluster, policy: dict[str, int]
+) -> None:
+    key = cluster.submit(a_job().with_policy(startupDeadlineSeconds=60, **policy).raw)
+    operator.settle()
+    if policy:
+        cluster.run_pods()
+        operator.settle()
+        cluster.act("mnist-chief-0", lambda pod: pod.exited(1))
+        operator.wait(1)
+    for name in ("mnist-ps-0", "mnist-worker-0"):
+        cluster.act(name, PodBuilder.running)
+    for second in range(80):
+        if "mnist-chief-0" in cluster.pods():
+            cluster.act("mnist-chief-0", lambda pod: pod.running(ready=False))
+        peer = UnreachablePeer(
+            task="worker-0", seconds=second, cause=PeerCause.NOT_RESOLVED, reason="no such name"
+        )
+        operator.progress.told = {
+            Role.CHIEF: Report(
+                waiting_for=["worker-0"], unreachable=[peer], received=cluster.clock()
+            )
+        }
+        operator.look(key)
+        operator.wait(1)
+    failed = condition(cluster, key, ConditionType.FAILED)
+    assert failed.reason.endswith("DeadlineExceeded")
+    assert failed.message.endswith(
+        "not ready: mnist-chief-0; DNS does not resolve mnist-worker-0: check Service mnist and"
+        " the DNS of the cluster"
+    )
 
 
 def test_lost_dns_replaces_no_server(operator: Operator, cluster: FakeCluster) -> None:
@@ -844,8 +967,8 @@ def test_what_quota_refuses_is_told_and_tried_again(
     status = cluster.status(key)
     assert status.state == "QuotaExceeded"
     assert status.message == (
-        "mnist-chief-0: QuotaExceeded: exceeded quota: team-a, requested: pods=1; raise the quota,"
-        " or wait for room in it: creation is retried"
+        "mnist-chief-0: exceeded quota: team-a, requested: pods=1; raise the quota, or"
+        " wait for room in it: creation is retried"
     )
     assert status.last_failure is not None
     assert status.last_failure.reason == "QuotaExceeded"

@@ -13,7 +13,7 @@ from tftraining_operator.core.cause import Cause
 from tftraining_operator.core.conditions import find, is_true
 from tftraining_operator.core.decide import decide
 from tftraining_operator.core.facts import Facts
-from tftraining_operator.core.progress import Report, UnreachablePeer
+from tftraining_operator.core.progress import PeerCause, Report, UnreachablePeer
 from tftraining_operator.core.status import compute_status, rejected_status
 
 from tests.unit.builders import (
@@ -146,7 +146,7 @@ def test_a_status_fits_the_crd_and_never_says_both_ends(
 
 # PodsReady, Running and the headline.
 
-NO_NODE = "mnist-ps-0: Unschedulable: 0/3 nodes are available"
+NO_NODE = "mnist-ps-0: 0/3 nodes are available"
 
 
 @pytest.mark.parametrize(
@@ -188,7 +188,7 @@ NO_NODE = "mnist-ps-0: Unschedulable: 0/3 nodes are available"
             {"worker_0": lambda p: p.running(ready=False)},
             Facts(refused={"mnist-worker-0": Cause("QuotaExceeded", "exceeded quota: team-a")}),
             "QuotaExceeded",
-            "mnist-worker-0: QuotaExceeded: exceeded quota: team-a",
+            "mnist-worker-0: exceeded quota: team-a",
             id="a pod that quota refuses",
         ),
     ],
@@ -207,7 +207,15 @@ def test_a_job_in_trouble_is_shown_by_its_trouble() -> None:
     )
     status = status_of(job, *pods)
     assert status.state == "ImagePullBackOff"
-    assert (status.message or "").startswith("mnist-ps-0: ImagePullBackOff: image ")
+    assert (status.message or "").startswith("mnist-ps-0: image ")
+
+
+def test_a_job_that_runs_though_a_pod_has_trouble_names_the_reason() -> None:
+    job = running(a_job().with_workers(2))
+    pods = everything(job, worker_1=lambda p: p.waiting("ErrImagePull"))
+    status = status_of(job, *pods, now=5)
+    assert status.state == "Running"
+    assert (status.message or "").startswith("ImagePullBackOff: mnist-worker-1: image ")
 
 
 def test_a_job_that_runs_without_a_worker_runs_and_says_so() -> None:
@@ -492,7 +500,115 @@ def test_a_chief_that_waits_says_for_whom() -> None:
     waiting = report(step=0, total_steps=None, waiting_for=["worker-1", "ps-0"])
     status = status_of(job, *pods, facts=Facts(reports={Role.CHIEF: waiting}))
 
-    assert condition(status, T.RUNNING).message == "the chief is waiting for worker-1, ps-0"
+    found = condition(status, T.RUNNING)
+    assert found.reason == "ChiefNotReady"
+    assert found.message == "the chief is waiting for mnist-worker-1, mnist-ps-0"
+
+
+def a_waiting_report(*peers: UnreachablePeer) -> Facts:
+    tasks = [peer.task for peer in peers]
+    said = report(step=0, total_steps=None, waiting_for=tasks)
+    return Facts(reports={Role.CHIEF: said.model_copy(update={"unreachable": list(peers)})})
+
+
+def a_silent(task: str, cause: str, seconds: float = 30, reason: str = "") -> UnreachablePeer:
+    return UnreachablePeer(task=task, seconds=seconds, cause=cause, reason=reason)
+
+
+@pytest.mark.parametrize(
+    ("cause", "said"),
+    [
+        (
+            PeerCause.NOT_RESOLVED,
+            (
+                "DNS does not resolve mnist-worker-1, mnist-ps-0: check Service mnist and the DNS"
+                " of the cluster"
+            ),
+        ),
+        (
+            PeerCause.REFUSED,
+            (
+                "connection refused by mnist-worker-1, mnist-ps-0: check that TensorFlow's server"
+                " listens there (logs)"
+            ),
+        ),
+        (
+            PeerCause.TIMED_OUT,
+            (
+                "connection timed out to mnist-worker-1, mnist-ps-0: check NetworkPolicies and the"
+                " nodes' network, and whether the process hangs (logs)"
+            ),
+        ),
+        (PeerCause.FAILED, "no connection to mnist-worker-1, mnist-ps-0: no route to host"),
+        ("NewerCause", "no connection to mnist-worker-1, mnist-ps-0: no route to host"),
+    ],
+)
+def test_a_chief_that_cannot_reach_servers_says_why(cause: str, said: str) -> None:
+    pods = everything(a_job().with_workers(2), chief_0=lambda pod: pod.running(ready=False))
+    facts = a_waiting_report(
+        *(a_silent(task, cause, reason="no route to host") for task in ("worker-1", "ps-0"))
+    )
+    status = status_of(a_job().with_workers(2), *pods, facts=facts)
+
+    found = condition(status, T.RUNNING)
+    assert (found.status, found.reason) == ("False", "ServersUnreachable")
+    assert found.message == f"the chief is waiting for mnist-worker-1, mnist-ps-0; {said}"
+    assert (status.state, status.message) == ("ServersUnreachable", found.message)
+
+
+def test_each_cause_is_named_with_its_servers() -> None:
+    pods = everything(a_job().with_workers(2), chief_0=lambda pod: pod.running(ready=False))
+    facts = a_waiting_report(
+        a_silent("ps-0", PeerCause.REFUSED), a_silent("worker-1", PeerCause.NOT_RESOLVED)
+    )
+    message = status_of(a_job().with_workers(2), *pods, facts=facts).message or ""
+    assert "; DNS does not resolve mnist-worker-1: check " in message
+    assert "; connection refused by mnist-ps-0: check " in message
+
+
+@pytest.mark.parametrize(
+    ("peer", "ready"),
+    [
+        pytest.param(a_silent("worker-0", PeerCause.NOT_RESOLVED, 9), True, id="just begun"),
+        pytest.param(a_silent("worker-0", PeerCause.NOT_ASKED), True, id="not asked"),
+        pytest.param(a_silent("worker-0", ""), True, id="from an older trainer"),
+        pytest.param(a_silent("worker-0", PeerCause.NOT_RESOLVED), False, id="not ready itself"),
+    ],
+)
+def test_what_need_be_no_problem_of_the_network_is_not_called_one(
+    peer: UnreachablePeer, *, ready: bool
+) -> None:
+    pods = everything(
+        a_job(),
+        chief_0=lambda pod: pod.running(ready=False),
+        worker_0=lambda pod: pod.running(ready=ready),
+    )
+    status = status_of(a_job(), *pods, facts=a_waiting_report(peer))
+    found = condition(status, T.RUNNING)
+    assert found.reason == "ChiefNotReady"
+    assert found.message == "the chief is waiting for mnist-worker-0"
+    assert status.state == "Starting"
+
+
+def test_a_chief_that_may_itself_be_cut_off_says_why_it_reaches_nobody() -> None:
+    job = running(a_job().with_workers(2))
+    facts = Facts(
+        reports={
+            Role.CHIEF: report(received=at(5)).model_copy(
+                update={
+                    "unreachable": [
+                        a_silent(task, PeerCause.NOT_RESOLVED)
+                        for task in ("worker-0", "worker-1", "ps-0")
+                    ]
+                }
+            )
+        }
+    )
+    status = status_of(job, *everything(job), now=5, facts=facts)
+    assert "it may itself be cut off" in (status.message or "")
+    assert "DNS does not resolve mnist-worker-0, mnist-worker-1, mnist-ps-0" in (
+        status.message or ""
+    )
 
 
 def test_the_newest_checkpoint_is_told() -> None:

@@ -213,7 +213,7 @@ WAITING = (
         "an admission policy that forbids to delete pods, and a job that is suspended",
         with_pod("suspended", schedulerName="nobody"),
         "DeletionRefused",
-        ("could not delete pod suspended-", "pods are deleted during the night only"),
+        ("could not delete pod", "suspended-", "pods are deleted during the night only"),
         bring=_suspended_though_pods_cannot_be_deleted,
     ),
     BrokenJob(

@@ -22,6 +22,16 @@ class _Group(TyperGroup):
             option.default = False
         return option
 
+    def invoke(self, ctx: typer.Context) -> object:  # type: ignore[override]
+        """Run a command; a mistyped value is answered with the nearest one."""
+        try:
+            return super().invoke(ctx)
+        except typer.BadParameter as error:
+            from tftraining.cli.suggestions import suggest_value
+
+            suggest_value(error)
+            raise
+
 
 app = typer.Typer(
     name="tftj",

@@ -19,7 +19,7 @@ from tftraining_operator.core.conditions import find, find_true, is_true
 from tftraining_operator.core.error_text import telling_line
 from tftraining_operator.core.facts import Facts
 from tftraining_operator.core.job import InvalidJobError, Job, parse_job
-from tftraining_operator.core.messages import describe_problem, pods_not_ready
+from tftraining_operator.core.messages import describe_cause, pods_not_ready
 from tftraining_operator.core.observed import observe
 from tftraining_operator.core.text import one_line
 from tftraining_operator.core.times import eta_text, parse
@@ -71,9 +71,7 @@ def why(
         found = Why(found.state, text)
     if unbound := _unbound(claims):
         found = Why(found.state, f"{found.text}; {unbound}")
-    # The operator's messages name the reason after the pod; here it stands in front already.
-    text = found.text.replace(f": {found.state}: ", ": ", 1)
-    return Why(found.state, one_line(text, _LIMIT))
+    return Why(found.state, one_line(found.text, _LIMIT))
 
 
 def _unbound(claims: Sequence[_Object]) -> str:
@@ -111,10 +109,15 @@ def _of_seen(job: Job, pods: Sequence[_Object], events: Sequence[_Object], now: 
     status = job.status
     state, message = status.state or "Starting", status.message or ""
     ready = find(status.conditions, ConditionType.PODS_READY)
-    if (found := _ended(status) or _refused(status, message) or _stopped(job, message)) is not None:
+    undeletable = None
+    if ready is not None and ready.reason == Reason.DELETION_REFUSED:
+        undeletable = Why(ready.reason, ready.message)
+    if (found := _ended(status)) is not None:
+        return Why(found.state, f"{found.text}; {undeletable.text}") if undeletable else found
+    if (found := _refused(status, message) or _stopped(job, message)) is not None:
         return found
     if (restarting := find_true(status, ConditionType.RESTARTING)) is not None:
-        problem = _problem(job, pods, events, now)
+        problem = undeletable or _unreachable(status) or _problem(job, pods, events, now)
         text = _restart(job, restarting.message, now)
         return Why("Restarting", text + (f"; now {problem}" if problem else ""))
     if state == "Running" and ready is not None and ready.status == "True":
@@ -127,7 +130,10 @@ def _of_seen(job: Job, pods: Sequence[_Object], events: Sequence[_Object], now: 
 
 def _ended(status: Status) -> Why | None:
     if (failed := find_true(status, ConditionType.FAILED)) is not None:
-        return Why(f"Failed ({failed.reason})", _with_cause(failed.message, status))
+        # The messages of other ends say which failure led to them.
+        is_late = failed.reason == Reason.DEADLINE_EXCEEDED
+        text = _with_failure(failed.message, status) if is_late else failed.message
+        return Why(f"Failed ({failed.reason})", text)
     if (done := find_true(status, ConditionType.SUCCEEDED)) is not None:
         text = _evaluated(status) if done.reason == Reason.CHIEF_SUCCEEDED else done.message
         return Why("Succeeded", text or done.message)
@@ -155,13 +161,18 @@ def _stopped(job: Job, message: str) -> Why | None:
     return None
 
 
-def _with_cause(message: str, status: Status) -> str:
-    """Return why a job failed; the cause of its last failure if the message does not have it."""
+def _unreachable(status: Status) -> Why | None:
+    running = find(status.conditions, ConditionType.RUNNING)
+    if running is None or running.reason != Reason.SERVERS_UNREACHABLE:
+        return None
+    return Why(running.reason, running.message)
+
+
+def _with_failure(message: str, status: Status) -> str:
+    """Return why a job was not finished in time, with its last failure, if there was one."""
     failure = status.last_failure
     line = telling_line(failure.message) if failure is not None else ""
-    if failure is None or not line or line[:60] in message:
-        return message
-    return f"{message}; {failure.pod}: {line}"
+    return f"{message}; {failure.pod}: {line}" if failure is not None and line else message
 
 
 def _restart(job: Job, message: str, now: datetime) -> str:
@@ -198,7 +209,7 @@ def _problem(
         if said is not None and (cause is None or cause.reason in _KUBELETS_WORD_IS_BETTER):
             return said
         if cause is not None:
-            return Why(cause.reason, describe_problem(name, cause))
+            return Why(cause.reason, f"{name}: {describe_cause(cause)}")
     return None
 
 

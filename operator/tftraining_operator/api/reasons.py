@@ -1,4 +1,4 @@
-"""Every reason that the operator itself gives: of conditions, restarts, refusals and events.
+"""Every reason that the operator itself gives: of conditions, failures, restarts and events.
 
 Reasons that the cluster gives (OOMKilled, ImagePullBackOff, Unschedulable and the like) are passed
 on as they are and stand in no list. docs/reasons.md is the table for users.
@@ -21,6 +21,7 @@ class Reason(StrEnum):
     # Admitted
     ADMITTED = "Admitted"
     INADMISSIBLE = "Inadmissible"
+    NOT_ADMITTED = "NotAdmitted"
     NOT_QUEUED = "NotQueued"
     WORKLOAD_DELETED = "WorkloadDeleted"
 
@@ -35,9 +36,16 @@ class Reason(StrEnum):
     INVALID_POD = "InvalidPod"
     DELETION_REFUSED = "DeletionRefused"
 
+    # Failures of pods, and what keeps them from running, where Kubernetes has no word
+    EXIT_CODE = "ExitCode"
+    CONTAINER_FAILED = "ContainerFailed"
+    INIT_CONTAINER_FAILED = "InitContainerFailed"
+    NOT_SCHEDULED = "NotScheduled"
+
     # Running
     TRAINING = "Training"
     CHIEF_NOT_READY = "ChiefNotReady"
+    SERVERS_UNREACHABLE = "ServersUnreachable"
     NO_WORKERS = "NoWorkersAvailable"
     EVALUATING = "Evaluating"
 

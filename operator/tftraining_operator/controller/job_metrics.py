@@ -36,12 +36,18 @@ STATES = frozenset(
         *("Starting", "Running", "Restarting", "Suspended", "Evaluating", "Succeeded", "Failed"),
         *(Reason.INVALID_SPEC, Reason.INVALID_TEMPLATE, Reason.NAME_CONFLICT),
         *(Reason.SCHEDULER_UNAVAILABLE, Reason.QUEUED),
-        *(Reason.NO_WORKERS, Reason.QUOTA_EXCEEDED, Reason.POD_SECURITY, Reason.REFUSED),
+        *(
+            Reason.NO_WORKERS,
+            Reason.SERVERS_UNREACHABLE,
+            Reason.QUOTA_EXCEEDED,
+            Reason.POD_SECURITY,
+            Reason.REFUSED,
+        ),
         *(Reason.INVALID_POD, Reason.DELETION_REFUSED),
+        *(Reason.INIT_CONTAINER_FAILED, Reason.NOT_SCHEDULED),
         # The cluster's own words.
         *("ContainerCreating", "CrashLoopBackOff", "CreateContainerConfigError"),
-        *("ImagePullBackOff", "InitContainerFailed", "NotScheduled", "PodInitializing"),
-        *("SchedulingGated", "Unschedulable"),
+        *("ImagePullBackOff", "PodInitializing", "SchedulingGated", "Unschedulable"),
     }
 )
 """Values of the label `state`: those of status.state that are known beforehand, else OTHER."""

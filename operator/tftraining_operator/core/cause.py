@@ -10,6 +10,7 @@ from datetime import timedelta
 from typing import Any
 
 from tftraining_operator.api import keys
+from tftraining_operator.api.reasons import Reason
 from tftraining_operator.core import raw_pod
 from tftraining_operator.core.error_text import LIMIT, error_text, telling_line
 from tftraining_operator.core.text import one_line, printable
@@ -62,7 +63,7 @@ def failure(pod: _Object) -> Cause | None:
         return exit_cause(pod, ended)
     if status.get("phase") == "Failed":
         return _other_container(pod) or Cause(
-            reason=word(status.get("reason") or "Failed"),
+            reason=word(status.get("reason") or Reason.FAILED),
             message=cluster_text(status.get("message") or ""),
         )
     return None
@@ -76,7 +77,7 @@ def disruption(pod: _Object) -> Cause | None:
     found = raw_pod.condition(pod, "DisruptionTarget")
     if found.get("status") == "True":
         return Cause(
-            reason=word(found.get("reason") or "Disrupted"),
+            reason=word(found.get("reason") or Reason.DISRUPTED),
             message=cluster_text(found.get("message") or ""),
             time=found.get("lastTransitionTime"),
         )
@@ -115,8 +116,9 @@ def exit_cause(pod: _Object, ended: _Object) -> Cause:
     status = pod.get("status") or {}
     code, given = ended.get("exitCode"), ended.get("reason") or ""
     evicted = status.get("reason") == "Evicted"
+    reason = Reason.EXIT_CODE if given in _EMPTY_WORDS else given
     return Cause(
-        reason="Evicted" if evicted else word(given if given not in _EMPTY_WORDS else "ExitCode"),
+        reason="Evicted" if evicted else word(reason),
         message=cluster_text(status.get("message") or "")
         if evicted
         else _exit_message(pod, keys.CONTAINER, ended),
@@ -172,7 +174,7 @@ def _other_container(pod: _Object) -> Cause | None:
         if ended.get("exitCode", 0) != 0:
             oom = ended.get("reason") == OOM_KILLED
             return Cause(
-                reason=OOM_KILLED if oom else "ContainerFailed",
+                reason=OOM_KILLED if oom else Reason.CONTAINER_FAILED,
                 message=other_exit_message(pod, container, ended),
                 time=ended.get("finishedAt"),
             )

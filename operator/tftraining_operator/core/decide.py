@@ -215,12 +215,12 @@ def _deadline_passed(job: Job, observed: Observed, facts: Facts, now: datetime) 
     startup = deadlines.startup_deadline(job)
     if startup is not None and now >= startup:
         limit = f"startupDeadlineSeconds ({policy.startup_deadline_seconds} s)"
-        message = f"not running within {limit}: {startup_culprit(job, observed, facts)}"
+        message = f"not running within {limit}: {startup_culprit(job, observed, facts, now)}"
         return stay(job, Phase.FAILED, Reason.STARTUP_DEADLINE_EXCEEDED, message)
     recovery = deadlines.recovery_deadline(job)
     if recovery is not None and now >= recovery:
         limit = f"recoveryDeadlineSeconds ({policy.recovery_deadline_seconds} s)"
-        message = f"not running again within {limit}: {startup_culprit(job, observed, facts)}"
+        message = f"not running again within {limit}: {startup_culprit(job, observed, facts, now)}"
         return stay(job, Phase.FAILED, Reason.RECOVERY_DEADLINE_EXCEEDED, message)
     return None
 

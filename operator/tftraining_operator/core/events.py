@@ -215,7 +215,7 @@ _HINDRANCES: Mapping[str, tuple[Action, EventType]] = {
     Reason.NAME_CONFLICT: (Action.CREATE, EventType.WARNING),
     # These may be no more than slow.
     "ContainerCreating": (Action.OBSERVE, EventType.NORMAL),
-    "NotScheduled": (Action.OBSERVE, EventType.NORMAL),
+    Reason.NOT_SCHEDULED: (Action.OBSERVE, EventType.NORMAL),
     "PodInitializing": (Action.OBSERVE, EventType.NORMAL),
 }
 """Reasons of PodsReady that are told though no pod failed."""

@@ -1,26 +1,32 @@
 """Sentences about pods that several parts of the status need."""
 
 import re
+from collections.abc import Sequence
 from datetime import datetime
 
 from tftraining_operator.api.keys import Role
+from tftraining_operator.api.reasons import Reason
 from tftraining_operator.api.status import GangStatus
 from tftraining_operator.core.cause import Cause
 from tftraining_operator.core.error_text import telling_line
 from tftraining_operator.core.facts import Facts
 from tftraining_operator.core.gang import explained_by
 from tftraining_operator.core.job import Job
-from tftraining_operator.core.naming import join_names, network_policy_name
+from tftraining_operator.core.naming import join_names, network_policy_name, pod_of_task
 from tftraining_operator.core.observed import Observed, Pod, slots
 from tftraining_operator.core.policies import isolation
+from tftraining_operator.core.progress import PeerCause, Report, UnreachablePeer
 from tftraining_operator.core.schedulers import SCHEDULERS
 from tftraining_operator.core.times import parse
 
-NOT_PLACED = frozenset({"Unschedulable", "SchedulingGated", "NotScheduled"})
+NOT_PLACED = frozenset({"Unschedulable", "SchedulingGated", Reason.NOT_SCHEDULED})
 """Causes by which a pod has no node."""
 
 _ABOUT_NODES = re.compile(r"^\d+/\d+ nodes are ")
 """How kube-scheduler and those that are made of it say what each node lacks."""
+
+_NO_CAUSE = frozenset({"", PeerCause.NOT_ASKED})
+"""What a report says of a server of which it does not know why it does not answer."""
 
 
 def describe_pod_failure(pod: Pod) -> str:
@@ -31,7 +37,7 @@ def describe_pod_failure(pod: Pod) -> str:
 def describe_exit(cause: Cause) -> str:
     """Say in a few words how something failed, with the line of its message that says most."""
     code = f"exited with {cause.exit_code}" if cause.exit_code is not None else "failed"
-    reason = f" ({cause.reason})" if cause.reason != "ExitCode" else ""
+    reason = f" ({cause.reason})" if cause.reason != Reason.EXIT_CODE else ""
     line = telling_line(cause.message)
     return f"{code}{reason}" + (f": {line}" if line else "")
 
@@ -48,8 +54,13 @@ def pods_not_ready(job: Job, observed: Observed, facts: Facts) -> list[tuple[str
 
 
 def describe_problem(name: str, cause: Cause) -> str:
-    """Say what keeps a pod from running."""
-    return f"{name}: {cause.reason}: {cause.message or describe_exit(cause)}"
+    """Say what keeps a pod from running, where its reason does not stand beside it."""
+    return f"{name}: {cause.reason}: {describe_cause(cause)}"
+
+
+def describe_cause(cause: Cause) -> str:
+    """Say what keeps a pod from running, for what has a reason of its own, as conditions have."""
+    return cause.message or describe_exit(cause)
 
 
 def unplaced_since(observed: Observed) -> str | None:
@@ -96,7 +107,39 @@ def describe_queued(
     return f"waiting since {gang.waiting_since} for nodes for all {gang.members} pods: {said}"
 
 
-def startup_culprit(job: Job, observed: Observed, facts: Facts) -> str:
+def describe_unreachable(
+    job: Job, observed: Observed, report: Report | None, *, for_seconds: float = 0
+) -> str:
+    """Say which servers the chief could not reach for so long, and why, by its report.
+
+    "" if there are none. Those whose pods are not ready are left out: that is reason enough.
+    """
+    ready = {pod.name for pod in observed.pods.values() if pod.counts_as_ready}
+    found: dict[str, list[UnreachablePeer]] = {}
+    for peer in report.unreachable if report is not None else []:
+        is_ready = pod_of_task(job.name, peer.task) in ready
+        if is_ready and peer.seconds >= for_seconds and peer.cause not in _NO_CAUSE:
+            found.setdefault(peer.cause, []).append(peer)
+    return "; ".join(_describe_peers(job.name, peers) for peers in found.values())
+
+
+def _describe_peers(job: str, peers: Sequence[UnreachablePeer]) -> str:
+    """Say why servers cannot be reached that all have the same cause."""
+    names = join_names([pod_of_task(job, peer.task) for peer in peers])
+    cause, reason = peers[0].cause, peers[0].reason
+    if cause == PeerCause.NOT_RESOLVED:
+        return f"DNS does not resolve {names}: check Service {job} and the DNS of the cluster"
+    if cause == PeerCause.REFUSED:
+        return f"connection refused by {names}: check that TensorFlow's server listens there (logs)"
+    if cause == PeerCause.TIMED_OUT:
+        return (
+            f"connection timed out to {names}: check NetworkPolicies and the nodes' network, and"
+            " whether the process hangs (logs)"
+        )
+    return f"no connection to {names}" + (f": {reason}" if reason else "")
+
+
+def startup_culprit(job: Job, observed: Observed, facts: Facts, now: datetime) -> str:
     """Name what keeps the job from running: the pod with a problem first, then who is not ready."""
     if refused := refused_objects(job, job.status.gang, observed, facts):
         return describe_problem(*refused[0])
@@ -105,17 +148,23 @@ def startup_culprit(job: Job, observed: Observed, facts: Facts) -> str:
         if cause is not None:
             return describe_problem(name, cause)
     if waiting:
-        return "not ready: " + join_names([name for name, _ in waiting])
+        names = [name for name, _ in waiting]
+        last = job.status.last_failure
+        line = telling_line(last.message) if last is not None and last.pod in names else ""
+        failed = f"{last.pod} failed before: {line}" if last is not None and line else ""
+        report = facts.fresh_report(observed.get(Role.CHIEF), now)
+        unreachable = describe_unreachable(job, observed, report)
+        parts = (f"not ready: {join_names(names)}", failed, unreachable)
+        return "; ".join(part for part in parts if part)
     chief = observed.get(Role.CHIEF)
     return f"{chief.name} did not become ready" if chief else "there is no chief"
 
 
 def describe_undeletable(facts: Facts) -> str:
-    """Return which pods could not be deleted, and the cause of the first."""
-    name, cause = next(iter(facts.undeletable.items()))
-    more = len(facts.undeletable) - 1
-    tail = f" (and {more} more)" if more else ""
+    """Return which pods could not be deleted, and why the first of them could not."""
+    names = sorted(facts.undeletable)
+    pods, them = ("pods", "them") if len(names) > 1 else ("pod", "it")
     return (
-        f"could not delete pod {name}{tail}: {cause.message}; allow the operator's ServiceAccount"
-        " to delete it: deletion is retried"
+        f"could not delete {pods} {join_names(names)}: {facts.undeletable[names[0]].message}; allow"
+        f" the operator's ServiceAccount to delete {them}: deletion is retried"
     )

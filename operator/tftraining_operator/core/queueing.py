@@ -192,7 +192,7 @@ def _while_admitted(
         reason, message = workload.eviction if workload.evicted else ("", "")
         if workload.deleting:
             reason, message = Reason.WORKLOAD_DELETED.value, f"Workload {known.workload} is deleted"
-        reason = reason or "NotAdmitted"
+        reason = reason or Reason.NOT_ADMITTED
         message = message or f"Workload {known.workload} is not admitted any more"
     else:
         return _with_workers(job, known, observed, now)

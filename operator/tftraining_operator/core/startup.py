@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any
 
+from tftraining_operator.api.reasons import Reason
 from tftraining_operator.core import raw_pod
 from tftraining_operator.core.advice import with_advice
 from tftraining_operator.core.cause import (
@@ -92,7 +93,7 @@ def _initializing(pod: _Object, _scheduled: _Object, now: datetime) -> Startup |
         if ended.get("exitCode", 0) != 0:
             return Startup(
                 Cause(
-                    "InitContainerFailed",
+                    Reason.INIT_CONTAINER_FAILED,
                     other_exit_message(pod, container, ended),
                     time=ended.get("finishedAt"),
                 )
@@ -113,7 +114,7 @@ def _scheduling(pod: _Object, scheduled: _Object, now: datetime) -> Startup | No
             return None
         message = f"scheduler {scheduler} has not scheduled it; check spec.schedulerName"
         return _once_slow(
-            Cause("NotScheduled", message), pod["metadata"].get("creationTimestamp"), now
+            Cause(Reason.NOT_SCHEDULED, message), pod["metadata"].get("creationTimestamp"), now
         )
     # The scheduler's own mishaps, such as a lost race for a claim: it tries again at once.
     if scheduled.get("status") != "False" or scheduled.get("reason") == "SchedulerError":

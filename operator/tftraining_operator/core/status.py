@@ -7,6 +7,7 @@ from tftraining_operator.api.keys import ConditionType, Role
 from tftraining_operator.api.reasons import Reason
 from tftraining_operator.api.status import (
     MAX_REPLACEMENTS,
+    Condition,
     PodReplacement,
     Replicas,
     RoleStatus,
@@ -32,7 +33,7 @@ from tftraining_operator.core.progress import (
     parse_report,
     progress_of,
 )
-from tftraining_operator.core.status_conditions import conditions
+from tftraining_operator.core.status_conditions import conditions, finished_conditions
 from tftraining_operator.core.status_failures import failures, newest_disruption
 from tftraining_operator.core.status_headline import headline
 from tftraining_operator.core.times import parse, rfc3339, seconds_since
@@ -54,9 +55,11 @@ def compute_status(
     """Return the next status of an accepted job."""
     staying = _staying(job, observed, decision)
     counts = {"roles": _roles(job, staying), "worker_replicas": _workers(staying)}
-    if decision.phase is Phase.FINISHED:
-        return job.status.model_copy(update=counts)
     before = job.status
+    if decision.phase is Phase.FINISHED:
+        status = before.model_copy(update=counts)
+        found = finished_conditions(job, facts, now)
+        return status if found == before.conditions else _shown(status, found)
     status = before.model_copy(
         update={
             "observed_generation": job.meta.generation,
@@ -81,13 +84,8 @@ def compute_status(
     if decision.phase is not Phase.FAILED:
         released = before.replicas if before.chief_completion_time is not None else None
         status = status.model_copy(update={"replicas": _replicas(_roles(job, observed), released)})
-    status = status.model_copy(
-        update={"conditions": conditions(job, observed, decision, facts, now)}
-    )
-    status = status.model_copy(update=_running_times(job, status, decision, now))
-    state, message = headline(status)
-    shown = {"state": state[:_STATE_LIMIT], "message": message[:_MESSAGE_LIMIT]}
-    return status.model_copy(update=shown)
+    status = _shown(status, conditions(job, observed, decision, facts, now))
+    return status.model_copy(update=_running_times(job, status, decision, now))
 
 
 def rejected_status(
@@ -156,6 +154,14 @@ def refused_for_good(
             "message": message[:_MESSAGE_LIMIT],
         }
     )
+
+
+def _shown(status: Status, found: list[Condition]) -> Status:
+    """Return a status with these conditions, and the state and message that follow from them."""
+    status = status.model_copy(update={"conditions": found})
+    state, message = headline(status)
+    shown = {"state": state[:_STATE_LIMIT], "message": message[:_MESSAGE_LIMIT]}
+    return status.model_copy(update=shown)
 
 
 def _attempt(job: Job, observed: Observed, decision: Decision) -> dict[str, object]:

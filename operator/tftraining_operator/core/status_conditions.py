@@ -23,7 +23,7 @@ from tftraining_operator.core.queueing import (
     waiting_reason,
     waits,
 )
-from tftraining_operator.core.status_pods_ready import set_pods_ready
+from tftraining_operator.core.status_pods_ready import set_pods_of_finished, set_pods_ready
 from tftraining_operator.core.status_running import set_running
 from tftraining_operator.core.status_safeguards import set_isolated, set_protected
 from tftraining_operator.core.status_stalled import set_stalled
@@ -50,6 +50,14 @@ def conditions(
     set_isolated(writer, job, observed, facts, ends=ends)
     trains = decision.phase is Phase.ACTIVE
     set_protected(writer, job, observed, facts, trains=trains)
+    return writer.result()
+
+
+def finished_conditions(job: Job, facts: Facts, now: datetime) -> list[Condition]:
+    """Return the conditions of a finished job, of which only PodsReady may still change."""
+    writer = ConditionWriter(job.status.conditions, job.meta.generation, now)
+    writer.keep_all()
+    set_pods_of_finished(writer, job, facts)
     return writer.result()
 
 

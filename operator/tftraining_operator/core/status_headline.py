@@ -8,37 +8,42 @@ from tftraining_operator.core.messages import NOT_PLACED
 
 _ROUTINE = frozenset({Reason.STARTING, Reason.POD_REPLACED, Reason.ALL_READY})
 """Reasons of PodsReady that name no problem."""
-
-_BLOCKING = NOT_PLACED | {Reason.NAME_CONFLICT}
-"""Reasons of PodsReady by which nothing happens: there is no node, or no service."""
+_NO_PODS = frozenset({Reason.QUEUED, *NOT_PLACED, Reason.DELETION_REFUSED, Reason.NAME_CONFLICT})
+_NO_CLUSTER = frozenset({Reason.SERVERS_UNREACHABLE})
+"""Reasons of PodsReady and Running that come before a restart: until then nothing happens."""
 
 
 def headline(status: Status) -> tuple[str, str]:
     """Return the one word and the sentence for people, derived from the conditions."""
+    pods = find(status.conditions, ConditionType.PODS_READY)
+    refused = pods is not None and pods.reason == Reason.DELETION_REFUSED
+    # An end, or the last evaluation, is what is said first; the pods that run on come after it.
+    tail = f"; {pods.message}" if pods is not None and refused else ""
     for kind in (ConditionType.FAILED, ConditionType.SUCCEEDED, ConditionType.SUSPENDED):
         found = find(status.conditions, kind)
         if found is not None and is_true(status, kind):
             # A job that is suspended, but whose pods cannot be deleted, still uses its nodes.
-            is_refused = found.reason == Reason.DELETION_REFUSED
-            return found.reason if is_refused else kind.value, found.message
+            if found.reason == Reason.DELETION_REFUSED:
+                return found.reason, found.message
+            return kind.value, f"{found.message}{tail}"
     running = find(status.conditions, ConditionType.RUNNING)
     if status.chief_completion_time is not None:
-        return "Evaluating", running.message if running else ""
-    pods = find(status.conditions, ConditionType.PODS_READY)
+        return "Evaluating", f"{running.message if running else ''}{tail}"
     if running is not None and is_true(status, ConditionType.RUNNING):
         hurt = pods is not None and not is_true(status, ConditionType.PODS_READY)
-        return "Running", pods.message if pods and hurt else running.message
+        if pods is None or not hurt:
+            return "Running", running.message
+        reason = "" if pods.reason in _ROUTINE else f"{pods.reason}: "
+        return "Running", f"{reason}{pods.message}"
     return _not_running(status, pods, running)
 
 
 def _not_running(
     status: Status, pods: Condition | None, running: Condition | None
 ) -> tuple[str, str]:
-    if pods is not None and pods.reason == Reason.QUEUED:
-        return pods.reason, pods.message
-    if pods is not None and pods.reason in _BLOCKING:
-        # Also of a job that restarts: nothing happens until that is resolved.
-        return pods.reason, pods.message
+    for found, reasons in ((pods, _NO_PODS), (running, _NO_CLUSTER)):
+        if found is not None and found.reason in reasons:
+            return found.reason, found.message
     restarting = find(status.conditions, ConditionType.RESTARTING)
     if restarting is not None and is_true(status, ConditionType.RESTARTING):
         return "Restarting", restarting.message

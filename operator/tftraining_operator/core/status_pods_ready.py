@@ -2,14 +2,14 @@
 
 from tftraining_operator.api.keys import ConditionType, Role
 from tftraining_operator.api.reasons import Reason
-from tftraining_operator.core.conditions import ConditionWriter
+from tftraining_operator.core.conditions import ConditionWriter, find, is_true
 from tftraining_operator.core.decision import Decision, Phase
 from tftraining_operator.core.facts import Facts
 from tftraining_operator.core.gang import is_waiting
 from tftraining_operator.core.job import Job
 from tftraining_operator.core.messages import (
     NOT_PLACED,
-    describe_problem,
+    describe_cause,
     describe_queued,
     describe_undeletable,
     pods_not_ready,
@@ -35,13 +35,13 @@ def set_pods_ready(
             message = describe_waiting(queue, observed, facts)
         writer.set(kind, value=False, reason=reason, message=message)
         return
-    if decision.phase in (Phase.EVALUATING, Phase.SUCCEEDED):
-        message = "workers and parameter servers are stopped"
-        writer.set(kind, value=False, reason=Reason.CHIEF_SUCCEEDED, message=message)
-        return
     if facts.undeletable:
         message = describe_undeletable(facts)
         writer.set(kind, value=False, reason=Reason.DELETION_REFUSED, message=message)
+        return
+    if decision.phase in (Phase.EVALUATING, Phase.SUCCEEDED):
+        message = "workers and parameter servers are stopped"
+        writer.set(kind, value=False, reason=Reason.CHIEF_SUCCEEDED, message=message)
         return
     waiting = pods_not_ready(job, observed, facts)
     waiting = [*refused_objects(job, decision.gang, observed, facts), *waiting]
@@ -59,7 +59,7 @@ def set_pods_ready(
     if cause is not None:
         more = sum(1 for _, other in waiting[1:] if other is not None)
         tail = f" (and {more} more pod{'s' if more > 1 else ''})" if more else ""
-        message = f"{describe_problem(name, cause)}{tail}"
+        message = f"{name}: {describe_cause(cause)}{tail}"
         if cause.reason in NOT_PLACED and (since := unplaced_since(observed)) is not None:
             message = f"waiting since {since} for a node: {message}"
         writer.set(kind, value=False, reason=cause.reason, message=message)
@@ -70,3 +70,16 @@ def set_pods_ready(
     ran = job.status.first_running_time is not None
     reason = Reason.POD_REPLACED if ran else Reason.STARTING
     writer.set(kind, value=False, reason=reason, message=message)
+
+
+def set_pods_of_finished(writer: ConditionWriter, job: Job, facts: Facts) -> None:
+    """Set PodsReady of a finished job: only whether pods that are to go cannot be deleted."""
+    kind = ConditionType.PODS_READY
+    before = find(job.status.conditions, kind)
+    if facts.undeletable:
+        message = describe_undeletable(facts)
+        writer.set(kind, value=False, reason=Reason.DELETION_REFUSED, message=message)
+    elif before is not None and before.reason == Reason.DELETION_REFUSED:
+        succeeded = is_true(job.status, ConditionType.SUCCEEDED)
+        reason = Reason.CHIEF_SUCCEEDED if succeeded else Reason.FAILED
+        writer.set(kind, value=False, reason=reason, message="no pod is left to delete")

@@ -8,10 +8,16 @@ from tftraining_operator.core.conditions import ConditionWriter, find, is_true
 from tftraining_operator.core.decision import Decision, Phase
 from tftraining_operator.core.facts import Facts
 from tftraining_operator.core.job import Job
-from tftraining_operator.core.messages import describe_problem, pods_not_ready
-from tftraining_operator.core.naming import join_names
+from tftraining_operator.core.messages import (
+    describe_problem,
+    describe_unreachable,
+    pods_not_ready,
+)
+from tftraining_operator.core.naming import join_names, pod_of_task
 from tftraining_operator.core.observed import Observed
 from tftraining_operator.core.policies.failure import is_stale
+from tftraining_operator.core.policies.reachability import SILENT_AT_START_SECONDS
+from tftraining_operator.core.progress import Report
 from tftraining_operator.core.roles import traits
 
 _ACTIVITIES: Mapping[str | None, str] = {
@@ -49,7 +55,8 @@ def set_running(
     if problem:
         running, reason, message = False, Reason.NO_WORKERS, problem
     elif running and decision.suspicion:
-        reason, message = Reason.TRAINING, decision.suspicion
+        message = f"{decision.suspicion}{_unreachable(job, observed, report)}"
+        reason = Reason.TRAINING
     elif running and report is not None:
         reason, message = Reason.TRAINING, _ACTIVITIES.get(report.activity, "the chief trains")
     elif running and was_running and before is not None and before.reason == Reason.TRAINING:
@@ -62,9 +69,20 @@ def set_running(
     elif decision.restart is not None:
         reason, message = Reason.RESTARTING, decision.message
     elif report is not None and report.waiting_for:
-        message = f"the chief is waiting for {join_names(report.waiting_for)}"
+        names = join_names([pod_of_task(job.name, task) for task in report.waiting_for])
+        unreachable = _unreachable(job, observed, report)
+        reason = Reason.SERVERS_UNREACHABLE if unreachable else reason
+        message = f"the chief is waiting for {names}{unreachable}"
     writer.set(kind, value=running, reason=reason, message=message)
     return running
+
+
+def _unreachable(job: Job, observed: Observed, report: Report | None) -> str:
+    """Return why the chief does not reach servers, after a semicolon; "" if it may still do so."""
+    # At a start names and ports appear one by one.
+    limit = SILENT_AT_START_SECONDS
+    found = describe_unreachable(job, observed, report, for_seconds=limit)
+    return f"; {found}" if found else ""
 
 
 def _no_workers(job: Job, observed: Observed, facts: Facts) -> str:

@@ -6,7 +6,7 @@ from tftraining_operator.core.conditions import ConditionWriter, find, is_true
 from tftraining_operator.core.decision import Decision, Phase
 from tftraining_operator.core.facts import Facts
 from tftraining_operator.core.job import Job
-from tftraining_operator.core.messages import pods_not_ready
+from tftraining_operator.core.messages import describe_unreachable, pods_not_ready
 from tftraining_operator.core.naming import join_names, pod_of_task
 from tftraining_operator.core.observed import Observed
 from tftraining_operator.core.policies import stall
@@ -60,4 +60,6 @@ def set_stalled(
         if missing
         else ", though all pods are ready"
     )
+    if unreachable := describe_unreachable(job, observed, report):
+        message = f"{message}; {unreachable}"
     writer.set(kind, value=True, reason=Reason.NO_NEW_STEP, message=message)

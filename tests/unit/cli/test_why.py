@@ -185,6 +185,40 @@ def test_user_codes_exception_has_its_file_and_line(operator: Operator) -> None:
     assert "ValueError: no examples (/task/task.py, line 12)" in told
 
 
+def test_the_words_of_a_message_are_not_changed(operator: Operator) -> None:
+    started(operator, a_job())
+    words = "admission: DeletionRefused: not at night"
+    operator.cluster.failing["delete"] = [errors.ForbiddenError(words, status=403)] * 3
+    key = JobKey("default", "mnist")
+    operator.cluster.edit(key, lambda spec: spec.update(runPolicy={"suspend": True}))
+    operator.settle()
+    assert words in line(operator.cluster)
+
+
+def test_a_job_that_was_not_finished_in_time_has_its_last_failure(operator: Operator) -> None:
+    running(operator, a_job().with_policy(activeDeadlineSeconds=100))
+    operator.cluster.act("mnist-chief-0", lambda pod: pod.exited(1, "ValueError: once"))
+    operator.wait(30)
+    operator.cluster.run_pods()
+    operator.wait(100)
+    assert line(operator.cluster) == (
+        "Failed (DeadlineExceeded): not finished within activeDeadlineSeconds (100 s);"
+        " mnist-chief-0: ValueError: once"
+    )
+
+
+def test_a_job_that_did_not_run_again_in_time_has_its_last_failure(operator: Operator) -> None:
+    running(operator, a_job().with_policy(recoveryDeadlineSeconds=60))
+    operator.cluster.act("mnist-chief-0", lambda pod: pod.exited(1, "ValueError: once"))
+    operator.wait(30)
+    operator.cluster.act("mnist-chief-0", lambda pod: pod.running(ready=False))
+    operator.wait(60)
+    assert line(operator.cluster) == (
+        "Failed (RecoveryDeadlineExceeded): not running again within recoveryDeadlineSeconds"
+        " (60 s): not ready: mnist-chief-0; mnist-chief-0 failed before: ValueError: once"
+    )
+
+
 def test_a_diverged_training_says_so(operator: Operator) -> None:
     running(operator, a_job())
     text = "the loss is nan at step 12: lower the learning rate"
@@ -234,7 +268,7 @@ def test_a_stall_names_who_does_not_answer(operator: Operator) -> None:
             step=3,
             seconds_since_step=400,
             received=clock(),
-            unreachable=[UnreachablePeer(task="ps-0", seconds=5, cause=PeerCause.TIMED_OUT)],
+            unreachable=[UnreachablePeer(task="ps-0", seconds=15, cause=PeerCause.TIMED_OUT)],
         )
     }
     for key in operator.progress.watched:
@@ -242,7 +276,7 @@ def test_a_stall_names_who_does_not_answer(operator: Operator) -> None:
     operator.settle()
     told = line(operator.cluster)
     assert told.startswith("Stalled: no new step since")
-    assert "mnist-ps-0" in told
+    assert "; unavailable: mnist-ps-0; connection timed out to mnist-ps-0: check " in told
 
 
 def test_a_chief_that_waits_for_peers_says_for_which(operator: Operator) -> None:
@@ -258,7 +292,37 @@ def test_a_chief_that_waits_for_peers_says_for_which(operator: Operator) -> None
         operator.look(key)
     operator.settle()
     operator.wait(1)
-    assert "the chief is waiting for worker-0" in line(operator.cluster)
+    assert "the chief is waiting for mnist-worker-0" in line(operator.cluster)
+
+
+@pytest.mark.parametrize("restarts", [False, True])
+def test_a_chief_that_lacks_dns_says_so(operator: Operator, *, restarts: bool) -> None:
+    started(operator, a_job())
+    if restarts:
+        operator.cluster.run_pods()
+        operator.settle()
+        operator.cluster.act("mnist-chief-0", lambda pod: pod.exited(1))
+        operator.wait(20)
+    for name in ("mnist-ps-0", "mnist-worker-0"):
+        operator.cluster.act(name, PodBuilder.running)
+    operator.cluster.act("mnist-chief-0", lambda pod: pod.running(ready=False))
+    operator.settle()
+    peer = UnreachablePeer(task="worker-0", seconds=15, cause=PeerCause.NOT_RESOLVED)
+    operator.progress.told = {
+        Role.CHIEF: Report(
+            waiting_for=["worker-0"], unreachable=[peer], received=operator.cluster.clock()
+        )
+    }
+    for key in operator.progress.watched:
+        operator.look(key)
+    operator.wait(1)
+    said = (
+        "ServersUnreachable: the chief is waiting for mnist-worker-0; DNS does not resolve"
+        " mnist-worker-0: check Service mnist and the DNS of the cluster"
+    )
+    told = line(operator.cluster)
+    assert told.startswith("Restarting: " if restarts else said)
+    assert told.endswith(f"; now {said}" if restarts else said)
 
 
 def test_a_running_job_says_how_far_it_is(operator: Operator) -> None:
@@ -318,8 +382,51 @@ def test_a_suspended_job_whose_pods_cannot_be_deleted_says_so(operator: Operator
     operator.cluster.edit(key, lambda spec: spec.update(runPolicy={"suspend": True}))
     operator.settle()
     told = line(operator.cluster)
-    assert told.startswith("DeletionRefused: could not delete pod mnist-")
-    assert "not at night; allow the operator's ServiceAccount to delete it" in told
+    assert told.startswith("DeletionRefused: could not delete pods mnist-")
+    assert "not at night; allow the operator's ServiceAccount to delete them" in told
+
+
+@pytest.mark.parametrize(
+    ("change", "start"),
+    [
+        pytest.param(
+            lambda cluster: cluster.edit(
+                JobKey("default", "mnist"), lambda spec: spec["worker"].update(replicas=1)
+            ),
+            "Restarting: scaled from 2 to 1 workers; now DeletionRefused: could not delete pod ",
+            id="scaled",
+        ),
+        pytest.param(
+            lambda cluster: cluster.act("mnist-chief-0", lambda pod: pod.exited(0)),
+            "Succeeded: ",
+            id="succeeded",
+        ),
+        pytest.param(
+            lambda cluster: cluster.act("mnist-chief-0", lambda pod: pod.exited(64)),
+            "Failed (PermanentFailure): mnist-chief-0 exited with 64; could not delete pods",
+            id="failed",
+        ),
+        pytest.param(
+            lambda cluster: cluster.act("mnist-worker-0", lambda pod: pod.evicted()),
+            "Running: DeletionRefused: could not delete pod mnist-worker-0: ",
+            id="running",
+        ),
+    ],
+)
+def test_pods_that_cannot_be_deleted_are_named(
+    operator: Operator, change: Callable[[FakeCluster], object], start: str
+) -> None:
+    running(operator, a_job().with_workers(2))
+    refusal = errors.ForbiddenError("not at night", status=403)
+    operator.cluster.failing["delete"] = [refusal] * 5
+    operator.cluster.failing["delete_servers"] = [refusal]
+    change(operator.cluster)
+    operator.wait(12)
+    told = line(operator.cluster)
+    assert told.startswith(start)
+    assert "could not delete pod" in told
+    assert "not at night; allow the operator's ServiceAccount to delete" in told
+    assert "deletion is retried" in told
 
 
 def test_a_job_that_no_operator_has_seen_says_so(operator: Operator) -> None:
