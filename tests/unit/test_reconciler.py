@@ -537,7 +537,7 @@ def test_a_new_member_that_cannot_start_leaves_its_gang_alone(
     operator.wait(3600)
     status = cluster.status(key)
     assert (status.state, status.attempt, status.restarts) == ("Running", 0, 0)
-    assert "mnist-worker-2: ImagePullBackOff" in (status.message or "")
+    assert "ImagePullBackOff: mnist-worker-2: " in (status.message or "")
     assert cluster.made["mnist-chief-0"] == 1
 
     cluster.act("mnist-worker-2", lambda pod: pod.running(ready=False, seconds=3600))
