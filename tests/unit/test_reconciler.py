@@ -547,6 +547,21 @@ def test_a_new_member_that_cannot_start_leaves_its_gang_alone(
     assert told(cluster).count("Scaled") == 1
 
 
+def test_a_new_member_that_the_chief_does_not_expect_yet_is_no_failure(
+    operator: Operator, cluster: FakeCluster
+) -> None:
+    key = running(operator, a_job().mirrored(workers=2))
+    scaled(operator, 3)
+    said = "InvalidArgumentError: Unexpected task registered with task_name=/job:worker/task:2"
+    cluster.act("mnist-worker-2", lambda pod: pod.exited(1, said))
+    operator.settle()
+    at_rest(operator)
+    status = cluster.status(key)
+    assert (status.state, status.attempt, status.cluster_workers) == ("Running", 1, 3)
+    assert status.first_failure is None
+    assert {"ExitCode", "Replacing"}.isdisjoint(told(cluster))
+
+
 def test_a_gang_that_fails_meanwhile_trains_on_without_the_new_member(
     operator: Operator, cluster: FakeCluster
 ) -> None:

@@ -9,6 +9,7 @@ from tftraining_operator.core.facts import Facts
 from tftraining_operator.core.job import Job
 from tftraining_operator.core.observed import Observed, Pod, slots
 from tftraining_operator.core.policies.failure import is_stale
+from tftraining_operator.core.policies.membership import is_not_expected
 from tftraining_operator.core.roles import traits
 from tftraining_operator.core.times import parse, rfc3339
 
@@ -61,7 +62,13 @@ def _candidates(
         if (refused := facts.refused.get(name)) is not None:
             missing = Pod(name, "", role, index, job.status.attempt, None, "Pending")
             found.append((_failure(missing, refused, now), False))
-        elif pod is None or pod.deleting or pod.succeeded or is_stale(job, pod):
+        elif (
+            pod is None
+            or pod.deleting
+            or pod.succeeded
+            or is_stale(job, pod)
+            or is_not_expected(job, pod)
+        ):
             continue
         elif (cause := pod.failure or pod.startup_problem) is not None and not cause.is_wait:
             # A node whose clock is ahead would report something new at each moment.

@@ -133,9 +133,17 @@ def _joins_at(job: Job, pod: Pod | None, now: datetime) -> datetime | None:
     if traits(job.spec.strategy, Role.WORKER).drives_attempt:
         # A member of a gang is ready only together with the gang: that it has started must do.
         if pod.failed:
-            return now if _NOT_EXPECTED in pod.termination_message else None
+            return now if is_not_expected(job, pod) else None
         return parse(pod.trains_since) + JOINS_AFTER if pod.trains_since else None
     return parse(pod.ready_since) + JOINS_AFTER if pod.ready and pod.ready_since else None
+
+
+def is_not_expected(job: Job, pod: Pod) -> bool:
+    """Tell whether a new member of a gang has ended only because the chief does not know it yet."""
+    is_new = traits(job.spec.strategy, pod.role).drives_attempt and (
+        pod.index >= job.cluster_size(pod.role)
+    )
+    return is_new and pod.failed and _NOT_EXPECTED in pod.termination_message
 
 
 def _unavailable(
