@@ -78,6 +78,7 @@ async def everything() -> Metrics:
     """Return metrics each of which has a value."""
     metrics = Metrics()
     metrics.read_leadership(lambda: 1.0)
+    metrics.read_shards(2, lambda _shard: True)
     metrics.read_reports(lambda: [3.0, 9.0])
     metrics.read_namespaces(lambda _state: 1)
     metrics.read_jobs(stored(a_job().with_status(state="Starting")))
@@ -147,6 +148,16 @@ def test_a_process_leads_while_it_may_write() -> None:
     assert samples(metrics.registry, name) == {(): 0.0}
     left = 0.5
     assert samples(metrics.registry, name) == {(): 1.0}
+
+
+def test_each_shard_is_shown_by_who_holds_its_lease() -> None:
+    held = {1}
+    metrics = Metrics()
+    metrics.read_shards(3, held.__contains__)
+    name = "tftraining_operator_shard_held"
+    assert samples(metrics.registry, name) == {("0",): 0, ("1",): 1, ("2",): 0}
+    held.add(2)
+    assert counted(metrics.registry, name) == {("1",): 1, ("2",): 1}
 
 
 async def test_passes_are_counted_by_what_came_of_them() -> None:

@@ -22,6 +22,16 @@ OPERATOR = Dashboard(
     (
         Panel("Leader", "short", [Query(f"{_OPERATOR}_leader", "{{pod}}")]),
         Panel(
+            "Shards that each replica leads for; 1 without shards",
+            "short",
+            [
+                Query(
+                    f"sum by (pod) ({_OPERATOR}_shard_held) or max by (pod) ({_OPERATOR}_leader)",
+                    "{{pod}}",
+                ),
+            ],
+        ),
+        Panel(
             "Namespaces by who works on their jobs",
             "short",
             [Query(f"sum by (claim) ({_OPERATOR}_namespaces)", "{{claim}}")],
