@@ -184,6 +184,21 @@ def test_it_may_use_kueue_where_that_is_enabled(
     assert rights(own)["kueue.x-k8s.io", "workloads/status"] == {"patch"}
 
 
+def test_the_page_states_how_many_requests_its_metrics_tell_apart(
+    render: Callable[..., list[Object]],
+) -> None:
+    objects = render(
+        *(f"scheduling.{each}=true" for each in ("inTree", "podGroup", "volcano", "kueue")),
+        "rbac.aggregate=false",
+    )
+    rules = [r for o in objects if not is_hook(o["metadata"]) for r in o.get("rules", ())]
+    # Watches are not counted, and the last right is asked about by admission alone.
+    pairs = {(v, each) for r in rules for each in r["resources"] for v in r["verbs"]}
+    pairs = {(v, each) for v, each in pairs if v != "watch" and not each.endswith("/finalizers")}
+    page = (ROOT / "docs/guide/monitoring.md").read_text()
+    assert re.findall(r"at most (\d+) pairs of verb and resource", page) == [str(len(pairs))]
+
+
 def test_with_watched_namespaces_it_has_them_there_alone(
     render: Callable[..., list[Object]],
 ) -> None:
