@@ -812,6 +812,22 @@ def test_the_server_takes_all_that_is_rendered(
     )
 
 
+def test_the_api_server_takes_the_network_policies_of_the_guide(server: ApiServer) -> None:
+    blocks = re.findall(
+        r"```yaml\n(.*?)```", (ROOT / "docs/guide/security.md").read_text(), re.DOTALL
+    )
+    policies = [yaml.safe_load(block) for block in blocks if "kind: NetworkPolicy" in block]
+    assert len(policies) == 2
+    server.kubectl(
+        *("apply", "--server-side", "--dry-run=server", "--validate=strict", "-f", "-"),
+        stdin=json.dumps({"apiVersion": "v1", "kind": "List", "items": policies}),
+    )
+    for policy in policies:
+        spec = policy["spec"]
+        own_pods = {"to": [{"podSelector": spec["podSelector"]}]}
+        assert own_pods in spec["egress"], "else they would not train"
+
+
 @pytest.fixture(scope="module")
 def monitored(server: ApiServer) -> ApiServer:
     """The API server with the Prometheus operator's definitions, from its own module."""
