@@ -84,3 +84,12 @@ def endless(name: str = "mnist", *arguments: str, **spec: Any) -> _Object:  # no
     given = ("--epochs=1000", "--option=milliseconds=100", "--checkpoint-seconds=60", *arguments)
     defaults = {"worker": {"replicas": 1}, "checkpoint": {"emptyDir": {}}}
     return task_job(name, "paced", *given, memory="1000Mi", **(defaults | spec))
+
+
+def stalled() -> _Object:
+    """Return the job `stalled`: one pod, whose first step takes ten minutes, and may."""
+    arguments = ("--option=milliseconds=300000", "--stall-seconds=3600")
+    found = endless("stalled", *arguments, strategy="Mirrored")
+    for role in ("worker", "ps"):
+        del found["spec"][role]
+    return found

@@ -7,10 +7,12 @@ FAILED_REQUESTS = (
     "sum by (verb, resource, code) "
     '(rate(tftraining_operator_api_requests_total{code!~"2..",code!~"40[349]"}[5m]))'
 )
-_SLOW_REQUESTS = (
+SLOW_REQUESTS = (
     "histogram_quantile(0.95, sum by (le) "
     "(rate(tftraining_operator_api_request_duration_seconds_bucket[5m])))"
 )
+
+HURTING = "sort_desc(max by (namespace, training_job, reason) (tftraining_job_waiting_seconds))"
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +27,7 @@ class Question:
 QUESTIONS = (
     Question(
         "Which job hurts, since when, and why?",
-        ("sort_desc(max by (namespace, training_job, reason) (tftraining_job_waiting_seconds))",),
+        (HURTING,),
         "The seconds for which each job has been waiting. Each reason has an alert below.",
     ),
     Question(
@@ -37,9 +39,11 @@ QUESTIONS = (
         "Is there a leader, and for how long the same?",
         (
             "max by (pod) (tftraining_operator_leader)",
-            "sum(changes(tftraining_operator_leader[1h]))",
+            # Changes of the metric would miss a new pod that leads before it is scraped.
+            "count(max_over_time(tftraining_operator_leader[1h]) == 1)",
         ),
-        "The leader has 1. The second query counts how often another pod began to lead.",
+        "The leader has 1. The second query counts the pods that led within an hour: "
+        "of more than one, the last took over from another.",
     ),
     Question(
         "Is it us?",
@@ -52,7 +56,7 @@ QUESTIONS = (
     ),
     Question(
         "Is it the API server?",
-        (FAILED_REQUESTS, _SLOW_REQUESTS),
+        (FAILED_REQUESTS, SLOW_REQUESTS),
         "Requests a second that were refused or (`error`) not answered, and the duration in "
         "seconds that 95 % of all requests stay below.",
     ),

@@ -12,10 +12,10 @@ from textwrap import fill as wrapped
 from e2e.demo import say
 from e2e.faults import Pod
 from e2e.install import NAMESPACE, installed, make_namespace
-from e2e.jobs import claim, paced, tasks
+from e2e.jobs import claim, paced, stalled, tasks
 from e2e.platform_faults import kill_for_good, lease_holder
 from e2e.prometheus import FIRE_SECONDS, Prometheus, Sample, prometheus
-from e2e.questions import FAILED_REQUESTS, QUESTIONS, Question
+from e2e.questions import FAILED_REQUESTS, HURTING, QUESTIONS, SLOW_REQUESTS, Question
 from e2e.scenarios.space import Space, job_without_node
 from e2e.slow_api import slow_api
 from tools.cluster import ClusterError, obtain
@@ -26,8 +26,8 @@ PAGE = Path("docs/runbook.md")
 SECTION = "answers"
 
 _TEAM = "research"
-_NEVER = 600_000
-"""Milliseconds that each step takes of the job that stalls."""
+_HURT = {("stuck", "Starting"), ("stalled", "Stalled")}
+"""The jobs that wait, and why."""
 _API_DELAY, _API_FAILING = 0.5, 0.2
 _NO_LEADER = "TFTrainingOperatorNoLeader"
 _WAIT_SECONDS = 240
@@ -56,16 +56,18 @@ def _answers(space: Space, server: Prometheus) -> str:
     say("slowing the operator's requests to the API server down, and breaking some")
     with slow_api(space.cluster, seconds=_API_DELAY, failing=_API_FAILING):
         _wait(lambda: server.numbers(f"{FAILED_REQUESTS} > 0"), "requests fail")
+        _wait(lambda: server.numbers(f"{SLOW_REQUESTS} > {_API_DELAY}"), "requests are slow")
+        _wait(lambda: _hurting(server) == _HURT, "both jobs are named")
         return "\n\n".join([_SITUATION, *(_answer(each, server) for each in QUESTIONS)])
 
 
 _SITUATION = wrapped(
     "The answers are those of one run on a real cluster (`make runbook`). In the namespace "
-    f"`{_TEAM}`, each step of the job `stalled` takes ten minutes, so that its chief ends after "
-    "two and is restarted; the pods of `stuck` fit on no node; the chief of `mnist` was killed "
-    "once. Then the leader was killed. At the end each request of the operator to the API server "
-    f"takes {_API_DELAY} s longer, and {_API_FAILING:.0%} of its connections break. With every "
-    f"`for` shortened to {FIRE_SECONDS} s and no limit for how long jobs wait, the alerts "
+    f"`{_TEAM}`, each step of the job `stalled` takes ten minutes; the pods of `stuck` fit on no "
+    "node; the chief of `mnist` was killed once. Then the leader was killed. At the end each "
+    f"request of the operator to the API server takes {_API_DELAY} s longer, and "
+    f"{_API_FAILING:.0%} of its connections break. With every `for` shortened to {FIRE_SECONDS} s "
+    "and no limit for how long jobs wait, the alerts "
     "TFTrainingJobStuckStarting and TFTrainingJobStalled fired, and TFTrainingOperatorNoLeader "
     "until the standby led.",
     width=150,
@@ -75,9 +77,8 @@ _SITUATION = wrapped(
 def _disturb(space: Space, server: Prometheus) -> None:
     """Have jobs that wait and a leader that goes, and the alerts that tell of it."""
     say("starting three jobs")
-    stalled = paced("stalled", milliseconds=_NEVER, worker={"replicas": 1})
-    space.apply(tasks(), claim("mnist"), claim("stalled"))
-    space.apply(paced(), stalled, job_without_node("stuck"))
+    space.apply(tasks(), claim("mnist"))
+    space.apply(paced(epochs=100), stalled(), job_without_node("stuck"))
     space.wait_for("Running")
     _wait(lambda: space.status().get("lastCheckpoint"), "a checkpoint is written")
 
@@ -92,6 +93,11 @@ def _disturb(space: Space, server: Prometheus) -> None:
     for alert in (_NO_LEADER, "TFTrainingJobStuckStarting", "TFTrainingJobStalled"):
         _wait(partial(server.firing, alert), f"{alert} fires")
     _wait(lambda: not server.firing(_NO_LEADER), f"{_NO_LEADER} is resolved")
+
+
+def _hurting(server: Prometheus) -> set[tuple[str, str]]:
+    found = server.query(HURTING)
+    return {(each.labels["training_job"], each.labels["reason"]) for each in found}
 
 
 def _wait(look: Callable[[], object], what: str) -> None:

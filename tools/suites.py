@@ -65,6 +65,9 @@ STAGES = (
 Nothing runs beside e2e: the containers of its cluster weigh as much as 16 processes, which would
 starve."""
 
+MOST_MINUTES = 40
+"""For all suites on 2 cores, once nothing has to be built any more."""
+
 console = Console(highlight=False)
 
 
@@ -95,13 +98,13 @@ def main(wanted: Sequence[str]) -> int:
         return 64
     names = list(wanted) or list(SUITES)
     before = _before() if "e2e" in names else None
-    total = Tally()
+    total, began = Tally(), time.monotonic()
     for stage in STAGES:
         for found in _run_side_by_side([[n for n in lane if n in names] for lane in stage]):
             total.add(found)
     if before is not None:
         total.add(_compare(before))
-    print_summary(total)
+    print_summary(total, time.monotonic() - began)
     return 1 if total.failed else 0
 
 
@@ -223,8 +226,8 @@ def _compare(before: Record) -> Tally:
     return found
 
 
-def print_summary(total: Tally) -> None:
-    """Print every test that did not simply pass, then the counts."""
+def print_summary(total: Tally, seconds: float) -> None:
+    """Print every test that did not simply pass, then how long all took, and the counts."""
     console.rule("summary")
     for skipped in total.skipped:
         console.print(f"[yellow]skipped:[/] {escape(skipped)}", soft_wrap=True)
@@ -232,6 +235,13 @@ def print_summary(total: Tally) -> None:
         console.print(f"[yellow]failed, then passed on rerun:[/] {escape(test)}", soft_wrap=True)
     for failed in total.failed:
         console.print(f"[red]FAILED:[/] {escape(failed)}", soft_wrap=True)
+    console.print(f"{seconds / 60:.1f} minutes in all")
+    if seconds > 60 * MOST_MINUTES:
+        console.print(
+            f"[yellow]longer than the {MOST_MINUTES} minutes that all suites may take once nothing "
+            "has to be built; which of them took how long stands above, and in CONTRIBUTING.md[/]",
+            soft_wrap=True,
+        )
     counts = (total.passed, len(total.failed), len(total.skipped))
     console.print("{} passed, {} failed, {} skipped".format(*counts))
 

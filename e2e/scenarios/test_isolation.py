@@ -1,14 +1,16 @@
-"""The NetworkPolicy of a job, enforced: strangers cannot connect to its pods, and it trains on."""
+"""The NetworkPolicy of a job, enforced: who may connect to its pods does, and nobody else."""
 
 import json
-from collections.abc import Iterator
-from dataclasses import dataclass
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
+import yaml
 
-from e2e.install import make_namespace
-from e2e.jobs import endless, tasks
+from e2e.install import ROOT, install, make_namespace
+from e2e.jobs import claim, endless, tasks
 from e2e.scenarios.space import RESTRICTED, Space
 from tools.cluster import Cluster
 from tools.cluster.firewall import enforced
@@ -20,6 +22,12 @@ pytestmark = pytest.mark.alone
 
 _CLUSTER_PORT, _PROGRESS_PORT = 2222, 8080
 _EFFECT_SECONDS = 20
+_READER = {"team": "monitoring"}
+_READERS = (
+    r"namespaceSelector.matchLabels.pod-security\.kubernetes\.io/enforce=restricted",
+    *(f"podSelector.matchLabels.{name}={value}" for name, value in _READER.items()),
+)
+"""The pods with this label, in any namespace of the scenarios."""
 
 _DIAL = """
 import json, socket, sys
@@ -40,26 +48,32 @@ with ThreadPoolExecutor() as pool:
 
 
 @dataclass(frozen=True, slots=True)
-class Stranger:
-    """A pod that belongs to no job."""
+class Caller:
+    """A pod that dials others."""
 
     space: Space
+    name: str = "stranger"
+    labels: Mapping[str, str] = field(default_factory=dict)
 
     def start(self) -> None:
-        """Make the pod."""
+        """Make it: a pod that belongs to no job."""
         container = {
-            "name": "stranger",
+            "name": self.name,
             "image": image_name("trainer"),
             "command": ["python3", "-c", "import time; time.sleep(3600)"],
             "securityContext": RESTRICTED,
         }
         spec = {"containers": [container], "terminationGracePeriodSeconds": 0}
-        made = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "stranger"}, "spec": spec}
-        self.space.apply(made)
+        metadata = {"name": self.name, "labels": self.labels}
+        self.space.apply({"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec})
+
+    def wait(self) -> None:
+        """Wait until it runs."""
+        wait_until_ready(self.space, self.name)
 
     def reaches(self, addresses: list[str]) -> list[str]:
         """Dial all addresses, and return those that accepted the connection."""
-        dial = ("exec", "stranger", "--", "python3", "-c", _DIAL)
+        dial = ("exec", self.name, "--", "python3", "-c", _DIAL)
         answers: dict[str, str] = json.loads(self.space.kubectl(*dial, *addresses))
         return [address for address, answer in answers.items() if answer == "connected"]
 
@@ -73,48 +87,97 @@ def _firewall(cluster: Cluster) -> Iterator[None]:
 
 
 @pytest.fixture
-def strangers(space: Space) -> Iterator[list[Stranger]]:
-    """One in the job's namespace, one in another."""
-    other = Space(space.cluster, f"{space.name}-other")
-    make_namespace(other.cluster, other.name)
-    found = [Stranger(space), Stranger(other)]
-    for stranger in found:
-        stranger.start()
+def _readers(cluster: Cluster) -> Iterator[None]:
+    """The operator lets some pods read the progress of isolated jobs."""
+    install(cluster, *(f"jobs.networkPolicy.readers[0].{each}" for each in _READERS))
+    yield
+    install(cluster)
+
+
+@pytest.fixture
+def other(space: Space) -> Iterator[Space]:
+    """Another namespace than the job's."""
+    found = Space(space.cluster, f"{space.name}-other")
+    make_namespace(found.cluster, found.name)
     yield found
-    other.cluster.kubectl("delete", "namespace", other.name, "--wait=false")
+    found.cluster.kubectl("delete", "namespace", found.name, "--wait=false")
 
 
-@pytest.mark.usefixtures("_firewall")
-def test_strangers_connect_only_to_a_job_that_is_open(
-    space: Space, strangers: list[Stranger]
+@pytest.mark.usefixtures("_firewall", "_readers")
+def test_only_readers_connect_to_progress_and_strangers_only_to_a_job_that_is_open(
+    space: Space, other: Space
 ) -> None:
-    space.apply(tasks(), endless())
+    strangers = [Caller(space), Caller(other)]
+    reader = Caller(other, "reader", _READER)
+    for each in (*strangers, reader):
+        each.start()
+    stored = {"persistentVolumeClaim": {"claimName": "mnist"}}
+    space.apply(tasks(), claim("mnist"), endless(checkpoint=stored, evaluator={}))
     space.wait_for("Running", seconds=120)
-    for stranger in strangers:
-        stranger.space.kubectl("wait", "--for=condition=Ready", "pod/stranger", "--timeout=60s")
-    ports = listening(space)
+    wait_until_ready(space, "mnist-evaluator-0")
+    for each in (*strangers, reader):
+        each.wait()
+    servers, progress = listening(space)
+    ports = [*servers, *progress]
 
     def reached() -> list[list[str]]:
         return [stranger.reaches(ports) for stranger in strangers]
 
     trains_on(space)
     assert reached() == [[], []]
+    assert reader.reaches(ports) == progress
 
     choose(space, "Open")
     eventually(lambda: reached() == [ports, ports], "all ports are open to all", _EFFECT_SECONDS)
 
     choose(space, "Isolated")
     eventually(lambda: reached() == [[], []], "no port is open to strangers", _EFFECT_SECONDS)
+    assert reader.reaches(ports) == progress
+    trains_on(space)
+
+    worker = Caller(space, "mnist-worker-0")
+    dns, metrics = ports_of_dns(space)
+    assert worker.reaches([dns, metrics]) == [dns, metrics]
+    space.apply(egress_policy())
+    eventually(
+        lambda: worker.reaches([dns, metrics]) == [dns], "only DNS is open to it", _EFFECT_SECONDS
+    )
     trains_on(space)
     assert space.status()["restarts"] == 0
 
 
-def listening(space: Space) -> list[str]:
+def egress_policy() -> dict[str, Any]:
+    """Return the guide's NetworkPolicy for what the pods of `mnist` connect to."""
+    page = (ROOT / "docs/guide/security.md").read_text()
+    blocks = [yaml.safe_load(each) for each in re.findall(r"```yaml\n(.*?)```", page, re.DOTALL)]
+    (found,) = [b for b in blocks if b.get("metadata", {}).get("name") == "mnist-egress"]
+    return dict(found)
+
+
+def ports_of_dns(space: Space) -> tuple[str, str]:
+    """Return the addresses on which a pod of the cluster's DNS answers, and serves its metrics."""
+    where = ("get", "pods", "-n", "kube-system", "-l", "k8s-app=kube-dns")
+    ip = space.cluster.kubectl(*where, "-o", "jsonpath={.items[0].status.podIP}")
+    return f"{ip}:53", f"{ip}:9153"
+
+
+def wait_until_ready(space: Space, pod: str) -> None:
+    """Wait until a pod is ready."""
+    space.kubectl("wait", "--for=condition=Ready", f"pod/{pod}", "--timeout=60s")
+
+
+def listening(space: Space) -> tuple[list[str], list[str]]:
     """Return the addresses on which the job's pods listen: TensorFlow's servers, and progress."""
     pods: list[dict[str, Any]] = space.read("pods")["items"]
     ips = {pod["metadata"]["name"]: pod["status"].get("podIP") for pod in pods}
-    servers = [f"{ips[f'mnist-{role}-0']}:{_CLUSTER_PORT}" for role in ("chief", "worker", "ps")]
-    return [*servers, f"{ips['mnist-chief-0']}:{_PROGRESS_PORT}"]
+
+    def addresses(port: int, *roles: str) -> list[str]:
+        return [f"{ips[f'mnist-{role}-0']}:{port}" for role in roles]
+
+    return (
+        addresses(_CLUSTER_PORT, "chief", "worker", "ps"),
+        addresses(_PROGRESS_PORT, "chief", "evaluator"),
+    )
 
 
 def choose(space: Space, policy: str) -> None:

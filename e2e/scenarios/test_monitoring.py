@@ -3,14 +3,14 @@
 import re
 
 from e2e.install import RELEASE
-from e2e.jobs import endless, tasks
+from e2e.jobs import endless, stalled, tasks
 from e2e.prometheus import SCRAPE_SECONDS, Prometheus
 from e2e.scenarios.space import Space, job_without_node
 from tools.dashboards.grafana import Dashboard
 from tools.dashboards.panels import DASHBOARDS
 from tools.waiting import eventually
 
-_STUCK = "TFTrainingJobStuckStarting"
+_STUCK, _STALLED = "TFTrainingJobStuckStarting", "TFTrainingJobStalled"
 
 
 def test_prometheus_scrapes_operator_and_chief_fills_the_dashboards_and_alerts(
@@ -18,7 +18,7 @@ def test_prometheus_scrapes_operator_and_chief_fills_the_dashboards_and_alerts(
 ) -> None:
     server = prometheus_server
     trained = endless("mnist", "--checkpoint-seconds=1")
-    space.apply(tasks(), trained, job_without_node("stuck"))
+    space.apply(tasks(), trained, job_without_node("stuck"), stalled())
     space.wait_for("Running")
     expect_targets(server, space)
     # The first end of a job in its namespace.
@@ -26,15 +26,22 @@ def test_prometheus_scrapes_operator_and_chief_fills_the_dashboards_and_alerts(
     ended = f'increase(tftraining_jobs_finished_total{{namespace="{space.name}"}}[1m])'
     eventually(lambda: sum(server.numbers(ended)) > 0, "the end of a job is an increase", 30)
 
-    def stuck() -> bool:
-        labels = [(each["namespace"], each["training_job"]) for each in server.firing(_STUCK)]
-        return (space.name, "stuck") in labels
+    def fires(alert: str, job: str) -> bool:
+        labels = [(each["namespace"], each["training_job"]) for each in server.firing(alert)]
+        return (space.name, job) in labels
 
-    eventually(stuck, f"{_STUCK} fires", 90)
+    eventually(lambda: fires(_STUCK, "stuck"), f"{_STUCK} fires", 90)
     for dashboard in DASHBOARDS:
         expect_data(server, dashboard, {"namespace": space.name, "training_job": "mnist"})
-    space.kubectl("delete", "tftj/stuck")
-    eventually(lambda: not stuck(), "the alert is resolved", 30)
+    # A minute without a step is a stall, and the operator names who waits for another minute.
+    eventually(lambda: fires(_STALLED, "stalled"), f"{_STALLED} fires", 150)
+    assert not fires(_STALLED, "mnist")
+    space.kubectl("delete", "tftj/stuck", "tftj/stalled")
+    eventually(
+        lambda: not fires(_STUCK, "stuck") and not fires(_STALLED, "stalled"),
+        "both are resolved",
+        30,
+    )
 
 
 def expect_targets(server: Prometheus, space: Space) -> None:

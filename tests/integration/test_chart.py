@@ -184,6 +184,21 @@ def test_it_may_use_kueue_where_that_is_enabled(
     assert rights(own)["kueue.x-k8s.io", "workloads/status"] == {"patch"}
 
 
+def test_the_page_states_how_many_requests_its_metrics_tell_apart(
+    render: Callable[..., list[Object]],
+) -> None:
+    objects = render(
+        *(f"scheduling.{each}=true" for each in ("inTree", "podGroup", "volcano", "kueue")),
+        "rbac.aggregate=false",
+    )
+    rules = [r for o in objects if not is_hook(o["metadata"]) for r in o.get("rules", ())]
+    # Watches are not counted, and the last right is asked about by admission alone.
+    pairs = {(v, each) for r in rules for each in r["resources"] for v in r["verbs"]}
+    pairs = {(v, each) for v, each in pairs if v != "watch" and not each.endswith("/finalizers")}
+    page = (ROOT / "docs/guide/monitoring.md").read_text()
+    assert re.findall(r"at most (\d+) pairs of verb and resource", page) == [str(len(pairs))]
+
+
 def test_with_watched_namespaces_it_has_them_there_alone(
     render: Callable[..., list[Object]],
 ) -> None:
@@ -608,6 +623,15 @@ def test_alerts_and_dashboards_are_the_files_of_the_chart(
         assert found["data"] == {f"tftraining-{path.name}": path.read_text()}
 
 
+def test_the_alert_for_an_operator_that_is_away_is_about_this_release(run_helm: Helm) -> None:
+    sets = [word for value in monitoring() for word in ("--set", value)]
+    text = run_helm("template", "vision", str(CHART), "-n", "vision-system", *sets)
+    objects = [each for each in yaml.safe_load_all(text) if each]
+    (rules,) = [each["spec"] for each in objects if each["kind"] == "PrometheusRule"]
+    down = rules["groups"][0]["rules"][0]
+    assert down["expr"] == 'absent(tftraining_operator_leader{namespace="vision-system"})'
+
+
 def test_nothing_that_needs_other_definitions_is_rendered_unasked(
     render: Callable[..., list[Object]],
 ) -> None:
@@ -786,6 +810,22 @@ def test_the_server_takes_all_that_is_rendered(
         *("apply", "--server-side", "--dry-run=server", "--validate=strict", "-f", "-"),
         stdin=json.dumps(objects),
     )
+
+
+def test_the_api_server_takes_the_network_policies_of_the_guide(server: ApiServer) -> None:
+    blocks = re.findall(
+        r"```yaml\n(.*?)```", (ROOT / "docs/guide/security.md").read_text(), re.DOTALL
+    )
+    policies = [yaml.safe_load(block) for block in blocks if "kind: NetworkPolicy" in block]
+    assert len(policies) == 2
+    server.kubectl(
+        *("apply", "--server-side", "--dry-run=server", "--validate=strict", "-f", "-"),
+        stdin=json.dumps({"apiVersion": "v1", "kind": "List", "items": policies}),
+    )
+    for policy in policies:
+        spec = policy["spec"]
+        own_pods = {"to": [{"podSelector": spec["podSelector"]}]}
+        assert own_pods in spec["egress"], "else they would not train"
 
 
 @pytest.fixture(scope="module")

@@ -11,7 +11,8 @@ import pytest
 import tftraining_operator
 from prometheus_client import CollectorRegistry
 from tftraining_operator.api.keys import ConditionType
-from tftraining_operator.api.status import Restart, Status
+from tftraining_operator.api.scheduling import Gang
+from tftraining_operator.api.status import GangStatus, QueueStatus, Restart, Status
 from tftraining_operator.controller import job_metrics
 from tftraining_operator.controller.job_metrics import (
     ENDS,
@@ -32,6 +33,8 @@ from tftraining_operator.reconcile.workqueue import WorkQueue
 from tests.unit.builders import a_condition, a_job, at, stamp
 
 if TYPE_CHECKING:
+    from tftraining_operator.api.status import Condition
+
     from tests.unit.builders import JobBuilder
 
 ROOT = Path(__file__).parents[2]
@@ -75,6 +78,7 @@ async def everything() -> Metrics:
     """Return metrics each of which has a value."""
     metrics = Metrics()
     metrics.read_leadership(lambda: 1.0)
+    metrics.read_shards(2, lambda _shard: True)
     metrics.read_reports(lambda: [3.0, 9.0])
     metrics.read_namespaces(lambda _state: 1)
     metrics.read_jobs(stored(a_job().with_status(state="Starting")))
@@ -146,6 +150,16 @@ def test_a_process_leads_while_it_may_write() -> None:
     assert samples(metrics.registry, name) == {(): 1.0}
 
 
+def test_each_shard_is_shown_by_who_holds_its_lease() -> None:
+    held = {1}
+    metrics = Metrics()
+    metrics.read_shards(3, held.__contains__)
+    name = "tftraining_operator_shard_held"
+    assert samples(metrics.registry, name) == {("0",): 0, ("1",): 1, ("2",): 0}
+    held.add(2)
+    assert counted(metrics.registry, name) == {("1",): 1, ("2",): 1}
+
+
 async def test_passes_are_counted_by_what_came_of_them() -> None:
     metrics = Metrics()
 
@@ -201,6 +215,14 @@ def test_namespaces_beyond_the_limit_share_one_label() -> None:
 STALLED = a_condition(ConditionType.STALLED, since=20)
 REJECTED = a_condition(ConditionType.ACCEPTED, value=False, since=10)
 RUNS: dict[str, Any] = {"first_running_time": stamp(5)}
+QUEUE = QueueStatus(name="team", workload="mnist", waiting_since=stamp(30))
+GANG = GangStatus(
+    scheduler=Gang.POD_GROUP, group="mnist", attempt=0, members=3, waiting_since=stamp(25)
+)
+
+
+def pods_are(reason: str) -> Condition:
+    return a_condition(ConditionType.PODS_READY, value=False, reason=reason)
 
 
 @pytest.mark.parametrize(
@@ -226,6 +248,39 @@ RUNS: dict[str, Any] = {"first_running_time": stamp(5)}
         ),
         pytest.param(a_job().with_status(completion_time=stamp(50)), {}, id="it has finished"),
         pytest.param(a_job(), {}, id="it is new"),
+        pytest.param(
+            a_job().with_status(start_time=None, queue=QUEUE), {"Queued": 70}, id="it is queued"
+        ),
+        pytest.param(
+            a_job().with_status(
+                queue=QUEUE.model_copy(update={"admitted_time": stamp(35)}), start_time=stamp(36)
+            ),
+            {"Starting": 64},
+            id="Kueue has admitted it",
+        ),
+        pytest.param(
+            a_job().with_status(start_time=None, queue=QUEUE, interrupted_time=stamp(20), **RUNS),
+            {"Queued": 70},
+            id="it was preempted and is queued again",
+        ),
+        pytest.param(
+            a_job().with_status(pods_are("Queued"), gang=GANG),
+            {"Queued": 75},
+            id="its gang waits for nodes",
+        ),
+        pytest.param(
+            a_job().with_status(pods_are("QuotaExceeded"), gang=GANG),
+            {"Starting": 100},
+            id="the pods of its gang are refused",
+        ),
+        pytest.param(
+            a_job().with_status(
+                pods_are("ImagePullBackOff"),
+                gang=GANG.model_copy(update={"scheduled_time": stamp(30)}),
+            ),
+            {"Starting": 100},
+            id="its gang has nodes",
+        ),
     ],
 )
 def test_a_job_that_should_train_and_does_not_is_named(

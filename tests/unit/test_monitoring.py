@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 import yaml
-from tftraining_operator.controller.job_metrics import WAITS
+from tftraining_operator.controller.job_metrics import WAITING_SECONDS, WAITS
+from tftraining_operator.controller.metrics import Metrics
 
 from e2e.questions import QUESTIONS
 
@@ -78,15 +79,20 @@ def test_a_query_names_metrics_and_labels_that_exist(expr: str) -> None:
         assert {label.strip() for label in group.split(",")} <= labels
 
 
+def shown() -> set[str]:
+    asked = " ".join(query for each in DASHBOARDS.values() for query in queries(each))
+    return set(re.findall(r"\b(?:tftraining|process)_\w+", asked))
+
+
 def test_every_metric_has_a_panel() -> None:
-    shown = {
-        name
-        for each in DASHBOARDS.values()
-        for query in queries(each)
-        for name in _METRIC.findall(query)
-    }
     histograms = {name for name in METRICS if name.endswith(("_sum", "_count"))}
-    assert METRICS.keys() - histograms - shown == set()
+    assert METRICS.keys() - histograms - shown() == set()
+
+
+def test_what_the_client_says_of_the_process_has_a_panel_or_a_reason() -> None:
+    served = {sample.name for metric in Metrics().registry.collect() for sample in metric.samples}
+    (without,) = re.findall(r"`(process_\w+)` has no panel", PAGE)
+    assert {name for name in served if name.startswith("process_")} - shown() == {without}
 
 
 def test_panels_do_not_overlap_and_name_their_unit() -> None:
@@ -121,3 +127,22 @@ def test_the_runbook_answers_each_question() -> None:
         assert f"**{question.text}** {question.reading}\n" in RUNBOOK
         for query in question.queries:
             assert f"\n{query}\n  " in RUNBOOK, "no answer"
+
+
+def test_the_answers_show_what_went_wrong() -> None:
+    situation, *answers = re.split(
+        r"^\*\*", RUNBOOK.partition("<!-- end of answers")[0], flags=re.MULTILINE
+    )
+    (delay,) = re.findall(r"takes (\d\.\d) s\s+longer", situation)
+    hurts, many, leaders, _, api, _ = answers
+    waiting = re.findall(r'reason="(\w+)", training_job="(\w+)"} (\d+)', hurts)
+    assert {(job, reason) for reason, job, _ in waiting} == {
+        ("stuck", "Starting"),
+        ("stalled", "Stalled"),
+    }
+    assert all(float(seconds) > WAITING_SECONDS for _, _, seconds in waiting)
+    assert {*re.findall(r'reason="(\w+)"} 1$', many, re.MULTILINE)} == {"Starting", "Stalled"}
+    assert re.search(r"max_over_time.*\n  \{\} 2$", leaders, re.MULTILINE), "the leader was killed"
+    assert re.search(r'code="error".* 0\.\d', api)
+    (slow,) = re.findall(r"api_request_duration.*\n  \{\} (\S+)$", api, re.MULTILINE)
+    assert float(slow) > float(delay)

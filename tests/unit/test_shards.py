@@ -128,6 +128,8 @@ class Place:
         """Return how many shards each process works on; every shard must have one."""
         owners = Counter(shard for each in self.processes for shard in each.works_on)
         assert owners == dict.fromkeys(range(self.shards), 1)
+        for each in self.processes:
+            assert {n for n in range(self.shards) if each.shards.holds(n)} == each.works_on
         return sorted(len(each.works_on) for each in self.processes)
 
     def end(self) -> None:

@@ -14,6 +14,8 @@ def _quantile(name: str, by: str, selector: str = "") -> str:
 
 _OPERATOR = "tftraining_operator"
 _JOBS = '{namespace=~"$namespace"}'
+# What every process of the Prometheus client has, of the operator's pods only.
+_OF_OPERATOR = f"and on (namespace, pod) {_OPERATOR}_leader"
 _TRAINING = '{namespace="$namespace", training_job="$training_job"}'
 
 OPERATOR = Dashboard(
@@ -21,6 +23,16 @@ OPERATOR = Dashboard(
     "TFTraining operator",
     (
         Panel("Leader", "short", [Query(f"{_OPERATOR}_leader", "{{pod}}")]),
+        Panel(
+            "Shards that each replica leads for; 1 without shards",
+            "short",
+            [
+                Query(
+                    f"sum by (pod) ({_OPERATOR}_shard_held) or max by (pod) ({_OPERATOR}_leader)",
+                    "{{pod}}",
+                ),
+            ],
+        ),
         Panel(
             "Namespaces by who works on their jobs",
             "short",
@@ -169,6 +181,26 @@ OPERATOR = Dashboard(
             "Lag of the event loop, 95th percentile",
             "s",
             [Query(_quantile(f"{_OPERATOR}_event_loop_lag_seconds", "pod"), "{{pod}}")],
+        ),
+        Panel(
+            "Processors in use, of 1",
+            "short",
+            [Query(f"rate(process_cpu_seconds_total[$__rate_interval]) {_OF_OPERATOR}", "{{pod}}")],
+        ),
+        Panel(
+            "Memory",
+            "bytes",
+            [Query(f"process_resident_memory_bytes {_OF_OPERATOR}", "{{pod}}")],
+        ),
+        Panel(
+            "Open files and connections, of those allowed",
+            "percentunit",
+            [Query(f"process_open_fds / process_max_fds {_OF_OPERATOR}", "{{pod}}")],
+        ),
+        Panel(
+            "Age of the process",
+            "s",
+            [Query(f"time() - process_start_time_seconds {_OF_OPERATOR}", "{{pod}}")],
         ),
     ),
     (("namespace", "label_values(tftraining_jobs, namespace)"),),

@@ -71,7 +71,7 @@ ENDS = (
 )
 """How a job may end: result and reason."""
 
-WAITS = ("Rejected", "Stalled", "Interrupted", "Starting")
+WAITS = ("Rejected", "Stalled", "Queued", "Interrupted", "Starting")
 """Why a job that should train does not, the first that applies."""
 
 
@@ -188,6 +188,7 @@ def _wait(raw: _Object, now: datetime) -> _Waiting | None:
     moments = (
         since(ConditionType.ACCEPTED, "False"),
         since(ConditionType.STALLED, "True"),
+        _queued_since(status, conditions.get(ConditionType.PODS_READY.value) or {}),
         status.get("interruptedTime"),
         started,
     )
@@ -198,3 +199,13 @@ def _wait(raw: _Object, now: datetime) -> _Waiting | None:
                 seconds = max(0.0, seconds_since(moment, now))
                 return _Waiting(seconds, reason, metadata["namespace"], metadata["name"])
     return None
+
+
+def _queued_since(status: _Object, pods_ready: _Object) -> str | None:
+    """Return since when a job waits for quota, or its gang for nodes; None if neither does."""
+    queue, gang = status.get("queue") or {}, status.get("gang") or {}
+    if queue.get("waitingSince") and not queue.get("admittedTime"):
+        return str(queue["waitingSince"])
+    # A gang whose pods were refused waits as well, but not for its turn.
+    is_queued = pods_ready.get("reason") == Reason.QUEUED and not gang.get("scheduledTime")
+    return gang.get("waitingSince") if is_queued else None

@@ -50,6 +50,7 @@ async def operate(settings: Settings) -> None:
         runtime = Runtime(settings, leadership.seconds_left, metrics, tracing)
         if isinstance(leadership, Shards):
             leadership.serve(runtime)
+            metrics.read_shards(settings.shards, leadership.holds)
 
         def unready() -> str | None:
             return runtime.unready() if leadership.seconds_left() > 0 else leadership.problem()

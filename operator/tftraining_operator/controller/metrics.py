@@ -70,6 +70,12 @@ class Metrics:
             "1 if this process is the leader, 0 on standby.",
             registry=registry,
         )
+        self._shards = Gauge(
+            "tftraining_operator_shard_held",
+            "1 if this process has the lease of the shard, 0 if it has not.",
+            ["shard"],
+            registry=registry,
+        )
         self._claims = Gauge(
             "tftraining_operator_namespaces",
             "Namespaces with jobs, or named in the settings, by who works on their jobs.",
@@ -169,6 +175,11 @@ class Metrics:
     def read_leadership(self, seconds_left: Callable[[], float]) -> None:
         """Show whether this process leads."""
         self._leader.set_function(lambda: float(seconds_left() > 0))
+
+    def read_shards(self, shards: int, holds: Callable[[int], bool]) -> None:
+        """Show which of several shards this process leads for."""
+        for shard in range(shards):
+            self._shards.labels(str(shard)).set_function(partial(holds, shard))
 
     def read_namespaces(self, count: Callable[[State], int]) -> None:
         """Show how many namespaces are in each state."""

@@ -81,6 +81,10 @@ class Shards:
         left = (self._leases[shard].seconds_left() for shard in self._held)
         return min(left, default=-math.inf)
 
+    def holds(self, shard: int) -> bool:
+        """Tell whether this process has the lease of a shard."""
+        return shard in self._held and self._leases[shard].seconds_left() > 0
+
     def problem(self) -> str | None:
         """Return why the leases can be neither read nor taken, None if they can."""
         return self._problem

@@ -183,6 +183,7 @@ def test_shortened_alerts_fire_in_seconds_and_are_otherwise_the_same() -> None:
         )
         for alert, reason in (
             ("Stalled", "Stalled"),
+            ("Queued", "Queued"),
             ("StuckStarting", "Starting"),
             ("Interrupted", "Interrupted"),
         )

@@ -1,5 +1,6 @@
 """The runner of the suites counts results by pytest's report and hides no failure."""
 
+import re
 import sys
 from pathlib import Path
 from typing import Any
@@ -58,20 +59,39 @@ def test_a_run_without_a_report_is_a_failure(tmp_path: Path, code: int) -> None:
 def test_the_summary_names_reruns_and_ends_with_the_counts(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    suites.print_summary(Tally(3, ["a::bad"], ["a::absent: no cluster"], ["a::flaky"]))
+    suites.print_summary(Tally(3, ["a::bad"], ["a::absent: no cluster"], ["a::flaky"]), 90.0)
 
     assert capsys.readouterr().out.splitlines()[1:] == [
         "skipped: a::absent: no cluster",
         "failed, then passed on rerun: a::flaky",
         "FAILED: a::bad",
+        "1.5 minutes in all",
         "3 passed, 1 failed, 1 skipped",
     ]
 
 
 def test_the_summary_of_a_clean_run_says_so_in_full(capsys: pytest.CaptureFixture[str]) -> None:
-    suites.print_summary(Tally(3))
+    suites.print_summary(Tally(3), 60.0 * suites.MOST_MINUTES)
 
-    assert capsys.readouterr().out.splitlines()[1:] == ["3 passed, 0 failed, 0 skipped"]
+    assert capsys.readouterr().out.splitlines()[1:] == [
+        "40.0 minutes in all",
+        "3 passed, 0 failed, 0 skipped",
+    ]
+
+
+def test_a_run_that_takes_too_long_says_so(capsys: pytest.CaptureFixture[str]) -> None:
+    suites.print_summary(Tally(3), 60.0 * suites.MOST_MINUTES + 1)
+
+    assert "longer than the 40 minutes" in capsys.readouterr().out
+
+
+def test_the_cost_of_each_suite_stands_on_the_page() -> None:
+    page = (suites.ROOT / "CONTRIBUTING.md").read_text()
+    rows = re.findall(r"^\| `make test-(\w+)` \|.*\| (.*) \|$", page, re.MULTILINE)
+
+    assert [name for name, _ in rows] == [*(name for name in suites.SUITES if name != "upgrade")]
+    assert all(re.search(r"\d+ min|\d+ s", cost) for _, cost in rows)
+    assert f"at most {suites.MOST_MINUTES} minutes" in page
 
 
 def test_every_suite_has_its_place_in_one_stage() -> None:
