@@ -40,7 +40,8 @@ venv: .venv/ready .venv-trainer/ready ## Create both virtual environments
 lock: .tools/ready ## Update the lock files
 	@cd requirements && compile="../$(UV) pip compile --quiet --upgrade --generate-hashes --universal --python-version 3.11 --no-header --no-annotate"; \
 	for name in uv operator dev; do $$compile $$name.in -o $$name.lock; done; \
-	for name in trainer trainer-test; do $$compile --override trainer.overrides $$name.in -o $$name.lock; done
+	for name in trainer trainer-test; do $$compile --override trainer.overrides $$name.in -o $$name.lock; done; \
+	$$compile --no-deps schemas.in -o schemas.lock
 
 # ---- the two commands -------------------------------------------------------------------------
 .PHONY: demo
