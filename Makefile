@@ -160,6 +160,10 @@ preemption: .venv/ready ## Have Kueue preempt a job that trains, and update what
 bench-upgrade: .venv/ready ## Measure what an upgrade and a rollback cost jobs that train, and write docs/guide/upgrade.md (4 minutes)
 	@$(PY) -m e2e.scenarios.upgrade
 
+.PHONY: supply-chain
+supply-chain: .venv/ready ## Push images and chart to a registry on loopback, list, sign and verify them (4 minutes; building the programs 20, once)
+	@$(PY) -m tools.supply_chain --page docs/guide/releases.md
+
 .PHONY: runbook
 runbook: .venv/ready ## Let things go wrong on a real cluster, and write what Prometheus answers into docs/runbook.md
 	@$(PY) -m e2e.runbook
