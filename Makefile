@@ -40,7 +40,8 @@ venv: .venv/ready .venv-trainer/ready ## Create both virtual environments
 lock: .tools/ready ## Update the lock files
 	@cd requirements && compile="../$(UV) pip compile --quiet --upgrade --generate-hashes --universal --python-version 3.11 --no-header --no-annotate"; \
 	for name in uv operator dev; do $$compile $$name.in -o $$name.lock; done; \
-	for name in trainer trainer-test; do $$compile --override trainer.overrides $$name.in -o $$name.lock; done
+	for name in trainer trainer-test; do $$compile --override trainer.overrides $$name.in -o $$name.lock; done; \
+	$$compile --no-deps schemas.in -o schemas.lock
 
 # ---- the two commands -------------------------------------------------------------------------
 .PHONY: demo
@@ -158,6 +159,10 @@ preemption: .venv/ready ## Have Kueue preempt a job that trains, and update what
 .PHONY: bench-upgrade
 bench-upgrade: .venv/ready ## Measure what an upgrade and a rollback cost jobs that train, and write docs/guide/upgrade.md (4 minutes)
 	@$(PY) -m e2e.scenarios.upgrade
+
+.PHONY: supply-chain
+supply-chain: .venv/ready ## Push images and chart to a registry on loopback, list, sign and verify them (4 minutes; building the programs 20, once)
+	@$(PY) -m tools.supply_chain --page docs/guide/releases.md
 
 .PHONY: runbook
 runbook: .venv/ready ## Let things go wrong on a real cluster, and write what Prometheus answers into docs/runbook.md

@@ -2,15 +2,15 @@
 
 import tarfile
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 from e2e.install import CHART, ROOT, install
-from tools.cluster import Cluster
+from tools.cluster import Cluster, ClusterError
 from tools.cluster.images import build_operator_from
-from tools.cluster.shell import Say, run
+from tools.cluster.shell import Say, run, succeeds
 
 COMMIT = "be22b54350ea09d12aa2fe7166298eded3a341bd"
 """The last commit of the version before."""
@@ -35,14 +35,28 @@ def previous_version(cluster: Cluster, say: Say) -> Iterator[Version]:
     """
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        paths = ("operator", "requirements/operator.lock", _CHART)
-        run(["git", "archive", "--output", folder / "source.tar", COMMIT, *paths], cwd=ROOT)
-        with tarfile.open(folder / "source.tar") as source:
-            source.extractall(folder, filter="data")
+        paths = ("operator", "requirements/operator.lock", str(_CHART))
+        extract(ROOT, COMMIT, paths, folder)
         image = build_operator_from(folder, _TAG, say)
         say(f"loading {image}")
         cluster.load(image)
         yield Version(folder / _CHART, _TAG)
+
+
+def extract(repository: Path, commit: str, paths: Sequence[str], folder: Path) -> None:
+    """Write files of a commit into a folder.
+
+    Raises ClusterError, with what to do, where the history does not reach back to it.
+    """
+    if not succeeds(["git", "-C", repository, "cat-file", "-e", f"{commit}^{{commit}}"]):
+        raise ClusterError(
+            f"the history of this checkout does not reach back to {commit[:12]}, from which the "
+            "version before is built: run `git fetch --unshallow` (in CI: fetch-depth: 0)"
+        )
+    tar = folder / "source.tar"
+    run(["git", "-C", repository, "archive", "--output", tar, commit, *paths])
+    with tarfile.open(tar) as source:
+        source.extractall(folder, filter="data")
 
 
 @contextmanager

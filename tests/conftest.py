@@ -28,6 +28,7 @@ _NEEDED: Mapping[str, tuple[str, ...]] = {
     "scaled_server": (*(*PROGRAMS, "kube-controller-manager", "prometheus", "prometheus-adapter"),),
     "helm": ("helm",),
     "promtool": ("promtool",),
+    "kubeconform": ("kubeconform",),
 }
 
 
@@ -106,3 +107,9 @@ def helm() -> Path:
 def promtool() -> Path:
     """Prometheus' own tool."""
     return program_or_skip("promtool")
+
+
+@pytest.fixture(scope="session")
+def kubeconform() -> Path:
+    """The program that compares manifests with schemas."""
+    return program_or_skip("kubeconform")

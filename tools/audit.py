@@ -46,6 +46,12 @@ def read(document: Mapping[str, Any]) -> Audit:
     return found
 
 
+def why(done: subprocess.CompletedProcess[str]) -> str:
+    """Return why pip-audit printed no document: the last line of its errors, else its exit code."""
+    said = done.stderr.strip().splitlines()
+    return said[-1] if said else f"pip-audit exited with code {done.returncode} and said nothing"
+
+
 def main() -> int:
     """Audit every lock file; return the exit code, 1 if something vulnerable is locked."""
     vulnerable = False
@@ -58,7 +64,7 @@ def main() -> int:
             vulnerable |= bool(audit.vulnerable)
             print(f"{lock}: {audit}")
         else:
-            print(f"{lock}: skipped, the index cannot be asked: {done.stderr.splitlines()[-1]}")
+            print(f"{lock}: skipped, the index cannot be asked: {why(done)}")
     return 1 if vulnerable else 0
 
 

@@ -1,7 +1,8 @@
 """What .github/workflows/release.yaml makes of a tag, beside what its own steps do.
 
 `check` refuses a tag that is not the version that stands everywhere, `notes` prints its part of the
-changelog, and `chart` writes the chart and install.yaml with the images of the release.
+changelog, `chart` writes the chart and install.yaml with the images of the release, `push` gives
+it to a registry. tools/supply_chain.py calls the last two as well.
 """
 
 import argparse
@@ -98,22 +99,52 @@ def _replace(path: Path, changes: Mapping[str, str]) -> None:
     path.write_text(text)
 
 
-def _chart(arguments: argparse.Namespace) -> None:
+def package(registry: str, operator: str, trainer: str, out: Path) -> Path:
+    """Write install.yaml and the packaged chart with images by digest; return the package.
+
+    Raises ReleaseError.
+    """
     # The rest of this module needs nothing but Python.
     from tools import chart_readme, install_manifest  # noqa: PLC0415
-    from tools.cluster.binaries import binary  # noqa: PLC0415
 
-    operator, trainer = (
-        Image(f"{arguments.registry}/{name}", digest)
-        for name, digest in (("operator", arguments.operator), ("trainer", arguments.trainer))
-    )
-    out: Path = arguments.out
     chart = out / CHART.name
-    write_chart(chart, operator, trainer)
+    images = Image(f"{registry}/operator", operator), Image(f"{registry}/trainer", trainer)
+    write_chart(chart, *images)
     (chart / "README.md").write_text(chart_readme.rendered(chart))
     (out / "install.yaml").write_text(install_manifest.rendered(chart))
-    subprocess.run([binary("helm"), "package", chart, "--destination", out], check=True)
+    said = _helm("package", chart, "--destination", out)
     shutil.rmtree(chart)
+    return Path(said.strip().rpartition(" ")[2])
+
+
+def push(chart: Path, repository: str, *, plain_http: bool = False) -> str:
+    """Push a packaged chart to a repository; return its digest. Raises ReleaseError."""
+    said = _helm("push", chart, f"oci://{repository}", *["--plain-http"] * plain_http)
+    return digest_in(said)
+
+
+def digest_in(text: str) -> str:
+    """Return the last digest that a program printed. Raises ReleaseError if there is none."""
+    found = _DIGEST.findall(text)
+    if not found:
+        raise ReleaseError(f"no digest such as sha256:0123… in: {text.strip()}")
+    return str(found[-1])
+
+
+def _helm(*arguments: str | Path) -> str:
+    from tools.cluster.binaries import binary  # noqa: PLC0415
+
+    # Helm writes what it pushed to stderr.
+    done = subprocess.run(
+        [binary("helm"), *arguments],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        check=False,
+    )
+    if done.returncode != 0:
+        raise ReleaseError(f"helm {arguments[0]} failed: {done.stdout.strip()}")
+    return done.stdout
 
 
 def main() -> int:
@@ -127,10 +158,17 @@ def main() -> int:
     chart.add_argument("--operator", required=True, help="digest of the operator's image")
     chart.add_argument("--trainer", required=True, help="digest of the trainer's image")
     chart.add_argument("--out", required=True, type=Path, help="folder for the files")
+    pushed = commands.add_parser("push", help="push a packaged chart, and print its digest")
+    pushed.add_argument("package", type=Path)
+    pushed.add_argument(
+        "--to", required=True, help="such as registry.example.com/tftraining/charts"
+    )
     arguments = parser.parse_args()
     try:
         if arguments.command == "chart":
-            _chart(arguments)
+            package(arguments.registry, arguments.operator, arguments.trainer, arguments.out)
+        elif arguments.command == "push":
+            sys.stdout.write(f"{push(arguments.package, arguments.to)}\n")
         else:
             version = check(arguments.tag)
             sys.stdout.write(f"{version if arguments.command == 'check' else notes(version)}\n")

@@ -14,12 +14,12 @@ from e2e.chaos.report import markdown, show
 from e2e.chaos.run import Chaos
 from e2e.faults import NoNodeError
 from e2e.install import installed, make_namespace
-from e2e.previous import Version, previous_version
+from e2e.previous import previous_version
 from e2e.recording import recording
 from e2e.scenarios.drill import now
 from e2e.scenarios.space import Space
 from e2e.terminal import console, say
-from tools.cluster import Cluster, ClusterError, obtain
+from tools.cluster import ClusterError, obtain
 from tools.pages import fill
 
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
@@ -49,12 +49,14 @@ def main(
             space = Space(cluster, name)
             try:
                 with recording(cluster, name) as record, ExitStack() as stack:
-                    previous = _previous(cluster, stack)
+                    chosen = _kinds(only)
+                    previous = None
+                    if not operator_kills and any(kind.needs_previous for kind in chosen):
+                        previous = stack.enter_context(previous_version(cluster, say))
                     chaos = Chaos(space, record, seed, say, previous)
                     if operator_kills:
                         outcome = chaos.run_operator_kills(jobs, operator_kills, at_once)
                     else:
-                        chosen = _kinds(only, previous)
                         outcome = chaos.run(jobs, faults, at_once, now() + 60 * minutes, chosen)
             finally:
                 cluster.kubectl("delete", "namespace", name, "--wait=false")
@@ -70,17 +72,8 @@ def main(
     raise typer.Exit(1 if outcome.errors else 0)
 
 
-def _previous(cluster: Cluster, stack: ExitStack) -> Version | None:
-    try:
-        return stack.enter_context(previous_version(cluster, say))
-    except ClusterError as error:
-        say(f"without the version before, which cannot be built here: {error}")
-        return None
-
-
-def _kinds(only: list[str] | None, previous: Version | None) -> list[Kind]:
-    wanted = [kind for kind in KINDS if previous is not None or not kind.needs_previous]
-    return [kind for kind in wanted if not only or any(part in kind.title for part in only)]
+def _kinds(only: list[str] | None) -> list[Kind]:
+    return [kind for kind in KINDS if not only or any(part in kind.title for part in only)]
 
 
 if __name__ == "__main__":

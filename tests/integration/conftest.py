@@ -1,10 +1,12 @@
 """Fixtures of the operator's process against a real API server."""
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 from tests.apiserver import ApiServer
+from tests.integration.charts import Helm, helm_at_home
 from tests.integration.jobs import Namespace
 from tests.integration.process import Operator
 
@@ -27,3 +29,9 @@ def space(apiserver: ApiServer, namespace: str, operator: Operator) -> Namespace
     """A namespace that the operator serves."""
     assert operator
     return Namespace(apiserver, namespace)
+
+
+@pytest.fixture(scope="session")
+def run_helm(helm: Path, tmp_path_factory: pytest.TempPathFactory) -> Helm:
+    """Helm, away from the user's own settings; raises with what it said."""
+    return helm_at_home(helm, tmp_path_factory.mktemp("helm"))

@@ -9,7 +9,6 @@ import re
 import subprocess
 import sys
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -24,44 +23,23 @@ from tftraining_operator.core import desired
 from tftraining_operator.core.job import parse_job
 from tftraining_operator.core.pod_metadata import PodMetadata
 
+from tests.integration.charts import CHART, NAMESPACE, RELEASE, ROOT
 from tools.cluster.binaries import module_dir
 from tools.cluster.shell import ClusterError
 from tools.waiting import eventually
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
 
     from tests.apiserver import ApiServer
+    from tests.integration.charts import Helm
 
-    Helm = Callable[..., str]
-
-ROOT = Path(__file__).parents[2]
-CHART = ROOT / "charts/tftraining-operator"
 EXAMPLES = sorted((ROOT / "examples").glob("*.yaml"))
-RELEASE = "tftraining"
-NAMESPACE = "tftraining-system"
 FULLNAME = "tftraining-operator"
 LEASE_ROLE = f"{FULLNAME}-lease"
 
 Object = dict[str, Any]
-
-
-@pytest.fixture(scope="module")
-def run_helm(helm: Path, tmp_path_factory: pytest.TempPathFactory) -> Helm:
-    """Run helm, away from the user's own settings; raises with what it said."""
-    home = tmp_path_factory.mktemp("helm")
-
-    def run(*arguments: str, kubeconfig: Path | None = None) -> str:
-        environment = {"HOME": str(home), "PATH": os.environ["PATH"]}
-        if kubeconfig:
-            environment["KUBECONFIG"] = str(kubeconfig)
-        done = subprocess.run(
-            [helm, *arguments], capture_output=True, text=True, check=False, env=environment
-        )
-        assert done.returncode == 0, done.stderr
-        return done.stdout
-
-    return run
 
 
 @pytest.fixture(scope="module")
@@ -722,11 +700,21 @@ def test_metrics_that_cannot_be_scraped_are_refused(
 def test_values_and_their_schema_name_the_same() -> None:
     values = yaml.safe_load((CHART / "values.yaml").read_text())
     schema = json.loads((CHART / "values.schema.json").read_text())
-    assert set(schema["properties"]) - {"global"} == set(values)
+    del schema["properties"]["global"]
+    compare(values, schema, schema["definitions"], "")
+
+
+def compare(values: Object, schema: Object, definitions: Object, path: str) -> None:
+    """Assert that an object of the values and its schema name the same, down to the last."""
+    assert schema["additionalProperties"] is False, f"{path}: names that do not exist are accepted"
+    assert set(schema["properties"]) == set(values), path
     for name, value in values.items():
-        properties = schema["properties"][name].get("properties")
-        if properties:
-            assert set(properties) == set(value), name
+        inner = schema["properties"][name]
+        while "$ref" in inner:
+            inner = definitions[inner["$ref"].removeprefix("#/definitions/")]
+        if "properties" in inner:
+            assert isinstance(value, dict), f"{path}.{name}"
+            compare(value, inner, definitions, f"{path}.{name}")
 
 
 @pytest.fixture(scope="module")
@@ -768,48 +756,6 @@ def test_a_restricted_namespace_takes_the_pods_of_every_example_without_a_token(
         assert answer.ok, answer.message
         assert answer.body["spec"]["automountServiceAccountToken"] is False
         assert not [v for v in answer.body["spec"].get("volumes", []) if "projected" in v]
-
-
-FEATURES = """
-watchNamespaces: [red, blue]
-imagePullSecrets: [{name: registry}]
-scheduling: {podGroup: true, volcano: true}
-jobs:
-  networkPolicy: {readers: [{namespaceSelector: {}}, {ipBlock: {cidr: 10.0.0.0/8}}]}
-  podLabels: {example.com/cost-center: "42"}
-  podAnnotations: {sidecar.istio.io/inject: "false", note: "two, words"}
-networkPolicy: {metricsReaders: [{namespaceSelector: {}, podSelector: {matchLabels: {a: b}}}]}
-podDisruptionBudget: {maxUnavailable: 50%}
-metrics: {dashboards: {enabled: true, annotations: {folder: training}}}
-serviceAccount: {annotations: {example.com/role: x}}
-topologySpreadConstraints:
-  - {maxSkew: 1, topologyKey: topology.kubernetes.io/zone, whenUnsatisfiable: ScheduleAnyway}
-affinity: {nodeAffinity: {}}
-priorityClassName: system-cluster-critical
-nodeSelector: {kubernetes.io/os: linux}
-tolerations: [{operator: Exists}]
-podLabels: {team: platform}
-podAnnotations: {example.com/note: x}
-extraEnv: [{name: HTTPS_PROXY, value: "http://proxy:3128"}]
-image: {pullPolicy: Always}
-web: {enabled: true, hosts: [jobs.example.com], clients: [{namespaceSelector: {}}]}
-"""
-"""Every value that another one leaves unused by default."""
-
-
-@pytest.mark.parametrize("values", ["{}", FEATURES], ids=["by default", "every feature"])
-def test_the_server_takes_all_that_is_rendered(
-    server: ApiServer, run_helm: Helm, tmp_path: Path, values: str
-) -> None:
-    (tmp_path / "values.yaml").write_text(values)
-    given = ("-n", NAMESPACE, "-f", str(tmp_path / "values.yaml"))
-    text = run_helm("template", RELEASE, str(CHART), *given)
-    items = [each for each in yaml.safe_load_all(text) if each]
-    objects = {"apiVersion": "v1", "kind": "List", "items": items}
-    server.kubectl(
-        *("apply", "--server-side", "--dry-run=server", "--validate=strict", "-f", "-"),
-        stdin=json.dumps(objects),
-    )
 
 
 def test_the_api_server_takes_the_network_policies_of_the_guide(server: ApiServer) -> None:

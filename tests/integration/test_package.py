@@ -16,6 +16,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
+VERSION = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
 TASK = "def model(): ...\n\n\ndef dataset(split, context): ...\n"
 SMALL = 1_000_000
 """Bytes that are few for a wheel."""
@@ -118,7 +119,7 @@ def test_client_and_command_line_work_without_the_operators_process(
     assert installed.python(imported) == "ok"
     assert installed.python("import tftraining.cluster.execution; print('ok')") == "ok"
     tftj = installed.folder / "bin/tftj"
-    assert run(tftj, "--version") == "tftj 0.1.0\n"
+    assert run(tftj, "--version") == f"tftj {VERSION}\n"
     assert "Usage: kubectl tftj" in run(installed.folder / "bin/kubectl-tftj", "--help")
     assert installed.python("import tftraining.web.__main__; print('ok')") == "ok"
     task = tmp_path / "task.py"

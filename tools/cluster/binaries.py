@@ -154,6 +154,24 @@ SOURCES: dict[str, Source] = {
         "github.com/cloudnativelabs/kube-router",
         ("github.com/cloudnativelabs/kube-router/pkg/version.Version={version}",),
     ),
+    # What release.yaml lists and signs with, and a registry on loopback to do it in.
+    "syft": Source(
+        "syft",
+        "github.com/anchore/syft/cmd/syft",
+        "github.com/anchore/syft",
+        ("main.version={version}",),
+    ),
+    "cosign": Source(
+        "cosign",
+        "github.com/sigstore/cosign/v3/cmd/cosign",
+        "github.com/sigstore/cosign/v3",
+        ("sigs.k8s.io/release-utils/version.gitVersion={version}",),
+    ),
+    "registry": Source(
+        "registry",
+        "github.com/distribution/distribution/v3/cmd/registry",
+        "github.com/distribution/distribution/v3",
+    ),
     # Devices without hardware, for scenarios with GPUs.
     "device-plugin": Source("device-plugin", ".", "k8s.io/kubelet"),
     # An object store, for tests of the trainer with gs:// locations.
@@ -200,6 +218,11 @@ def binary(name: str, say: Say = silent) -> Path:
     return path
 
 
+def is_built(name: str) -> bool:
+    """Whether `binary` has a program at once."""
+    return place("binaries", name, _key(SOURCES[name])).is_dir()
+
+
 def build_together(
     names: Iterable[str], share: Callable[[float], None] = lambda _share: None
 ) -> None:
@@ -210,9 +233,8 @@ def build_together(
     """
     groups: dict[tuple[str, str, bool], dict[str, str]] = {}
     for name in names:
-        key = _key(SOURCES[name])
-        if not place("binaries", name, key).is_dir():
-            groups.setdefault(SOURCES[name].group, {})[name] = key
+        if not is_built(name):
+            groups.setdefault(SOURCES[name].group, {})[name] = _key(SOURCES[name])
     total = sum(_count_packages(list(keys)) for keys in groups.values())
     numbers = itertools.count(1)
 

@@ -9,7 +9,9 @@ from pathlib import Path
 import pytest
 import yaml
 
-from tools.release import CHART, Image, ReleaseError, check, notes, write_chart
+from tools.cluster import binaries
+from tools.cluster.binaries import SOURCES
+from tools.release import CHART, Image, ReleaseError, check, digest_in, notes, write_chart
 
 VERSIONED = (
     "pyproject.toml",
@@ -97,6 +99,30 @@ def test_an_action_is_pinned_to_one_commit_in_all_workflows() -> None:
         for commits in pinned.values()
         for commit in commits
     )
+
+
+@pytest.mark.parametrize(
+    ("action", "setting", "program"),
+    [
+        ("sigstore/cosign-installer", "cosign-release", "cosign"),
+        ("anchore/sbom-action", "syft-version", "syft"),
+    ],
+)
+def test_a_release_is_signed_and_listed_by_the_programs_that_are_tried_here(
+    action: str, setting: str, program: str
+) -> None:
+    text = Path(".github/workflows/release.yaml").read_text()
+    uses = text.count(f"uses: {action}@")
+    found = re.findall(rf"{setting}: (\S+)", text)
+    source = SOURCES[program]
+    assert found == [binaries.version(source.family, source.module)] * uses != []
+
+
+def test_the_last_digest_that_a_program_prints_is_meant() -> None:
+    printed = f"layer sha256:{'1' * 64}\nDigest: sha256:{'2' * 64}\n"
+    assert digest_in(printed) == f"sha256:{'2' * 64}"
+    with pytest.raises(ReleaseError, match="unauthorized"):
+        digest_in("unauthorized")
 
 
 def test_what_is_no_digest_is_refused() -> None:
