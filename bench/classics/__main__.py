@@ -1,4 +1,4 @@
-"""`make classics`: runs the five and fills docs/guide/classics; names of pages run only these.
+"""`make classics`: runs all of them and fills docs/guide/classics; names of pages run only these.
 
 Set MNIST_DIR (see tftrainer.examples.mnist) for the row of real images.
 """
@@ -27,6 +27,16 @@ def exponential() -> str:
     losses = [float(row.split(",")[1]) for row in done.history.splitlines()[1:]]
     curve.draw(PAGES / "exponential.png", losses, _of_one_process())
     return _listing([_words(done.chief_log, r"(300 losses .*)")])
+
+
+def model_parallel() -> str:
+    """Show the places, the losses and the times."""
+    lines = run("model-parallel").chief_log.splitlines()
+    first = next(i for i, line in enumerate(lines) if line.startswith("hidden layer"))
+    last = next(i for i, line in enumerate(lines) if line.startswith("a step takes"))
+    return (
+        f"{_listing(lines[first : last + 1])}\n\nMedians of the steps, on {os.cpu_count()} cores."
+    )
 
 
 def placement() -> str:
@@ -98,6 +108,7 @@ def embedding() -> str:
 
 CLASSICS: Mapping[str, Callable[[], str]] = {
     "exponential": exponential,
+    "model-parallel": model_parallel,
     "placement": placement,
     "mirrored-mnist": mirrored_mnist,
     "both-ways": both_ways,
