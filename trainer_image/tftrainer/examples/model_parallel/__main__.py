@@ -27,7 +27,9 @@ def program(cluster: Cluster, run: Run) -> None:
     run.progress.update(phase=Phase.TRAINING, stepped_at=time.monotonic(), total_steps=2 * _STEPS)
     places = connect(cluster)
     layers = network.Layers(hidden=places.workers[0], output=places.workers[-1])
-    curves, medians, devices = [], [], {}
+    curves: list[list[float]] = []
+    medians: list[float] = []
+    devices: dict[str, str] = {}
     for where in (network.Layers(places.chief, places.chief), layers):
         losses, seconds = [], []
         training = network.steps(where)
