@@ -19,6 +19,7 @@ PAGES = ROOT / "docs/guide/classics"
 ROUNDS = 3
 
 _CURVE = "from tftrainer.examples.exponential import of_one_process as f; print(*f(300))"
+_ENSEMBLE = "tftrainer.examples.placement.ensemble"
 
 
 def exponential() -> str:
@@ -40,7 +41,8 @@ def model_parallel() -> str:
 
 
 def placement() -> str:
-    """Show the program's own table."""
+    """Show the program's own table, and that of the ensemble, which is no job."""
+    pages.fill(PAGES / "placement.md", "ensemble", _listing(_of_trainer("-m", _ENSEMBLE)))
     lines = run("placement").chief_log.splitlines()
     first = next(i for i, line in enumerate(lines) if line.startswith("value "))
     last = max(i for i, line in enumerate(lines) if "/job:" in line)
@@ -129,8 +131,14 @@ def main(wanted: Sequence[str]) -> int:
 
 
 def _of_one_process() -> list[float]:
+    (line,) = _of_trainer("-c", _CURVE)
+    return [float(loss) for loss in line.split()]
+
+
+def _of_trainer(*arguments: str) -> list[str]:
+    """Run the trainer's Python with these arguments; return the lines that it prints."""
     done = subprocess.run(
-        [str(ROOT / ".venv-trainer/bin/python"), "-c", _CURVE],
+        [str(ROOT / ".venv-trainer/bin/python"), *arguments],
         env={
             **os.environ,
             "PYTHONPATH": str(ROOT / "trainer_image"),
@@ -141,7 +149,7 @@ def _of_one_process() -> list[float]:
         stdout=subprocess.PIPE,
         text=True,
     )
-    return [float(loss) for loss in done.stdout.split()]
+    return done.stdout.splitlines()
 
 
 def _groups(log: str, pattern: str) -> tuple[str, ...]:

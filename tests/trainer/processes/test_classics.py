@@ -4,6 +4,7 @@ import csv
 import json
 import os
 import re
+import statistics
 import subprocess
 import sys
 
@@ -93,6 +94,20 @@ def test_layers_on_two_workers_give_the_losses_of_one_process(
     whole, _ = curves_of_one_process()
     metrics = json.loads(chief.last_words)["metrics"]
     assert metrics["loss"] == pytest.approx(whole[-1], rel=1e-4)
+
+
+def test_the_mean_of_models_of_three_tasks_is_better_than_they_are(here: Computer) -> None:
+    """In a cluster of its own, with a job of another name."""
+    process = here.start("alone", module="tftrainer.examples.placement.ensemble")
+
+    assert process.ends() == 0, process.log
+    rows = re.findall(r"^(member \d|mean of all) +(\S+)  (\S+)$", process.log, re.MULTILINE)
+    *members, mean = rows
+    assert [device for _, _, device in members] == [
+        f"/job:member/replica:0/task:{index}/device:CPU:0" for index in range(3)
+    ]
+    assert mean[2] == "/job:client/replica:0/task:0/device:CPU:0"
+    assert float(mean[1]) < 0.6 * statistics.mean(float(loss) for _, loss, _ in members)
 
 
 def test_a_program_without_a_cluster_says_where_it_belongs(here: Computer) -> None:
