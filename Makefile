@@ -137,7 +137,7 @@ bench-recommender: .venv/ready .venv-trainer/ready ## Measure a recommender with
 	@$(PY) -m bench.recommender
 
 .PHONY: bench-data
-bench-data: .venv/ready .venv-trainer/ready ## Count which examples each strategy and mode trains on (20 minutes)
+bench-data: .venv/ready .venv-trainer/ready ## Count which examples each strategy and mode trains on (45 minutes)
 	@$(PY) -m bench.data
 
 .PHONY: classics

@@ -1,4 +1,4 @@
-"""`make classics`: runs the five and fills docs/guide/classics; names of pages run only these.
+"""`make classics`: runs all of them and fills docs/guide/classics; names of pages run only these.
 
 Set MNIST_DIR (see tftrainer.examples.mnist) for the row of real images.
 """
@@ -19,6 +19,7 @@ PAGES = ROOT / "docs/guide/classics"
 ROUNDS = 3
 
 _CURVE = "from tftrainer.examples.exponential import of_one_process as f; print(*f(300))"
+_ENSEMBLE = "tftrainer.examples.placement.ensemble"
 
 
 def exponential() -> str:
@@ -29,8 +30,19 @@ def exponential() -> str:
     return _listing([_words(done.chief_log, r"(300 losses .*)")])
 
 
+def model_parallel() -> str:
+    """Show the places, the losses and the times."""
+    lines = run("model-parallel").chief_log.splitlines()
+    first = next(i for i, line in enumerate(lines) if line.startswith("hidden layer"))
+    last = next(i for i, line in enumerate(lines) if line.startswith("a step takes"))
+    return (
+        f"{_listing(lines[first : last + 1])}\n\nMedians of the steps, on {os.cpu_count()} cores."
+    )
+
+
 def placement() -> str:
-    """Show the program's own table."""
+    """Show the program's own table, and that of the ensemble, which is no job."""
+    pages.fill(PAGES / "placement.md", "ensemble", _listing(_of_trainer("-m", _ENSEMBLE)))
     lines = run("placement").chief_log.splitlines()
     first = next(i for i, line in enumerate(lines) if line.startswith("value "))
     last = max(i for i, line in enumerate(lines) if "/job:" in line)
@@ -98,6 +110,7 @@ def embedding() -> str:
 
 CLASSICS: Mapping[str, Callable[[], str]] = {
     "exponential": exponential,
+    "model-parallel": model_parallel,
     "placement": placement,
     "mirrored-mnist": mirrored_mnist,
     "both-ways": both_ways,
@@ -118,8 +131,14 @@ def main(wanted: Sequence[str]) -> int:
 
 
 def _of_one_process() -> list[float]:
+    (line,) = _of_trainer("-c", _CURVE)
+    return [float(loss) for loss in line.split()]
+
+
+def _of_trainer(*arguments: str) -> list[str]:
+    """Run the trainer's Python with these arguments; return the lines that it prints."""
     done = subprocess.run(
-        [str(ROOT / ".venv-trainer/bin/python"), "-c", _CURVE],
+        [str(ROOT / ".venv-trainer/bin/python"), *arguments],
         env={
             **os.environ,
             "PYTHONPATH": str(ROOT / "trainer_image"),
@@ -130,7 +149,7 @@ def _of_one_process() -> list[float]:
         stdout=subprocess.PIPE,
         text=True,
     )
-    return [float(loss) for loss in done.stdout.split()]
+    return done.stdout.splitlines()
 
 
 def _groups(log: str, pattern: str) -> tuple[str, ...]:

@@ -13,7 +13,7 @@ from rich.console import Console
 from rich.markup import escape
 
 from bench.data import runs
-from bench.data.runs import KINDS, ORDERS, PS_MODES, Run
+from bench.data.runs import GANG, KINDS, ORDERS, PS_MODES, Run
 from bench.training.processes import BenchError
 from tools import pages
 
@@ -26,7 +26,10 @@ _INPUT = "input"
 _TURNS = 3
 _MOST_COST = 1.25
 """Of the input of three workers, times that of one. Each makes what is prefetched at the end."""
-_HEAD = ("strategy, mode", "workers", "order", "fault", "seen in every epoch", "repeated")
+_PAGE_HEAD = (
+    *("strategy, mode", "fault", "workers", "trainings"),
+    *("seen in every epoch, at least", "repeated, at most"),
+)
 
 
 @app.command()
@@ -60,7 +63,7 @@ def main(
         console.print(f"[red]{escape(str(error))}[/]", soft_wrap=True)
         raise typer.Exit(1) from error
     if page is not None and found:
-        pages.fill(page, "coverage", pages.table(_HEAD, map(_row, found)))
+        pages.fill(page, "coverage", pages.table(_PAGE_HEAD, _page_rows(found)))
     if page is not None and costs:
         pages.fill(page, "input", pages.table(_COST_HEAD, _cost_rows(costs)))
     missed = [run for run in found if run.seen < _bound(run)]
@@ -102,11 +105,13 @@ def _planned(kinds: list[str]) -> Iterator[Callable[..., Run]]:
             for order in ORDERS:
                 yield partial(runs.undisturbed, kind, workers, order)
     for kind in kinds:
-        order = "shuffle(500)"
-        if kind in PS_MODES:
-            yield partial(runs.losing_a_worker, kind, 2, order)
-        yield partial(runs.interrupted, kind, (2, 2), order)
-        yield partial(runs.interrupted, kind, (1, 3, 1), order)
+        for order in ORDERS:
+            if kind in PS_MODES:
+                yield partial(runs.losing_a_worker, kind, 2, order)
+            if kind == GANG:
+                yield partial(runs.losing_a_member, kind, 2, order)
+            yield partial(runs.interrupted, kind, (2, 2), order)
+            yield partial(runs.interrupted, kind, (1, 3, 2), order)
 
 
 def _bound(run: Run) -> float:
@@ -114,9 +119,22 @@ def _bound(run: Run) -> float:
 
 
 def _row(run: Run) -> tuple[str, ...]:
-    strategy = f"ParameterServer, {run.kind}" if run.kind in PS_MODES else run.kind
-    seen = f"{run.seen:.2%}"
-    return strategy, run.workers, run.order, run.fault, seen, str(run.repeated)
+    return _name(run), run.workers, run.order, run.fault, f"{run.seen:.2%}", str(run.repeated)
+
+
+def _page_rows(found: list[Run]) -> Iterator[tuple[str, ...]]:
+    """Write one row for all trainings of a kind with the same fault: the worst of them."""
+    alike: dict[tuple[str, str], list[Run]] = {}
+    for run in found:
+        alike.setdefault((_name(run), run.fault), []).append(run)
+    for (name, fault), same in sorted(alike.items(), key=lambda each: KINDS.index(each[1][0].kind)):
+        workers = ", ".join(dict.fromkeys(run.workers for run in same))
+        seen, repeated = min(run.seen for run in same), max(run.repeated for run in same)
+        yield name, fault, workers, str(len(same)), f"{seen:.2%}", str(repeated)
+
+
+def _name(run: Run) -> str:
+    return f"ParameterServer, {run.kind}" if run.kind in PS_MODES else run.kind
 
 
 if __name__ == "__main__":

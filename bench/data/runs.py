@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from itertools import pairwise
 from pathlib import Path
 
 from bench.training.processes import (
@@ -28,9 +29,13 @@ ORDERS = {"unshuffled": 0, "shuffle(500)": 500, "full shuffle": EXAMPLES}
 PS_MODES = ("asynchronous", "synchronous", "local", "fit")
 MIRRORED, GANG = "Mirrored", "MultiWorkerMirrored"
 KINDS = (*PS_MODES, MIRRORED, GANG)
-_SLEEP = "--option=sleep=3000"
+_SLEEP = "--option=sleep=10000"
 """Microseconds a batch, where something has to happen in the middle."""
+_STEPS = 20
+"""Of an attempt, before that happens: with three devices an epoch has 67."""
 _TERMINATED = 143
+_LOST_A_MEMBER = 69
+_PATIENCE_SECONDS = 120.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,21 +48,19 @@ class Run:
     """Workers, devices or members: a number, or those of each attempt."""
     order: str
     fault: str
-    epochs: int
-    counts: Counter[int] = field(compare=False)
-    """How many examples were trained on so many times."""
+    epochs: tuple[Counter[int], ...] = field(compare=False)
+    """Of each epoch: how many examples it trained on so many times."""
 
     @property
     def seen(self) -> float:
-        """The fraction of the examples that every epoch saw, 0 to 1."""
-        enough = sum(n for times, n in self.counts.items() if times >= self.epochs)
-        return enough / self.counts.total()
+        """The fraction of the examples that an epoch trained on, in the worst one, 0 to 1."""
+        return min(1 - counts[0] / counts.total() for counts in self.epochs)
 
     @property
     def repeated(self) -> int:
-        """How many times an example was trained on more often than there were epochs."""
+        """How many times an example was trained on again in the same epoch."""
         return sum(
-            (times - self.epochs) * n for times, n in self.counts.items() if times > self.epochs
+            (times - 1) * n for counts in self.epochs for times, n in counts.items() if times > 1
         )
 
 
@@ -110,7 +113,7 @@ def undisturbed(kind: str, workers: int, order: str, folder: Path, known: Server
     with machine(folder) as here:
         _start(here, kind, workers, known, _shuffle(order))
         _wait(here)
-    return Run(kind, str(workers), order, "none", 1, _counted(folder))
+    return Run(kind, str(workers), order, "none", _counted(folder, 1))
 
 
 def input_cost(workers: int, folder: Path, known: Servers) -> float:
@@ -123,13 +126,27 @@ def input_cost(workers: int, folder: Path, known: Servers) -> float:
 
 
 def losing_a_worker(kind: str, workers: int, order: str, folder: Path, known: Servers) -> Run:
-    """Train one epoch, in the middle of which a worker is killed."""
+    """Train two epochs, in the middle of the first of which a worker is killed."""
     with machine(folder) as here:
-        chief = _start(here, kind, workers, known, _shuffle(order), _SLEEP)
-        _until_step(chief, 40)
+        chief = _start(here, kind, workers, known, "--epochs=2", _shuffle(order), _SLEEP)
+        _until_step(chief, _STEPS)
         known.lose_worker(workers - 1)
         _wait(here)
-    return Run(kind, str(workers), order, "a worker is killed", 1, _counted(folder))
+    return Run(kind, str(workers), order, "a worker is killed", _counted(folder, 2))
+
+
+def losing_a_member(kind: str, workers: int, order: str, folder: Path, known: Servers) -> Run:
+    """Train two epochs; a member is killed in the first, and all resume from a checkpoint."""
+    arguments = ("--epochs=2", _shuffle(order), _SLEEP, "--checkpoint-seconds=0.5")
+    with machine(folder) as here:
+        chief = _start(here, kind, workers, known, *arguments)
+        _until_step(chief, _STEPS)
+        here.processes[-1].popen.kill()
+        _ended(chief, _LOST_A_MEMBER)
+    with machine(folder) as here:
+        _start(here, kind, workers, known, *arguments)
+        _wait(here)
+    return Run(kind, str(workers), order, "a member is killed", _counted(folder, 2))
 
 
 def interrupted(kind: str, workers: Sequence[int], order: str, folder: Path, known: Servers) -> Run:
@@ -141,15 +158,20 @@ def interrupted(kind: str, workers: Sequence[int], order: str, folder: Path, kno
             if is_last:
                 _wait(here)
                 continue
-            _until_step(chief, 40)
+            _until_step(chief, _STEPS)
             for process in here.processes:
                 process.popen.send_signal(signal.SIGTERM)
             for process in here.processes:
-                if (code := process.popen.wait(60)) != _TERMINATED:
-                    raise BenchError(f"{process.name} ended with {code}: {process.lines[-10:]}")
+                _ended(process, _TERMINATED)
     same = len(set(workers)) == 1
     fault = "SIGTERM and resume" if same else "scaled"
-    return Run(kind, "→".join(map(str, workers)), order, fault, 2, _counted(folder))
+    return Run(kind, "→".join(map(str, workers)), order, fault, _counted(folder, 2))
+
+
+def _ended(process: Process, wanted: int) -> None:
+    code = process.popen.wait(_PATIENCE_SECONDS)
+    if code != wanted:
+        raise BenchError(f"{process.name} ended with {code}: {process.lines[-10:]}")
 
 
 def _until_step(chief: Process, more: int) -> None:
@@ -163,6 +185,7 @@ def _until_step(chief: Process, more: int) -> None:
 
 def _start(here: Machine, kind: str, workers: int, known: Servers, *arguments: str) -> Process:
     ckpt = {"TFTRAINING_CHECKPOINT_DIR": str(here.folder / "ckpt"), "TFTRAINING_JOB_UID": "bench"}
+    arguments = (f"--option=epochs={here.folder}", *arguments)
     if kind in PS_MODES:
         spec = {
             "chief": [f"localhost:{free_port()}"],
@@ -186,8 +209,13 @@ def _start(here: Machine, kind: str, workers: int, known: Servers, *arguments: s
 
 
 def _wait(here: Machine) -> None:
+    """Wait until all have ended well, and the chief with all its steps made."""
     for process in here.processes:
         process.wait()
+    chief = here.processes[0]
+    done = json.loads(chief.output.with_suffix(".termination").read_text())
+    if done["step"] != done["totalSteps"]:
+        raise BenchError(f"training ended at step {done['step']} of {done['totalSteps']}")
 
 
 def _command(*arguments: str) -> list[str | Path]:
@@ -210,10 +238,22 @@ def _cores() -> set[int]:
     return os.sched_getaffinity(0)
 
 
-def _counted(folder: Path) -> Counter[int]:
+def _counted(folder: Path, epochs: int) -> tuple[Counter[int], ...]:
+    """Return how often each epoch trained on its examples; raises if they are not so many."""
     env = {"PYTHONPATH": str(HERE.parents[1] / "trainer_image"), "TF_CPP_MIN_LOG_LEVEL": "3"}
     command = [PYTHON, HERE / "seen.py", folder / "ckpt"]
     done = subprocess.run(command, env=env, capture_output=True, text=True, check=False)
     if done.returncode:
         raise BenchError(f"seen.py ended with {done.returncode}: {done.stderr[-2000:]}")
-    return Counter(json.loads(done.stdout))
+    ends = [folder / f"epoch-{number}.json" for number in range(1, epochs + 1)]
+    if missing := [end.name for end in ends if not end.exists()]:
+        raise BenchError(f"callbacks were not told of the end of {', '.join(missing)}")
+    if (folder / f"epoch-{epochs + 1}.json").exists():
+        raise BenchError(f"training made more than {epochs} epochs")
+    counts = [[0] * EXAMPLES, *(json.loads(end.read_text()) for end in ends)]
+    if counts[-1] != json.loads(done.stdout):
+        raise BenchError("the last checkpoint has seen something else than the last epoch's end")
+    return tuple(
+        Counter(after - before for before, after in zip(*each, strict=True))
+        for each in pairwise(counts)
+    )

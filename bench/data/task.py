@@ -3,10 +3,14 @@
 As weights, the counts are in the checkpoints: they say what the weights have seen. Options:
 `examples` (1000), `shuffle` (buffer; 0: none), `sleep` (microseconds a batch), `unknown` (a dataset
 without a known length), `own_order` (its sharding is off), `decode` (an image for each example),
-`prints` (a line of this text in the log of who makes an example).
+`prints` (a line of this text in the log of who makes an example), `epochs` (a folder for the counts
+at the end of each epoch).
 """
 
-from collections.abc import Callable, Sequence
+import json
+import os
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 
 import tensorflow as tf
 from tensorflow.python.data.experimental.ops import testing
@@ -40,6 +44,27 @@ class Seen(tf.keras.layers.Layer):  # type: ignore[misc]
             counts = tf.math.unsorted_segment_sum(tf.ones_like(ids), ids, self._examples)
             self.seen.assign_add(counts)
         return tf.cast(ids, tf.float32)[:, tf.newaxis] / self._examples
+
+
+class Epochs(tf.keras.callbacks.Callback):  # type: ignore[misc]
+    """Writes what has been counted by the end of each epoch, to epoch-1.json and so on."""
+
+    def __init__(self, folder: str) -> None:
+        super().__init__()
+        self._folder = Path(folder)
+
+    def on_epoch_end(self, epoch: int, logs: Mapping[str, float] | None = None) -> None:
+        """Write the counts of all examples; all members of a gang write the same."""
+        del logs
+        counts = self.model.get_layer("counts").seen.numpy().tolist()
+        unfinished = self._folder / f"{os.getpid()}.tmp"
+        unfinished.write_text(json.dumps(counts))
+        unfinished.replace(self._folder / f"epoch-{epoch + 1}.json")
+
+
+def callbacks(context: Context) -> list[tf.keras.callbacks.Callback]:
+    """Make what writes the counts, if it is asked for."""
+    return [Epochs(context.options["epochs"])] if "epochs" in context.options else []
 
 
 def model(context: Context) -> tf.keras.Model:

@@ -23,6 +23,17 @@ def test_programs_place_what_they_compute_and_add_it_up(space: Space) -> None:
     assert totals == [15, 15, 15]
 
 
+def test_layers_on_two_workers_give_the_losses_of_one_process(space: Space) -> None:
+    (log,) = logs_of_chiefs(space, classic("model-parallel"))
+
+    # The program ends with 1 if the losses differ by more than 1e-5, or a device is wrong.
+    devices = re.findall(
+        r"^(?:hidden layer|loss) +/job:worker/\S+/task:(\d)/\S+$", log, re.MULTILINE
+    )
+    assert devices == ["0", "1"]
+    assert float(found(r"those of one process differ by (\S+)", log)[0]) <= 1e-5
+
+
 def test_each_ps_holds_half_of_the_table(space: Space) -> None:
     (log,) = logs_of_chiefs(space, classic("embedding"))
 

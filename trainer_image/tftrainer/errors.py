@@ -69,6 +69,12 @@ class ParameterServerLostError(TrainerError):
     code = ExitCode.PARAMETER_SERVER_LOST
 
 
+class NoDataError(TrainerError):
+    """The user's dataset gives no batch, and does not end."""
+
+    code = ExitCode.STALLED
+
+
 class DivergedError(TrainerError):
     """The loss or a weight is no finite number any more."""
 

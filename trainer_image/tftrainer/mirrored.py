@@ -238,7 +238,9 @@ def _make_steps(session: Session) -> tf_types.Function:
             if history:
                 loss = strategy.reduce(tf.distribute.ReduceOp.SUM, result, axis=None)
                 losses = losses.write(losses.size(), tf.cast(loss, tf.float64))
-            step.assign_add(1)
+            # Where no batch comes, nothing was trained.
+            with tf.control_dependencies([waited]):
+                step.assign_add(1)
             made += 1
             parts = strategy.experimental_local_results(tf.nest.flatten(batch)[0])
             examples += tf.add_n([examples_in(part) for part in parts])

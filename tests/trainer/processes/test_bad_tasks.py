@@ -175,7 +175,7 @@ def prepared(folder: Path, *parts: str) -> Prepared:
     dataset = task.dataset("train", context)
     built = model.build(task, context, dataset)
     step = model.step_function(task, built, dataset)
-    measured(task, context, dataset, None)
+    measured(task, context, dataset, None, patience=60)
     run = Run(Progress(Snapshot(Role.CHIEF)), Watchdog(stall_seconds=1, first_step_seconds=1))
     Callbacks.of(task, context, built, run=run, epochs=1, steps_per_epoch=2)
     return Prepared(built, step, dataset)

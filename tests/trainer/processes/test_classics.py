@@ -4,6 +4,7 @@ import csv
 import json
 import os
 import re
+import statistics
 import subprocess
 import sys
 
@@ -67,6 +68,7 @@ def test_values_and_devices_are_as_asked(here: Computer, servers: Servers) -> No
     server = "/job:ps/replica:0/task:0/device:CPU:0"
     assert found["a*b"] == ("2.53", worker[0])
     assert found["a+b"] == ("3.4", worker[1])
+    assert found["(3 + 4) * (5 * 6 + 4)"] == ("238", server)
     for kind, sizes in (("equal", (500, 500)), ("unequal", (333, 667))):
         assert found[f"{kind} slices, weighted mean"] == ("500.5", server)
         for index, size in enumerate(sizes):
@@ -75,6 +77,37 @@ def test_values_and_devices_are_as_asked(here: Computer, servers: Servers) -> No
     assert metrics["a*b/(a+b)"] == pytest.approx(1.1 * 2.3 / (1.1 + 2.3), rel=1e-6)
     # Of 1 to 333 and 334 to 1000: where the slices are unequal, that is not the mean of all.
     assert metrics["unequal slices, mean of means"] == (167 + 667) / 2
+
+
+def test_layers_on_two_workers_give_the_losses_of_one_process(
+    here: Computer, servers: Servers
+) -> None:
+    env = servers.cluster.env("chief")
+    chief = here.start("chief", module="tftrainer.examples.model_parallel", env=env)
+
+    assert chief.ends() == 0, chief.log
+    hidden, output = (f"/job:worker/replica:0/task:{index}/device:CPU:0" for index in range(2))
+    assert re.search(rf"^hidden layer +{hidden}$", chief.log, re.MULTILINE)
+    assert re.search(rf"^its gradient +{hidden}$", chief.log, re.MULTILINE)
+    assert re.search(rf"^loss +{output}$", chief.log, re.MULTILINE)
+    # By Keras, in another process.
+    whole, _ = curves_of_one_process()
+    metrics = json.loads(chief.last_words)["metrics"]
+    assert metrics["loss"] == pytest.approx(whole[-1], rel=1e-4)
+
+
+def test_the_mean_of_models_of_three_tasks_is_better_than_they_are(here: Computer) -> None:
+    """In a cluster of its own, with a job of another name."""
+    process = here.start("alone", module="tftrainer.examples.placement.ensemble")
+
+    assert process.ends() == 0, process.log
+    rows = re.findall(r"^(member \d|mean of all) +(\S+)  (\S+)$", process.log, re.MULTILINE)
+    *members, mean = rows
+    assert [device for _, _, device in members] == [
+        f"/job:member/replica:0/task:{index}/device:CPU:0" for index in range(3)
+    ]
+    assert mean[2] == "/job:client/replica:0/task:0/device:CPU:0"
+    assert float(mean[1]) < 0.6 * statistics.mean(float(loss) for _, loss, _ in members)
 
 
 def test_a_program_without_a_cluster_says_where_it_belongs(here: Computer) -> None:

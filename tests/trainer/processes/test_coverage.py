@@ -189,3 +189,48 @@ def test_each_device_of_a_worker_sees_its_own_examples(
     assert done["step"] == 2 * 51
     assert np.all(seen[:-1] == 2), np.bincount(seen)
     assert seen[-1] == 4
+
+
+@pytest.mark.parametrize("mode", ["Mirrored", "asynchronous", "fit"])
+def test_another_number_of_devices_at_a_resume_makes_the_same_epochs(
+    here: Computer, servers: Servers, mode: str
+) -> None:
+    """One device, two, and one again: a step takes 20 examples, 40, and 20."""
+    own = {devices: Servers(here, servers.cluster) for devices in (1, 2)}
+    if mode != "Mirrored":
+        for devices, known in own.items():
+            worker = {**servers.cluster.addresses, "worker": [f"localhost:{free_port()}"]}
+            known.cluster = LoopbackCluster(worker)
+            start = (coverage.TASK, f"--logical-cpus={devices}")
+            env = known.cluster.env("worker")
+            here.start(f"worker of {devices}", *start, env=env, serve=False)
+
+    def begun(devices: int) -> Process:
+        # Of start_chief's --batch-size and this, the last one counts.
+        several = (f"--logical-cpus={devices}", "--batch-size=20", "--epochs=3")
+        slow = ("--option=sleep=40000", "--option=shuffle=100", "--closure-seconds=0.2")
+        if mode != "Mirrored":
+            return start_chief(here, own[devices], *several, *slow, f"--mode={mode}")
+        told = {
+            "TFTRAINING_CHECKPOINT_DIR": str(here.folder / "ckpt"),
+            "TFTRAINING_JOB_UID": "uid-1",
+            "TFTRAINING_STRATEGY": mode,
+        }
+        return here.start("chief", coverage.TASK, *several, *slow, env=told)
+
+    totals = []
+    for devices in (1, 2):
+        process = begun(devices)
+        first = int(process.progress_until(lambda d: d["step"] > 0, "a step")["step"])
+        process.step_beyond(first + 20)
+        totals.append(process.progress()["totalSteps"])
+        process.signal(signal.SIGTERM)
+        assert process.ends() == 143, process.log
+    done, seen = completed(begun(1))
+
+    assert totals[0] == 3 * 50
+    # What is left is made in half of the steps, and then in whole ones again.
+    assert totals[1] < done["totalSteps"] < totals[0]
+    assert seen.min() == 3, np.bincount(seen)
+    # Where a step of 20 ends in the middle of one of 40.
+    assert int(np.sum(seen - 3)) < 2 * 40

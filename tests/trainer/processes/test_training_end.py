@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 import tensorflow as tf
-from harness import DIGITS, Computer, Servers
+from harness import DIGITS, Computer, LoopbackCluster, Process, Servers
 
 FAILING = """
     from pathlib import Path
@@ -36,6 +36,22 @@ CHANGING = """
     def callbacks(context):
         return [Restore()]
 """
+STOPPING_EARLY = """
+    import tensorflow as tf
+    from light_digits import dataset, model
+
+    class Worse(tf.keras.callbacks.Callback):
+        def on_epoch_end(self, epoch, logs=None):
+            logs["loss"] = float(epoch)
+            if epoch:
+                self.model.layers[-1].bias.assign([0.0] * 10)
+            else:
+                self.model.layers[-1].bias.assign([42.0] * 10)
+
+    def callbacks(context):
+        stop = tf.keras.callbacks.EarlyStopping("loss", patience=1, restore_best_weights=True)
+        return [Worse(), stop]
+"""
 SLOW = """
     import time
 
@@ -49,6 +65,8 @@ SLOW = """
     def callbacks(context):
         return [Slow()]
 """
+GANG = "MultiWorkerMirrored"
+EVERYWHERE = ["alone", "asynchronous", "synchronous", "local", "fit", GANG]
 SHORT = ("--task=mine.py", "--epochs=2", "--steps-per-epoch=10", "--local-steps=5")
 
 
@@ -63,6 +81,30 @@ def environment(here: Computer, servers: Servers, mode: str) -> dict[str, str]:
         "TFTRAINING_JOB_UID": "u",
     }
     return told if mode == "alone" else servers.cluster.env("chief", **told)
+
+
+def started(here: Computer, servers: Servers, mode: str, *more: str) -> Process:
+    """A chief in this mode, or of a gang whose other member is started with it."""
+    if mode != GANG:
+        env = environment(here, servers, mode)
+        return here.start("chief", *arguments(mode, *more), env=env)
+    cluster = LoopbackCluster.of(GANG, worker=1)
+    told = environment(here, servers, "alone")
+    chief, _ = (
+        here.start(role, *arguments("alone", *more), env=cluster.env(role, **told))
+        for role in ("chief", "worker")
+    )
+    return chief
+
+
+def biases(checkpoint: str) -> list[list[float]]:
+    """Those of the model's only layer."""
+    reader = tf.train.load_checkpoint(checkpoint)
+    return [
+        list(reader.get_tensor(name))
+        for name, shape in reader.get_variable_to_shape_map().items()
+        if shape == [10] and "bias/.ATTRIBUTES" in name and "optimizer" not in name
+    ]
 
 
 @pytest.mark.parametrize("mode", ["alone", "asynchronous", "synchronous", "local", "fit"])
@@ -88,38 +130,40 @@ def test_a_callback_that_fails_at_the_end_costs_no_step(
 
 @pytest.mark.parametrize(
     ("mode", "hook"),
-    [
-        ("alone", "on_train_end"),
-        ("asynchronous", "on_train_end"),
-        ("fit", "on_train_end"),
-        ("fit", "on_epoch_end"),
-    ],
+    [*((mode, "on_train_end") for mode in EVERYWHERE), ("fit", "on_epoch_end")],
 )
 def test_weights_that_a_callback_changes_are_in_the_last_checkpoint(
     here: Computer, servers: Servers, mode: str, hook: str
 ) -> None:
     (here.folder / "mine.py").write_text(textwrap.dedent(CHANGING.replace("HOOK", hook)))
-    env = environment(here, servers, mode)
-    chief = here.start("chief", *arguments(mode, "--checkpoint-seconds=0.001"), env=env)
+    chief = started(here, servers, mode, "--checkpoint-seconds=0.001")
 
     assert chief.ends() == 0, chief.log
-    reader = tf.train.load_checkpoint(json.loads(chief.last_words)["lastCheckpoint"]["path"])
-    biases = [
-        reader.get_tensor(name)
-        for name, shape in reader.get_variable_to_shape_map().items()
-        if shape == [10] and "bias/.ATTRIBUTES" in name and "optimizer" not in name
-    ]
-    assert [list(bias) for bias in biases] == [[42.0] * 10]
+    checkpoint = json.loads(chief.last_words)["lastCheckpoint"]["path"]
+    assert biases(checkpoint) == [[42.0] * 10]
 
 
-@pytest.mark.parametrize("mode", ["alone", "asynchronous", "fit"])
+@pytest.mark.parametrize("mode", EVERYWHERE)
+def test_weights_that_early_stopping_restores_are_in_the_last_checkpoint(
+    here: Computer, servers: Servers, mode: str
+) -> None:
+    (here.folder / "mine.py").write_text(textwrap.dedent(STOPPING_EARLY))
+    chief = started(here, servers, mode, "--epochs=5", "--checkpoint-seconds=0.001")
+
+    assert chief.ends() == 0, chief.log
+    done = json.loads(chief.last_words)
+    assert done["step"] < 5 * 10, "it stops early"
+    assert biases(done["lastCheckpoint"]["path"]) == [[42.0] * 10]
+
+
+@pytest.mark.parametrize("mode", EVERYWHERE)
 def test_a_callback_may_take_longer_than_a_stall(
     here: Computer, servers: Servers, mode: str
 ) -> None:
     (here.folder / "mine.py").write_text(textwrap.dedent(SLOW))
-    more = ("--epochs=1", "--stall-seconds=3", "--first-step-seconds=60")
 
-    chief = here.start("chief", *arguments(mode, *more), env=environment(here, servers, mode))
+    more = ("--epochs=1", "--stall-seconds=3", "--first-step-seconds=60")
+    chief = started(here, servers, mode, *more)
     assert chief.ends() == 0, chief.log
 
 

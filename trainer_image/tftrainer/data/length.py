@@ -1,24 +1,35 @@
 """How many batches the user's dataset has, in an epoch and in a pass."""
 
+import queue
+import threading
+
 import tensorflow as tf
 
 from tftrainer import tf_types
 from tftrainer.context import Context
 from tftrainer.data.position import Length
-from tftrainer.errors import BadConfigurationError
+from tftrainer.errors import BadConfigurationError, NoDataError
 from tftrainer.user.task import UserTask
 
 
 def measured(
-    task: UserTask, context: Context, dataset: tf_types.Dataset, steps_per_epoch: int | None
+    task: UserTask,
+    context: Context,
+    dataset: tf_types.Dataset,
+    steps_per_epoch: int | None,
+    *,
+    patience: float,
 ) -> Length:
-    """Return how many batches an epoch and a pass over the data have."""
+    """Return how many batches an epoch and a pass over the data have.
+
+    Raises NoDataError if after `patience` seconds it is not known whether there is any.
+    """
     name = f'dataset("train", context) of {task.name}'
     batches = int(dataset.cardinality())
     is_endless = batches == tf.data.INFINITE_CARDINALITY
     if batches < 0 and steps_per_epoch is None:
         raise BadConfigurationError(f"{name} has no known length; set --steps-per-epoch.")
-    if batches == 0 or (batches < 0 and not is_endless and not _has_any(dataset)):
+    if batches == 0 or (batches < 0 and not _has_any(dataset, name, patience)):
         raise BadConfigurationError(
             f"{name} is empty: it has no examples, or a filter drops all of them."
         )
@@ -30,5 +41,25 @@ def measured(
     )
 
 
-def _has_any(dataset: tf_types.Dataset) -> bool:
-    return any(True for _ in dataset.take(1))
+def _has_any(dataset: tf_types.Dataset, name: str, patience: float) -> bool:
+    """Whether it gives a batch. What repeats for ever may have nothing to repeat."""
+    found: queue.SimpleQueue[bool | Exception] = queue.SimpleQueue()
+
+    def look() -> None:
+        try:
+            found.put(any(True for _ in dataset.take(1)))
+        except Exception as error:  # noqa: BLE001 -- raised below, where it is waited for
+            found.put(error)
+
+    # A filter behind repeat() that drops all looks for ever, and nothing can interrupt it.
+    threading.Thread(target=look, name="first-batch", daemon=True).start()
+    try:
+        answer = found.get(timeout=patience)
+    except queue.Empty:
+        raise NoDataError(
+            f"{name} gave no batch for {patience:.0f} s: a filter behind repeat() drops all "
+            "examples, or the first batch takes longer than --first-step-seconds allows."
+        ) from None
+    if isinstance(answer, Exception):
+        raise answer
+    return answer

@@ -43,7 +43,9 @@ def call(chief: Chief) -> tf_types.Function:
         while number < end and time_after(number) < began + LONGEST_CALL:
             read = shared.read(iterator, number, by, after=number)
             strategy.run(make_step, args=(read.batch,))
-            step.assign_add(1)
+            # Where no batch comes, nothing was trained.
+            with tf.control_dependencies([read.place]):
+                step.assign_add(1)
             number += by
             examples += examples_in(read.batch)
             waiting += read.waited

@@ -145,7 +145,13 @@ def begin(job: Job, run: Run, setup: Setup) -> Session:
         seed=seed,
     )
     dataset = task.dataset("train", context)
-    length = measured(task, context, dataset, arguments.steps_per_epoch)
+    length = measured(
+        task,
+        context,
+        dataset,
+        arguments.steps_per_epoch,
+        patience=max(arguments.first_step_seconds, arguments.stall_seconds),
+    )
     if arguments.seed is not None:
         tf.keras.utils.set_random_seed(arguments.seed)
     # Before the variables, which all members make together: the others then know whose directory

@@ -1,6 +1,6 @@
-"""Computes the graph and the means twice, on the cluster and in this process, side by side."""
+"""Computes the graphs and the means twice, on the cluster and in this process, side by side."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 import tensorflow as tf
@@ -30,14 +30,19 @@ class Row:
         return self.distributed == self.local and self.device == self.asked
 
 
-def compare(cluster: Cluster) -> Iterator[Row]:
-    """Connect to the cluster and compute everything."""
-    # This process becomes a server as well, and knows the others' devices from now on.
+def connect(cluster: Cluster) -> Places:
+    """Make this process a server as well, which knows the others' devices from now on."""
     tf.config.experimental_connect_to_cluster(
         tf.train.ClusterSpec(cluster.addresses()), job_name="chief", task_index=0, protocol="grpc"
     )
-    places = Places.of(cluster)
-    yield from _graph(places)
+    return Places.of(cluster)
+
+
+def compare(cluster: Cluster) -> Iterator[Row]:
+    """Connect to the cluster and compute everything."""
+    places = connect(cluster)
+    yield from _nodes(graph.spread(places), graph.compute, places)
+    yield from _nodes(graph.spread_constants(places), graph.constants, places)
     workers = len(places.workers)
     yield from _means("equal", mean.equal_sizes(_EXAMPLES, workers), places)
     yield from _means("unequal", mean.unequal_sizes(_EXAMPLES, workers), places)
@@ -52,10 +57,13 @@ def table(rows: Iterable[Row]) -> Iterator[str]:
         yield line.format(row.name, *values, row.device)
 
 
-def _graph(places: Places) -> Iterator[Row]:
-    devices = graph.spread(places)
-    local = graph.compute(dict.fromkeys(devices, places.chief))
-    for name, tensor in graph.compute(devices).items():
+def _nodes(
+    devices: Mapping[str, str],
+    compute: Callable[[Mapping[str, str]], dict[str, tf_types.Tensor]],
+    places: Places,
+) -> Iterator[Row]:
+    local = compute(dict.fromkeys(devices, places.chief))
+    for name, tensor in compute(devices).items():
         yield _row(name, tensor, local[name], devices[name])
 
 

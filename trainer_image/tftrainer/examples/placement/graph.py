@@ -1,4 +1,4 @@
-"""A small graph of constants, each of its nodes on a device of its own."""
+"""Two small graphs of constants, whose nodes are on devices of their own."""
 
 from collections.abc import Mapping
 
@@ -34,3 +34,25 @@ def compute(devices: Mapping[str, str]) -> dict[str, tf_types.Tensor]:
 
     tensors: dict[str, tf_types.Tensor] = graph()
     return tensors
+
+
+def spread_constants(places: Places) -> dict[str, str]:
+    """Return the device for each node of the graph of whole numbers."""
+    first, last, server = places.workers[0], places.workers[-1], places.ps[0]
+    return {"3 + 4": first, "5 * 6 + 4": last, "(3 + 4) * (5 * 6 + 4)": server}
+
+
+def constants(devices: Mapping[str, str]) -> dict[str, tf_types.Tensor]:
+    """Run the graph of constants that ends in 238; an int32 scalar for each node."""
+    names = list(devices)
+
+    @tf.function
+    def graph() -> list[tf_types.Tensor]:
+        with tf.device(devices[names[0]]):
+            total = tf.constant(3) + tf.constant(4)
+        with tf.device(devices[names[1]]):
+            other = tf.constant(5) * tf.constant(6) + tf.constant(4)
+        with tf.device(devices[names[2]]):
+            return [total, other, total * other]
+
+    return dict(zip(names, graph(), strict=True))
