@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from e2e.install import CHART, ROOT, install
-from tools.cluster import Cluster
+from tools.cluster import Cluster, ClusterError
 from tools.cluster.images import build_operator_from
 from tools.cluster.shell import Say, run
 
@@ -17,6 +17,10 @@ COMMIT = "be22b54350ea09d12aa2fe7166298eded3a341bd"
 
 _TAG = f"before-{COMMIT[:12]}"
 _CHART = CHART.relative_to(ROOT)
+
+
+class NoHistoryError(ClusterError):
+    """The history of this checkout does not reach back to the version before."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,12 +35,15 @@ class Version:
 def previous_version(cluster: Cluster, say: Say) -> Iterator[Version]:
     """Build the previous version out of git's history and give its image to the nodes.
 
-    Raises ClusterError where the history does not reach back to it.
+    Raises NoHistoryError where the history does not reach back to it.
     """
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         paths = ("operator", "requirements/operator.lock", _CHART)
-        run(["git", "archive", "--output", folder / "source.tar", COMMIT, *paths], cwd=ROOT)
+        try:
+            run(["git", "archive", "--output", folder / "source.tar", COMMIT, *paths], cwd=ROOT)
+        except ClusterError as error:
+            raise NoHistoryError(f"the version before, {COMMIT}: {error}") from error
         with tarfile.open(folder / "source.tar") as source:
             source.extractall(folder, filter="data")
         image = build_operator_from(folder, _TAG, say)
