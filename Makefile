@@ -69,7 +69,7 @@ test-integration: .venv/ready ## Run the operator's process against a real kube-
 test-trainer: .venv-trainer/ready .venv/ready ## Run the trainer's tests: real TensorFlow processes on loopback
 	@$(PY) -m tools.suites trainer
 
-test-e2e: .venv/ready ## Run the scenarios: real pods on a real cluster
+test-e2e: .venv-trainer/ready .venv/ready ## Run the scenarios: real pods on a real cluster
 	@$(PY) -m tools.suites e2e
 
 # ---- generated files and checks -----------------------------------------------------------------

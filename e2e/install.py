@@ -66,12 +66,22 @@ def _remove_unfinished(cluster: Cluster) -> None:
     """Take out what an interrupted helm left, which it would not touch; jobs stay."""
     where = ("--namespace", NAMESPACE)
     if helm(cluster, "list", "--short", "--pending", "--filter", f"^{RELEASE}$", *where).strip():
-        helm(cluster, "uninstall", RELEASE, *where, "--wait")
+        remove_release(cluster)
+
+
+def roll_back(cluster: Cluster) -> None:
+    """Go back to the revision before, as users do, and wait until it works."""
+    helm(cluster, "rollback", RELEASE, "--namespace", NAMESPACE, "--wait", "--timeout", "120s")
+
+
+def remove_release(cluster: Cluster) -> None:
+    """Take out the operator as users do; the CRD stays, and with it all jobs."""
+    helm(cluster, "uninstall", RELEASE, "--namespace", NAMESPACE, "--ignore-not-found", "--wait")
 
 
 def uninstall(cluster: Cluster) -> None:
     """Take out everything that `install` put in, the CRD and with it all jobs included."""
-    helm(cluster, "uninstall", RELEASE, "--namespace", NAMESPACE, "--ignore-not-found", "--wait")
+    remove_release(cluster)
     cluster.kubectl("delete", "crd", "tftrainingjobs.tftraining.dev", "--ignore-not-found")
     cluster.kubectl("delete", "namespace", NAMESPACE, "--ignore-not-found")
 

@@ -19,6 +19,10 @@ _TAG = f"before-{COMMIT[:12]}"
 _CHART = CHART.relative_to(ROOT)
 
 
+class NoHistoryError(ClusterError):
+    """The history of this checkout does not reach back to the version before."""
+
+
 @dataclass(frozen=True, slots=True)
 class Version:
     """An operator to roll out."""
@@ -31,7 +35,7 @@ class Version:
 def previous_version(cluster: Cluster, say: Say) -> Iterator[Version]:
     """Build the previous version out of git's history and give its image to the nodes.
 
-    Raises ClusterError where the history does not reach back to it.
+    Raises NoHistoryError where the history does not reach back to it.
     """
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
@@ -46,10 +50,10 @@ def previous_version(cluster: Cluster, say: Say) -> Iterator[Version]:
 def extract(repository: Path, commit: str, paths: Sequence[str], folder: Path) -> None:
     """Write files of a commit into a folder.
 
-    Raises ClusterError, with what to do, where the history does not reach back to it.
+    Raises NoHistoryError, with what to do, where the history does not reach back to it.
     """
     if not succeeds(["git", "-C", repository, "cat-file", "-e", f"{commit}^{{commit}}"]):
-        raise ClusterError(
+        raise NoHistoryError(
             f"the history of this checkout does not reach back to {commit[:12]}, from which the "
             "version before is built: run `git fetch --unshallow` (in CI: fetch-depth: 0)"
         )

@@ -1,5 +1,9 @@
-"""Writes measurements and generated tables into the docs, between two marks of a page."""
+"""Writes measurements and generated tables into the docs, between two marks of a page.
 
+Also reads the code blocks of a page, for the tests that run them.
+"""
+
+import re
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
@@ -19,6 +23,11 @@ def filled(page: Path, section: str, text: str) -> str:
 def section(page: Path, name: str) -> str:
     """Return the text between a section's marks. Raises ValueError if the page has no marks."""
     return _parts(page, name)[1]
+
+
+def code_blocks(page: str, language: str) -> list[str]:
+    """Return the code blocks of a page that are in a language."""
+    return re.findall(rf"^```{language}\n(.*?)^```$", page, re.DOTALL | re.MULTILINE)
 
 
 def _parts(page: Path, section: str) -> tuple[str, str, str]:

@@ -53,14 +53,23 @@ class Upgrade:
         self._space.apply(tasks(), *map(claim, self._jobs), *training_jobs())
         self._wait_for_progress(_START_SECONDS)
 
-    def measure(self, title: str, change: Callable[[], None]) -> VersionChange:
-        """Make a change, and wait until a leader that stays has written each job's progress."""
+    def measure(
+        self, title: str, change: Callable[[], None], *, operated: bool = True
+    ) -> VersionChange:
+        """Make a change, and wait until each job has made steps since.
+
+        Where an operator is left (`operated`), a leader that stays has written them too.
+        """
         before = {name: self._incarnations(name) for name in self._jobs}
         began = time.monotonic()
         change()
         seconds = time.monotonic() - began
-        eventually(self._is_led, "a pod that stays leads", _LEADS_SECONDS)
-        self._wait_for_progress(_REPORTED_SECONDS)
+        if operated:
+            eventually(self._is_led, "a pod that stays leads", _LEADS_SECONDS)
+            self._wait_for_progress(_REPORTED_SECONDS)
+        else:
+            for name in self._jobs:
+                self._record.wait_for_steps(name, _REPORTED_SECONDS)
         ended = time.monotonic()
         return VersionChange(
             title,

@@ -1,6 +1,6 @@
 """What a change of the operator's version cost jobs that train, and its tables. Pure."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -52,6 +52,25 @@ def new_steps(samples: Sequence[Sample]) -> list[float]:
 def longest_pause(times: Sequence[float]) -> float:
     """Return the longest time between two of several moments."""
     return max((later - earlier for earlier, later in pairwise(times)), default=0.0)
+
+
+def damage(changes: Sequence[VersionChange]) -> list[str]:
+    """Say of each job by which change it was restarted or set back; [] if none was."""
+    return [
+        f"{change.title}: {effect.job}: {what}"
+        for change in changes
+        for effect in change.effects
+        for what in _damage(effect)
+    ]
+
+
+def _damage(effect: Effect) -> Iterator[str]:
+    if effect.replaced:
+        yield f"pods replaced or restarted: {', '.join(effect.replaced)}"
+    if effect.restarts:
+        yield f"restarts counted: {effect.restarts}"
+    if effect.lost_steps:
+        yield f"steps lost: {effect.lost_steps}"
 
 
 def markdown(changes: Sequence[VersionChange]) -> str:

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 from harness import EXPORTS, ROOT, Computer, LoopbackCluster, Process, Servers, inherited
 
+from tools.pages import code_blocks
 from tools.ports import free_port
 
 PAGE = (ROOT / "docs/guide/export.md").read_text()
@@ -172,14 +173,10 @@ def test_a_chief_that_is_killed_in_the_middle_leaves_no_half_and_exports_again(
     assert [each.name for each in (export / "20").iterdir()] == ["model.weights.h5"]
 
 
-def blocks(page: str, language: str) -> list[str]:
-    return re.findall(rf"^```{language}\n(.*?)^```$", page, re.DOTALL | re.MULTILINE)
-
-
 def test_the_page_from_job_to_served_model(here: Computer) -> None:
-    train, serve, ask = blocks(PAGE, "bash")
-    load, own = blocks(PAGE, "python")
-    (here.folder / "task.py").write_text(blocks(TASK_PAGE, "python")[0])
+    train, serve, ask = code_blocks(PAGE, "bash")
+    load, own = code_blocks(PAGE, "python")
+    (here.folder / "task.py").write_text(code_blocks(TASK_PAGE, "python")[0])
     environment = {
         **inherited(),
         "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
@@ -207,8 +204,8 @@ def test_the_page_from_job_to_served_model(here: Computer) -> None:
     assert numbers[:2] == pytest.approx(numbers[2:], abs=1e-6)
 
     # Getting started ends with the same model, where `tftj get-model` has copied it to.
-    task, predict = blocks(START_PAGE, "python")
-    assert blocks(TASK_PAGE, "python")[0].startswith(task)
+    task, predict = code_blocks(START_PAGE, "python")
+    assert code_blocks(TASK_PAGE, "python")[0].startswith(task)
     (here.folder / "model").symlink_to("sums/export")
     (predicted,) = re.findall(r"\[\[(.+)\]\]", run(here, predict))
     assert float(predicted) == pytest.approx(numbers[0], abs=1e-6)

@@ -6,6 +6,7 @@ from e2e.recording import Sample
 from e2e.scenarios.upgrade.report import (
     Effect,
     VersionChange,
+    damage,
     longest_pause,
     lost_steps,
     markdown,
@@ -54,3 +55,30 @@ def test_the_tables_say_what_each_change_cost_each_job() -> None:
     assert "| none | 20.0 s | 0 | - |" in text
     assert "| helm upgrade | 14.3 s | 2 | 0.50 s, 0.12 s |" in text
     assert "| helm upgrade | `mnist` | 3 | 1 | 1 | 10 to 25 | 4 | 1.2 s | 6.0 s |" in text
+
+
+@pytest.mark.parametrize(
+    ("replaced", "restarts", "lost", "said"),
+    [
+        pytest.param((), 0, 0, [], id="none"),
+        pytest.param(
+            ("mnist-chief-0", "mnist-ps-0"),
+            0,
+            0,
+            ["helm upgrade: mnist: pods replaced or restarted: mnist-chief-0, mnist-ps-0"],
+            id="pods replaced",
+        ),
+        pytest.param((), 2, 0, ["helm upgrade: mnist: restarts counted: 2"], id="restarts"),
+        pytest.param((), 0, 7, ["helm upgrade: mnist: steps lost: 7"], id="steps lost"),
+    ],
+)
+def test_damage_is_named_by_change_and_job(
+    replaced: tuple[str, ...], restarts: int, lost: int, said: list[str]
+) -> None:
+    unharmed = Effect("alone", 1, (), 0, 10, 25, 0, 1.25, 6.04)
+    effect = Effect("mnist", 3, replaced, restarts, 10, 25, lost, 1.25, 6.04)
+    changes = [
+        VersionChange("none", 20.0, (), (unharmed,)),
+        VersionChange("helm upgrade", 14.0, (), (unharmed, effect)),
+    ]
+    assert damage(changes) == said
