@@ -20,7 +20,7 @@ from tftrainer.config.cluster import Cluster, Member, Role
 from tftrainer.config.environment import Environment, Strategy
 from tftrainer.errors import BadConfigurationError, TrainerError
 from tftrainer.exit_codes import ExitCode
-from tftrainer.peering import peers
+from tftrainer.peering import connections, peers
 from tftrainer.runtime import process, supervisor
 
 _LOG = logging.getLogger(__name__)
@@ -102,7 +102,7 @@ def run(
             _LOG.info("exiting: the chief has been gone for %.0f s", chief_gone_seconds)
             return
     if member.task.role is Role.PS:
-        _serve_while_running(chiefs)
+        _serve_while_running(chiefs, member.port)
 
 
 def _cluster_of_server(found: Environment) -> Cluster:
@@ -149,10 +149,10 @@ def _watch(chiefs: Iterable[Member], gone: threading.Event, seconds: float) -> N
     threading.Thread(target=watch, name="chief", daemon=True).start()
 
 
-def _serve_while_running(chiefs: Iterable[Member]) -> None:
+def _serve_while_running(chiefs: Iterable[Member], port: int) -> None:
     """Return when no chief accepts connections any more, or after CHIEF_SAVES_SECONDS.
 
-    A chief that has not connected to its servers yet accepts none.
+    A chief that has not connected to its servers yet accepts none. `port` is this server's own.
     """
     gone = threading.Event()
 
@@ -160,7 +160,8 @@ def _serve_while_running(chiefs: Iterable[Member]) -> None:
         for chief in chiefs:
             # Its address now: the name of a pod may be gone before its process.
             address = peers.resolve(chief)
-            while address is not None and peers.connect(address) is None:
+            # A job that is deleted loses its Service, and all names, when its pods get SIGTERM.
+            while peers.connect(address) is None if address else connections.is_in_use(port):
                 gone.wait(_POLL_SECONDS)
         gone.set()
 

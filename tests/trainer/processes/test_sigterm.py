@@ -20,10 +20,14 @@ def dataset(split, context):
 """A task whose steps take 0.2 s."""
 
 
-def start(here: Computer, *arguments: str) -> tuple[Process, list[Process]]:
+def start(
+    here: Computer, *arguments: str, servers_know: str = "localhost"
+) -> tuple[Process, list[Process]]:
     cluster = LoopbackCluster.of(worker=2, ps=1)
+    chief = cluster.addresses["chief"][0].replace("localhost", servers_know)
+    known = LoopbackCluster(cluster.addresses | {"chief": [chief]})
     servers = [
-        here.start(f"{role}-{index}", DIGITS, env=cluster.env(role, index), serve=False)
+        here.start(f"{role}-{index}", DIGITS, env=known.env(role, index), serve=False)
         for role, index in (("ps", 0), ("worker", 0), ("worker", 1))
     ]
     env = cluster.env("chief", TFTRAINING_CHECKPOINT_DIR=str(here.folder / "ckpt"))
@@ -35,6 +39,21 @@ def start(here: Computer, *arguments: str) -> tuple[Process, list[Process]]:
 def newest_step(folder: Path) -> int:
     text = (folder / "ckpt" / "checkpoint").read_text()
     return int(text.partition('"ckpt-')[2].partition('"')[0])
+
+
+def test_also_where_no_name_resolves_any_more(here: Computer) -> None:
+    """As when a job is deleted: its Service goes, and all names, when its pods get SIGTERM."""
+    chief, servers = start(here, servers_know="chief.invalid")
+    chief.step_beyond(20)
+    reported = chief.progress()["step"]
+    for process in servers:
+        process.signal(signal.SIGTERM)
+    time.sleep(0.5)
+    chief.signal(signal.SIGTERM)
+
+    assert chief.ends(patience=30) == 143, chief.last_words
+    assert newest_step(here.folder) >= reported
+    assert [server.ends(patience=1) for server in servers] == [0, 0, 0]
 
 
 @pytest.mark.parametrize(

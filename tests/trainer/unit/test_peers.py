@@ -12,7 +12,7 @@ import pytest
 from harness import until
 from tftrainer.config.cluster import Cluster, Member, Role, Task
 from tftrainer.errors import PeersUnavailableError, TerminatedError
-from tftrainer.peering import peers
+from tftrainer.peering import connections, peers
 from tftrainer.peering.peer_watch import PeerWatch
 from tftrainer.peering.peers import Failure
 from tftrainer.runtime.progress import Cause, Progress, Snapshot, Unreachable
@@ -293,3 +293,13 @@ def test_a_question_that_fails_is_asked_again(run: Run) -> None:
     watch = watched(run, member("a:1"), probe=probe)
     watch.wait(run, timeout=5)
     watch.stop()
+
+
+def test_a_port_is_in_use_while_something_is_connected_to_it() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+        assert not connections.is_in_use(port)
+        with socket.create_connection(("127.0.0.1", port)):
+            assert connections.is_in_use(port)
+        server.accept()[0].close()
+        assert not connections.is_in_use(port)
