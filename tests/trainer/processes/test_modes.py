@@ -247,6 +247,21 @@ def test_synchronous_steps_wait_for_a_hung_worker_only_until_it_is_missed(
     chief.step_beyond(chief.progress()["step"] + 20)
 
 
+def test_fit_begins_its_next_epochs_though_a_worker_hangs(here: Computer, servers: Servers) -> None:
+    """Keras itself waits for all that is scheduled at the end of each epoch."""
+    # gRPC would give it up after 20 to 30 s; here the chief has to do without that.
+    patient = {"TF_GRPC_DEFAULT_OPTIONS": "grpc.keepalive_time_ms=600000"}
+    chief = start_chief(here, servers.cluster, DIGITS, "--epochs=1000", "--mode=fit", **patient)
+    chief.step_beyond(10)
+    worker = servers.running["worker-1"]
+    worker.signal(signal.SIGSTOP)
+    try:
+        chief.says("continuing without it", patience=40)
+        chief.step_beyond(chief.progress()["step"] + 400)
+    finally:
+        worker.signal(signal.SIGCONT)
+
+
 def test_a_killed_worker_is_tolerated_with_local_steps(here: Computer, servers: Servers) -> None:
     arguments = (DIGITS, "--epochs=1000", "--mode=local")
     chief = start_chief(here, servers.cluster, *arguments)

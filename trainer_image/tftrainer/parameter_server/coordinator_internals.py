@@ -102,6 +102,14 @@ def forgive(coordinator: tf_types.Coordinator, passes: Callable[[BaseException],
     cluster._record_and_ignore_transient_ps_failure = is_ignored  # noqa: SLF001
 
 
+def join_by(coordinator: tf_types.Coordinator, wait: Callable[[], object]) -> None:
+    """Have Keras wait for all that is scheduled by calling `wait`.
+
+    At the end of an epoch fit joins the coordinator, which waits for a worker that hangs for ever.
+    """
+    coordinator.join = wait
+
+
 def drop_queued(coordinator: tf_types.Coordinator) -> None:
     """Cancel scheduled functions that are not running, such as those of a worker that exited.
 

@@ -19,7 +19,7 @@ import tensorflow as tf
 from tftrainer import tf_types
 from tftrainer.parameter_server import asynchronous
 from tftrainer.parameter_server.chief import Chief
-from tftrainer.parameter_server.coordinator_internals import drop_queued, queue_depth
+from tftrainer.parameter_server.coordinator_internals import drop_queued, join_by, queue_depth
 from tftrainer.parameter_server.scheduled_loop import LONGEST_STOP
 from tftrainer.runtime.progress import Activity
 from tftrainer.training.pacing import Pace
@@ -50,6 +50,7 @@ class FitTraining:
         self._reporter = _Reporter(
             chief, before_end=self._make_the_rest, end_of_epoch=chief.end_of_epoch(wanted)
         )
+        join_by(chief.coordinator, self._reporter.wait_until_idle)
         self._counted = chief.dealer.opened
         """The number of the next batch, as fit counts them."""
         self._has_callbacks = bool(wanted)
