@@ -74,7 +74,7 @@ test-e2e: .venv-trainer/ready .venv/ready ## Run the scenarios: real pods on a r
 
 # ---- generated files and checks -----------------------------------------------------------------
 .PHONY: manifests
-manifests: .venv/ready ## Generate the CRD, the references of tftj and of fields, dashboards, the chart's README, install.yaml
+manifests: .venv/ready ## Generate the CRD, the references (fields, tftj, client, metrics, exit codes), dashboards, the chart's README, install.yaml
 	@$(PY) -m tftraining_operator.api.crd --write .
 	@$(PY) -m tftraining.cli.reference
 	@$(PY) -m tools.dashboards
@@ -83,6 +83,10 @@ manifests: .venv/ready ## Generate the CRD, the references of tftj and of fields
 	@$(PY) -m tools.operator_rights
 	@$(PY) -m tests.integration.rights_page
 	@$(PY) -m tools.fields_reference
+	@$(PY) -m tools.client_reference
+	@$(PY) -m tools.exit_codes_reference
+	@$(PY) -m tools.metrics_reference
+	@$(PY) -m tools.training_metrics
 
 .PHONY: docs
 docs: .venv/ready ## Build the documentation as a site in site/, and check its links

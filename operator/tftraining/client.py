@@ -50,7 +50,9 @@ class TFTrainingClient:
     """The jobs of one namespace of a cluster.
 
     It connects as the kubeconfig (KUBECONFIG) says, else as the pod that it runs in. All methods
-    raise TFTrainingError with what to do; they are blocking, and may be called by several threads.
+    raise TFTrainingError with what to do: UnreachableError if the cluster does not answer,
+    NotFoundError if there is no job of the name that they are given. They are blocking, and may be
+    called by several threads.
     """
 
     def __init__(
@@ -60,7 +62,10 @@ class TFTrainingClient:
         context: str | None = None,
         cluster: Cluster | None = None,
     ) -> None:
-        """Connect to a cluster: by default to the current context and its namespace."""
+        """Connect to a cluster: by default to the current context and its namespace.
+
+        Raises InputError without a usable kubeconfig. `cluster` is for tests and other connections.
+        """
         if cluster is None:
             from tftraining.cluster.connection import Connection
 
@@ -99,6 +104,9 @@ class TFTrainingClient:
         replace: bool = False,
     ) -> TrainingJob:
         """Start a job from Python code, without building an image.
+
+        Raises InputError if an argument, the code or the job is not valid, AlreadyExistsError if
+        there is a job of that name.
 
         Args:
             model_file: Python file with `model()` and `dataset()`, or folder with such a file.
@@ -144,7 +152,11 @@ class TFTrainingClient:
     def submit(
         self, manifest: str | PathLike[str] | _Object, *, replace: bool = False
     ) -> TrainingJob:
-        """Start a job from a manifest: a YAML file, or the object as a dict."""
+        """Start a job from a manifest: a YAML file, or the object as a dict.
+
+        `replace` deletes a job of the same name first. Raises InputError if the manifest is not
+        valid, AlreadyExistsError if there is a job of that name.
+        """
         from tftraining import sources, submission
         from tftraining.code import Wanted
 
@@ -157,7 +169,7 @@ class TFTrainingClient:
     def send(
         self, plan: Plan, *, replace: bool = False, say: Callable[[str], None] = lambda _text: None
     ) -> TrainingJob:
-        """Send what sources.plan made: a job, and what it needs."""
+        """Send what sources.plan made: a job, and what it needs. Raises as submit does."""
         from tftraining import submission
         from tftraining.job import seen
 
@@ -167,7 +179,10 @@ class TFTrainingClient:
 
     # ---- look -----------------------------------------------------------------------------------
     def list(self, *, selector: str = "", all_namespaces: bool = False) -> _Jobs:
-        """Return the jobs of the namespace, or of all; `selector` is such as team=vision."""
+        """Return the jobs of the namespace, or of all; `selector` is such as team=vision.
+
+        Raises NotFoundError if the cluster does not know TFTrainingJobs.
+        """
         from tftraining.job import seen
 
         now = datetime.now(UTC)
@@ -200,7 +215,8 @@ class TFTrainingClient:
         """Wait until a job has finished, or until it runs, is ready or suspended.
 
         In a notebook and in a terminal it shows the progress; `progress` says otherwise. `timeout`
-        is in seconds. Raises JobFailedError if the job failed, TimedOutError after the timeout.
+        is in seconds. Raises JobFailedError if the job failed, TimedOutError after the timeout,
+        UnreachableError if the cluster stops answering for more than five minutes.
         """
         with progress_view(progress) as view:
             found = self.follow(name, goal, view.show, timeout=timeout)
@@ -214,7 +230,10 @@ class TFTrainingClient:
         *,
         timeout: float | None = None,
     ) -> TrainingJob:
-        """Call `show` every 1.5 s until a job is where it is waited for; return its last state."""
+        """Call `show` every 1.5 s until a job is where it is waited for; return its last state.
+
+        Raises as wait does, but not for a job that failed; InputError if there is no such goal.
+        """
         from tftraining import following
 
         kind = following.goal_of(goal)
@@ -232,6 +251,8 @@ class TFTrainingClient:
         container: str = CONTAINER,
     ) -> Iterator[Line]:
         """Return the logs of all pods of a job, ordered by time.
+
+        Raises NotFoundError if there are none, InputError for `follow` with `previous`.
 
         Args:
             name: name of the job.
@@ -286,7 +307,9 @@ class TFTrainingClient:
         """Copy the exported model of a job here; return its folder, which is `to`/STEP.
 
         `to` is JOB-model by default. A pod that mounts the job's volume sends it, for as long as
-        that takes. `best` asks for the best model instead of the last one.
+        that takes. `best` asks for the best model instead of the last one; `say` is called with
+        what is being done. Raises NotFoundError if the job has exported none, InputError if it is
+        on no volume (object storage, an emptyDir), AlreadyExistsError if the folder exists.
         """
         from tftraining import following, model_copy
 
@@ -296,31 +319,47 @@ class TFTrainingClient:
 
     # ---- change ---------------------------------------------------------------------------------
     def scale(self, name: str, workers: int) -> str:
-        """Change the number of workers while the job runs; return what was done."""
+        """Change the number of workers while the job runs; return what was done.
+
+        Raises InputError if the job has ended, or cannot have so many.
+        """
         from tftraining import changes
 
         return changes.scale(self._cluster, name, workers)
 
     def suspend(self, name: str) -> str:
-        """Stop a job: it saves a checkpoint and deletes its pods; return what was done."""
+        """Stop a job: it saves a checkpoint and deletes its pods; return what was done.
+
+        Raises InputError if the job has ended.
+        """
         from tftraining import changes
 
         return changes.set_suspend(self._cluster, name, value=True)
 
     def resume(self, name: str) -> str:
-        """Continue a suspended job from its newest checkpoint; return what was done."""
+        """Continue a suspended job from its newest checkpoint; return what was done.
+
+        Raises InputError if the job has ended.
+        """
         from tftraining import changes
 
         return changes.set_suspend(self._cluster, name, value=False)
 
     def restart(self, name: str) -> str:
-        """Restart the training from the newest checkpoint; return what was done."""
+        """Restart the training from the newest checkpoint; return what was done.
+
+        A job that has ended is created again. Raises InputError if the job is suspended,
+        NotFoundError if it has no chief.
+        """
         from tftraining import changes
 
         return changes.restart(self._cluster, name)
 
     def delete(self, name: str, *, wait: bool = False) -> str:
-        """Delete a job with its pods; return what was done. Checkpoints on volumes are kept."""
+        """Delete a job with its pods; return what was done. Checkpoints on volumes are kept.
+
+        `wait` returns when they are gone. Raises TimedOutError if that takes too long.
+        """
         from tftraining import changes
 
         return changes.delete(self._cluster, name, wait=wait)

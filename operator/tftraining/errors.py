@@ -34,13 +34,13 @@ class TimedOutError(TFTrainingError):
 
 
 class NotFoundError(TFTrainingError):
-    """The cluster has no such object."""
+    """There is no such object, model or log; after a typo the text suggests the nearest name."""
 
     code = ExitCode.NOT_FOUND
 
 
 class AlreadyExistsError(InputError):
-    """The cluster has an object of that name."""
+    """There is an object, or a folder, of that name."""
 
 
 class UnreachableError(TFTrainingError):

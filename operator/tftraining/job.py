@@ -33,7 +33,9 @@ class TrainingJob:
     job: Job | None
     """None if the operator refuses what is stored."""
     pods: list[_Object] = field(default_factory=list)
+    """Its pods as the API server returned them; [] in a list of jobs."""
     now: datetime = field(default_factory=lambda: datetime.now(UTC))
+    """When it was seen."""
 
     @property
     def name(self) -> str:
@@ -114,7 +116,7 @@ def seen(raw: _Object, pods: list[_Object], now: datetime) -> TrainingJob:
 
 
 class JobFailedError(TFTrainingError):
-    """The job that was waited for has failed; the text says why."""
+    """The job that was waited for has failed; the text says why, `job` is the job at its end."""
 
     def __init__(self, job: TrainingJob) -> None:
         """Keep the job as it was seen at its end."""

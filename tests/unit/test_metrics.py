@@ -1,4 +1,4 @@
-"""What the metrics say, under the names and labels that the page for users has."""
+"""What the metrics say."""
 
 from __future__ import annotations
 
@@ -39,7 +39,6 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs/guide/monitoring.md"
-_ROW = re.compile(r"^\| `(tftraining_\w+)` \| (\w+) \| (.*?) \|", re.MULTILINE)
 
 KEY = JobKey("default", "mnist")
 
@@ -99,22 +98,6 @@ async def everything() -> Metrics:
     raw["metadata"]["creationTimestamp"] = stamp()
     metrics.saw_status(raw, Status(), after)
     return metrics
-
-
-async def test_the_page_names_every_metric_with_its_type_and_labels_and_no_other() -> None:
-    served: dict[str, tuple[str, set[str]]] = {}
-    for metric in (await everything()).registry.collect():
-        if metric.name.startswith("process_"):
-            continue
-        suffix = {"counter": "_total", "info": "_info"}.get(metric.type, "")
-        labels = {label for sample in metric.samples for label in sample.labels} - {"le"}
-        served[metric.name + suffix] = (metric.type, labels)
-    page = PAGE.read_text().partition("## Metrics of the training")[0]
-    documented = {
-        name: (kind, set(re.findall(r"`(\w+)`", labels)))
-        for name, kind, labels in _ROW.findall(page)
-    }
-    assert documented == served
 
 
 def test_the_page_states_how_many_series_there_can_be() -> None:

@@ -16,7 +16,7 @@ from e2e.questions import QUESTIONS
 
 ROOT = Path(__file__).parents[2]
 FILES = ROOT / "charts/tftraining-operator/files"
-# Tests compare this page with what operator and trainer serve.
+# The tables of this page are generated from what operator and trainer serve.
 PAGE = (ROOT / "docs/guide/monitoring.md").read_text()
 RUNBOOK = (ROOT / "docs/runbook.md").read_text()
 

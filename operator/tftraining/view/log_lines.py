@@ -38,9 +38,11 @@ class Line:
     """One line of a log."""
 
     source: Source
+    """The run of a container that wrote it."""
     time: str
     """In RFC 3339 with nanoseconds; "" where the API gave none."""
     text: str
+    """The line, without its end."""
 
     def __str__(self) -> str:
         return f"{self.source.label} {printable(self.text)}"

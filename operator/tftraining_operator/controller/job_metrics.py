@@ -146,7 +146,9 @@ class JobsCollector(Collector):
     def _families() -> tuple[GaugeMetricFamily, GaugeMetricFamily, GaugeMetricFamily]:
         return (
             GaugeMetricFamily(
-                "tftraining_jobs", "Jobs.", labels=["namespace", "strategy", "state"]
+                "tftraining_jobs",
+                "Jobs by status.state.",
+                labels=["namespace", "strategy", "state"],
             ),
             GaugeMetricFamily(
                 "tftraining_jobs_waiting",

@@ -2,7 +2,7 @@
 
 Fed by main, handlers and runtime, which observe at the edges; nothing below them knows of it. What
 exists already (the queue, the reports, the jobs of the store) is read when Prometheus scrapes, so
-that no number is kept twice. docs/guide/monitoring.md is the table for users.
+that no number is kept twice. The table in docs/guide/monitoring.md is generated from the registry.
 """
 
 import platform
@@ -63,11 +63,11 @@ class Metrics:
         self._begun: set[tuple[str, str]] = set()
         ProcessCollector(registry=registry)
         Info(
-            "tftraining_operator_build", "Versions of operator and Python.", registry=registry
+            "tftraining_operator_build", "Always 1; has the versions as labels.", registry=registry
         ).info({"version": __version__, "python": platform.python_version()})
         self._leader = Gauge(
             "tftraining_operator_leader",
-            "1 if this process is the leader, 0 on standby.",
+            "1 if this process is the leader, or leads for a shard; 0 on standby.",
             registry=registry,
         )
         self._shards = Gauge(
@@ -78,13 +78,13 @@ class Metrics:
         )
         self._claims = Gauge(
             "tftraining_operator_namespaces",
-            "Namespaces with jobs, or named in the settings, by who works on their jobs.",
+            "Namespaces with jobs, or named in watchNamespaces, by who works on their jobs.",
             ["claim"],
             registry=registry,
         )
         self._lag = Histogram(
             "tftraining_operator_event_loop_lag_seconds",
-            "How late the event loop runs what is due.",
+            "How late the event loop runs what is due; near 0 unless the process is short of CPU.",
             buckets=_FAST,
             registry=registry,
         )
@@ -100,7 +100,7 @@ class Metrics:
         )
         self._queue_retrying = Gauge(
             "tftraining_operator_workqueue_retrying",
-            "Jobs whose last pass failed.",
+            "Jobs whose last pass failed; they are retried with backoff.",
             registry=registry,
         )
         self._passes = Histogram(
@@ -125,7 +125,7 @@ class Metrics:
         )
         self._watch_events = Counter(
             "tftraining_operator_watch_events",
-            "Objects that watches delivered; type LISTED while a watch begins, or begins anew.",
+            "Objects that watches delivered; LISTED while a watch begins, or is restarted.",
             ["resource", "type"],
             registry=registry,
         )

@@ -1,27 +1,22 @@
 """/progress, /metrics, /healthz over a real socket, and the termination log."""
 
 import json
-import re
 import socket
 import struct
 import threading
 import urllib.error
 import urllib.request
-from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 from harness import until
-from prometheus_client.parser import text_string_to_metric_families
 from tftrainer.config.cluster import Role
 from tftrainer.errors import TrainerError
 from tftrainer.runtime import http_server, termination
-from tftrainer.runtime.progress import Phase, Progress, SavedCheckpoint, Snapshot
+from tftrainer.runtime.progress import Phase, Progress, Snapshot
 from tftrainer.runtime.throughput import WorkerRate
 
 from tools.ports import free_port
-
-PAGE = Path(__file__).parents[3] / "docs/guide/monitoring.md"
 
 
 @pytest.fixture
@@ -61,31 +56,6 @@ def test_the_newest_snapshot_is_served(port: int) -> None:
     alive[0] = False
     assert get(port, "/healthz")[0] == 503
     assert get(port, "/else")[0] == 404
-
-
-def test_the_page_names_every_metric_with_its_type_and_labels_and_no_other(port: int) -> None:
-    full = Snapshot(
-        role=Role.CHIEF,
-        total_steps=9,
-        steps_per_second=2.5,
-        examples_per_second=640.0,
-        workers=(WorkerRate("worker-0", 640.0, 0.25),),
-        queue_depth=2,
-        metrics={"loss": 0.5},
-        last_checkpoint=SavedCheckpoint(7, "/c/ckpt-7", datetime.now(UTC)),
-    )
-    http_server.serve(port, Progress(full), lambda: True)
-    served = {}
-    for metric in text_string_to_metric_families(get(port, "/metrics")[1]):
-        suffix = "_total" if metric.type == "counter" else ""
-        labels = {label for sample in metric.samples for label in sample.labels}
-        served[metric.name + suffix] = (metric.type, labels)
-
-    page = PAGE.read_text().partition("## Metrics of the training")[2]
-    rows = re.findall(r"^\| `(tftraining_\w+)` \| (\w+) \| (.*?) \|", page, re.MULTILINE)
-    assert served == {
-        name: (kind, set(re.findall(r"`(\w+)`", labels))) for name, kind, labels in rows
-    }
 
 
 def test_one_who_asks_and_goes_leaves_no_traceback(

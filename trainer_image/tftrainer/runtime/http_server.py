@@ -40,9 +40,12 @@ class _SnapshotCollector(Collector):
                 "Step of the newest checkpoint.",
                 now.last_checkpoint.step if now.last_checkpoint else None,
             ),
-            "waiting_for_tasks": ("Tasks that the chief is waiting for.", len(now.waiting_for)),
-            "unreachable_tasks": ("Tasks that do not answer.", len(now.unreachable)),
-            "attempt": ("Attempt of the job that this task belongs to.", now.attempt),
+            "waiting_for_tasks": (
+                "Tasks that the chief is waiting for before it trains.",
+                len(now.waiting_for),
+            ),
+            "unreachable_tasks": ("Tasks that do not answer now.", len(now.unreachable)),
+            "attempt": ("Attempt of the job that this pod belongs to.", now.attempt),
         }
         for name, (meaning, value) in plain.items():
             if value is not None:
@@ -54,7 +57,7 @@ class _SnapshotCollector(Collector):
             phase.add_metric([str(each)], float(each is now.phase))
         yield phase
         metric = GaugeMetricFamily(
-            "tftraining_metric", "Value of a metric of the model.", labels=["name"]
+            "tftraining_metric", "Newest value of a metric that the model reports.", labels=["name"]
         )
         for name, number in now.metrics.items():
             metric.add_metric([name], number)
@@ -65,7 +68,8 @@ class _SnapshotCollector(Collector):
 def _work(now: Snapshot) -> Iterator[Metric]:
     yield CounterMetricFamily(
         "tftraining_examples",
-        "Examples that the workers have processed since this task started.",
+        "Examples that the workers have processed since this process started; repeated steps count"
+        " again.",
         value=now.examples,
     )
     # No counter: a restart goes back to what the checkpoint's weights have seen.
@@ -115,10 +119,16 @@ class _Server(ThreadingHTTPServer):
             super().handle_error(request, client_address)
 
 
+def registry(progress: Progress) -> CollectorRegistry:
+    """Return what /metrics serves."""
+    found = CollectorRegistry()
+    found.register(_SnapshotCollector(progress))
+    return found
+
+
 def serve(port: int, progress: Progress, is_alive: Callable[[], bool]) -> None:
     """Serve on every address of this pod until the process ends."""
-    registry = CollectorRegistry()
-    registry.register(_SnapshotCollector(progress))
+    served = registry(progress)
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
@@ -127,7 +137,7 @@ def serve(port: int, progress: Progress, is_alive: Callable[[], bool]) -> None:
                     body = json.dumps(progress.document()).encode()
                     self._reply(HTTPStatus.OK, "application/json", body)
                 case "/metrics":
-                    self._reply(HTTPStatus.OK, CONTENT_TYPE_LATEST, generate_latest(registry))
+                    self._reply(HTTPStatus.OK, CONTENT_TYPE_LATEST, generate_latest(served))
                 case "/healthz" if is_alive():
                     self._reply(HTTPStatus.OK, "text/plain", b"ok\n")
                 case "/healthz":
