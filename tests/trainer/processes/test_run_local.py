@@ -159,8 +159,22 @@ def test_the_example_trains_and_is_evaluated(tmp_path: Path) -> None:
         shows(address, "chief", "evaluator")
 
 
+PACED = """
+from tensorflow.python.data.experimental.ops import testing
+from tftrainer.examples import mnist
+
+model = mnist.model
+
+def dataset(split, context):
+    digits = mnist.dataset(split, context)
+    return digits.apply(testing.sleep(8_000)) if split == "train" else digits
+"""
+"""The example with at most 125 batches a second, as fast as the computer may be."""
+
+
 def test_a_killed_worker_is_restarted_and_the_job_succeeds(tmp_path: Path) -> None:
-    with running(tmp_path, epochs=5) as run:
+    (tmp_path / "paced.py").write_text(PACED)
+    with running(tmp_path, epochs=5, task="paced.py") as run:
         run.trains()
         before = run.tasks()
         os.kill(before["mnist-worker-0"], signal.SIGKILL)
