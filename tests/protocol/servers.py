@@ -213,8 +213,17 @@ class RealServer:
         path = f"/api/v1/namespaces/{self.namespace}/resourcequotas"
         spec = {"hard": {"pods": str(count)}}
         self._call("POST", path, {"metadata": {"name": "pods"}, "spec": spec})
-        # What its controller would write.
-        self._patch(f"{path}/pods/status", {"status": {**spec, "used": {"pods": "0"}}})
+
+        def use(pods: int) -> None:
+            """Write what its controller would, and wait until new pods are judged by it."""
+            status = {"status": {**spec, "used": {"pods": str(pods)}}}
+            self._patch(f"{path}/pods/status", status)
+            eventually(lambda: self._takes_a_pod() is (pods < count), f"{pods} of {count} are used")
+
+        # A quota that the API server has not seen yet lets everything through: full first.
+        use(count)
+        if count:
+            use(0)
 
     def close(self) -> None:
         self._call("DELETE", f"/api/v1/namespaces/{self.namespace}")
@@ -229,6 +238,13 @@ class RealServer:
         await asyncio.to_thread(
             eventually, collected, f"{gone} are collected", seconds=COLLECTION_SECONDS
         )
+
+    def _takes_a_pod(self) -> bool:
+        body = {
+            "metadata": {"name": "another"},
+            "spec": {"containers": [{"name": "any", "image": "any"}]},
+        }
+        return self.server.request("POST", f"{self._path(Kind.POD)}?dryRun=All", body).ok
 
     def _path(self, kind: Kind, name: str = "") -> str:
         path = f"{_BASES.get(kind, '/api/v1')}/namespaces/{self.namespace}/{plural(kind)}"
