@@ -15,8 +15,6 @@ import logging
 import math
 import time
 
-import tensorflow as tf
-
 from tftrainer import tf_types
 from tftrainer.parameter_server.chief import Chief
 from tftrainer.parameter_server.coordinator_internals import drop_queued, queue_depth
@@ -61,7 +59,6 @@ class ScheduledLoop:
         self._call = chief.traced(call)
         self._granularity = granularity
         self._iterators = chief.input.iterators()
-        self._input_began_at = -1
         self._pace = Pace(seconds=arguments.closure_seconds, fixed=arguments.steps_per_closure)
 
     def run(self) -> None:
@@ -77,22 +74,7 @@ class ScheduledLoop:
                 _LOG.info("%d batches of a worker that hangs are given to others", dealer.left)
                 dealer.take_back()
             epoch_end = self._target(dealer.reached)
-            try:
-                step = self._advance(step, epoch_end)
-            except tf.errors.OutOfRangeError:
-                # The datasets are endless, but one that is cut off while it waits for data says
-                # that it ended. The coordinator has dropped what was scheduled, and goes on.
-                step = int(self._step.numpy())
-                if step == self._input_began_at:
-                    raise
-                dealer.take_back()
-                _LOG.warning(
-                    "the input of a worker was interrupted at step %d; all workers restart "
-                    "their input",
-                    step,
-                )
-                self._iterators, self._input_began_at = self._chief.input.iterators(), step
-                continue
+            step = self._advance(step, epoch_end)
             metrics = model.metrics(self._model)
             # Where epochs are short, what is published here is all that is published.
             self._chief.note_work()

@@ -116,9 +116,6 @@ class SharedInput:
     def _sought(
         self, iterator: tf_types.Iterator, number: tf_types.Tensor, step: tf_types.Tensor
     ) -> tf_types.Tensor:
-        if not self._is_dealt:
-            return iterator.get_next()
-
         def begun_again() -> tf_types.Tensor:
             data = self._from(*self._start_of(number), step).prefetch(tf.data.AUTOTUNE)
             # No public call puts an iterator that is in use somewhere else.
@@ -127,7 +124,12 @@ class SharedInput:
             with tf.control_dependencies([made]):
                 return iterator.get_next()
 
-        element = iterator.get_next()
+        # The datasets are endless, but one that was cut off while it waited for data, as by the
+        # loss of a connection, says that it ended.
+        following = iterator.get_next_as_optional()
+        element = tf.cond(following.has_value(), following.get_value, begun_again)
+        if not self._is_dealt:
+            return element
         if self.lanes > 1:
             element = _passed_by(iterator, element, number, few=_FEW * step)
             element = tf.cond(element[0] == number, lambda: element, begun_again)
