@@ -41,6 +41,7 @@ lock: .tools/ready ## Update the lock files
 	@cd requirements && compile="../$(UV) pip compile --quiet --upgrade --generate-hashes --universal --python-version 3.11 --no-header --no-annotate"; \
 	for name in uv operator dev; do $$compile $$name.in -o $$name.lock; done; \
 	for name in trainer trainer-test; do $$compile --override trainer.overrides $$name.in -o $$name.lock; done; \
+	$$compile trainer-gpu.in -o trainer-gpu.lock; \
 	$$compile --no-deps schemas.in -o schemas.lock
 
 # ---- the two commands -------------------------------------------------------------------------
@@ -110,7 +111,7 @@ format: .venv/ready ## Format the Python code
 	@.venv/bin/ruff format --quiet .
 
 # ---- clusters and images --------------------------------------------------------------------
-.PHONY: cluster-up cluster-down images
+.PHONY: cluster-up cluster-down images gpu-image
 cluster-up: .venv/ready ## Start a kind cluster and print its KUBECONFIG
 	@$(PY) -m tools.cluster up
 
@@ -119,6 +120,9 @@ cluster-down: .venv/ready ## Delete the cluster and everything that came with it
 
 images: .venv/ready ## Build both images and load them into the cluster
 	@$(PY) -m tools.cluster images
+
+gpu-image: .venv/ready ## Build the trainer's image for GPUs (TensorFlow with CUDA; 3 GB to download)
+	@$(PY) -m tools.cluster gpu-image
 
 .PHONY: bench
 bench: .venv/ready ## Measure how fast the operator creates a job's pods

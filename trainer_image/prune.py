@@ -31,6 +31,8 @@ _FILES = (
     "tensorflow/compiler/mlir/stablehlo/stablehlo_extension.so",  # for quantization tools
 )
 _PROGRAMS = ("pip*", "wheel*")
+# Compilers that run in training (XLA's, nvrtc) read it, with headers and more of their own.
+_AS_IT_IS = "nvidia"
 _TESTED = ("h5py", "numpy", "opt_einsum")
 _ENDINGS = ("_test.py", ".a", ".c", ".cc", ".cpp", ".f", ".h", ".hpp", ".pxd", ".pyi", ".pyx")
 
@@ -59,7 +61,7 @@ def _prune(site: Path) -> None:
         else:
             path.unlink()
     for path in site.rglob("*.so*"):
-        if path.is_file() and not path.is_symlink():
+        if path.is_file() and not path.is_symlink() and not _stays(path, site):
             cut_symbols(path)
 
 
@@ -96,10 +98,15 @@ def cut_symbols(path: Path) -> None:
     cut.replace(path)
 
 
+def _stays(path: Path, site: Path) -> bool:
+    return path.is_relative_to(site / _AS_IT_IS)
+
+
 def _unwanted(site: Path) -> Iterator[Path]:
     for package in _TESTED:
         yield from (p for p in sorted((site / package).rglob("tests")) if p.is_dir())
-    yield from (p for p in site.rglob("*") if p.name.endswith(_ENDINGS) and p.is_file())
+    ends = (p for p in site.rglob("*") if p.name.endswith(_ENDINGS) and p.is_file())
+    yield from (path for path in ends if not _stays(path, site))
     yield from sorted(site.rglob("__pycache__"))
     yield from (path for name in _DISTRIBUTIONS for path in site.glob(f"{name}-*.dist-info"))
 

@@ -108,6 +108,14 @@ def images_command(name: Name = NAME) -> None:
             cluster.load(image)
 
 
+@app.command()
+def gpu_image() -> None:
+    """Build the trainer's image for GPUs, and print its name."""
+    with _progress() as say:
+        name = images.build_gpu_image(say)
+    print(name)
+
+
 @app.command(context_settings={"ignore_unknown_options": True, "allow_extra_args": True})
 def kubectl(context: typer.Context, name: Name = NAME) -> None:
     """Run kubectl against the cluster: kubectl -- get pods."""

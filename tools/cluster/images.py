@@ -33,12 +33,15 @@ class Recipe:
 
     folder: Path
     lock: Path
+    flavor: str = ""
+    """The build argument FLAVOR, if the Dockerfile has it."""
 
 
 RECIPES = {
     "operator": Recipe(ROOT / "operator", ROOT / "requirements/operator.lock"),
     "trainer": Recipe(ROOT / "trainer_image", ROOT / "requirements/trainer.lock"),
 }
+GPU = Recipe(ROOT / "trainer_image", ROOT / "requirements/trainer-gpu.lock", flavor="gpu")
 
 
 def public_base(recipe: Recipe) -> str:
@@ -69,6 +72,12 @@ def build_images(*names: str, say: Say = print) -> list[str]:
     return [_build(engine, RECIPES[name], image_name(name), base, say) for name in names or RECIPES]
 
 
+def build_gpu_image(say: Say = print) -> str:
+    """Build the trainer's image for GPUs unless it is up to date; return its full name."""
+    engine = engines.engine(say)
+    return _build(engine, GPU, image_name("trainer-gpu"), python_image(engine, say), say)
+
+
 def build_operator_from(checkout: Path, tag: str, say: Say = print) -> str:
     """Build the operator's image from another checkout of the project; return its name."""
     engine = engines.engine(say)
@@ -77,7 +86,7 @@ def build_operator_from(checkout: Path, tag: str, say: Say = print) -> str:
 
 
 def _build(engine: Engine, recipe: Recipe, image: str, base: str, say: Say) -> str:
-    key = digest(recipe.folder, recipe.lock, base)
+    key = digest(recipe.folder, recipe.lock, base, recipe.flavor)
     if _label(engine, image) == key:
         return image
     before = engine.docker("images", "--quiet", "--no-trunc", image).split()
@@ -90,8 +99,10 @@ def _build(engine: Engine, recipe: Recipe, image: str, base: str, say: Say) -> s
         shutil.copyfile(recipe.lock, context / "requirements.lock")
         # Hard links, because the trainer's wheels are half a gigabyte.
         shutil.copytree(wheels, context / "wheels", copy_function=os.link)
+        flavor = ("--build-arg", f"FLAVOR={recipe.flavor}") if recipe.flavor else ()
         engine.docker(
             *("build", "--build-arg", f"PYTHON_IMAGE={base}", "--label", f"{_INPUTS}={key}"),
+            *flavor,
             *("--tag", image, context),
         )
     for older in before:

@@ -11,6 +11,8 @@ _ALWAYS = {
 _UNLESS_SET = {
     "TF_CPP_MIN_LOG_LEVEL": "1",
     "GRPC_FAIL_FAST": "use_caller",
+    # Else the first process on a GPU takes all of its memory, also where it is shared.
+    "TF_FORCE_GPU_ALLOW_GROWTH": "true",
     # The operator sets the same: without it a lost node is never noticed, a process that hangs
     # only after 60 s, and a new address late. A ps on a busy machine may be silent for seconds.
     "TF_GRPC_DEFAULT_OPTIONS": "grpc.keepalive_time_ms=10000,grpc.keepalive_timeout_ms=20000,"

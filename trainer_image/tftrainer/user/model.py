@@ -26,8 +26,9 @@ _DEFAULT_OPTIMIZER = "adam"
 
 def build(task: UserTask, context: Context, dataset: tf_types.Dataset) -> tf_types.Model:
     """Build the model for what the dataset holds; call it in the strategy's scope."""
-    model = task.model(context)
-    _compile(task, model)
+    with _half_precision_explained():
+        model = task.model(context)
+        _compile(task, model)
     _refuse_averages(task, model.optimizer)
     _refuse_single_examples(task, dataset.element_spec)
     given = f"batches of ({_describe(dataset.element_spec)})"
@@ -295,6 +296,21 @@ def _explained(what: str) -> Iterator[None]:
         if lost_peer_error(error) is not None or is_outage(error):
             raise
         raise BadConfigurationError(f"{what}: {summary(error)}") from error
+
+
+@contextmanager
+def _half_precision_explained() -> Iterator[None]:
+    """Say what can be used instead of mixed_float16, which Keras refuses on parameter servers."""
+    try:
+        yield
+    except BadConfigurationError as error:
+        on_ps = isinstance(tf.distribute.get_strategy(), tf.distribute.ParameterServerStrategy)
+        if not on_ps or tf.keras.mixed_precision.global_policy().name != "mixed_float16":
+            raise
+        raise BadConfigurationError(
+            f"{error} Under strategy ParameterServer, use mixed_bfloat16, which scales no loss; "
+            "mixed_float16 works with Mirrored and MultiWorkerMirrored."
+        ) from error
 
 
 def _refuse_averages(task: UserTask, optimizer: tf_types.Optimizer) -> None:
