@@ -95,7 +95,10 @@ class Process:
             assert said or not ended, f"{self.name} ended without saying {text!r}:\n{self.log}"
             return said
 
-        until(look, f"{self.name} says {text!r}", patience=patience)
+        try:
+            until(look, f"{self.name} says {text!r}", patience=patience)
+        except AssertionError as error:
+            raise AssertionError(f"{error}:\n{self.log}") from None
 
     def ends(self, *, patience: float = PATIENCE) -> int:
         """Its exit code."""

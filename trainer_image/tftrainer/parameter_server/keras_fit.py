@@ -20,7 +20,7 @@ from tftrainer import tf_types
 from tftrainer.parameter_server import asynchronous
 from tftrainer.parameter_server.chief import Chief
 from tftrainer.parameter_server.coordinator_internals import drop_queued, join_by, queue_depth
-from tftrainer.parameter_server.scheduled_loop import LONGEST_STOP
+from tftrainer.parameter_server.scheduled_loop import LONGEST_STOP, longest_call
 from tftrainer.runtime.progress import Activity
 from tftrainer.training.pacing import Pace
 from tftrainer.user import callbacks, model
@@ -252,7 +252,11 @@ class _Reporter(tf.keras.callbacks.Callback):  # type: ignore[misc]
         began = time.monotonic()
         while not self._chief.is_idle:
             self._look_now_and_then()
-            if time.monotonic() - began > (LONGEST_STOP if self._stopped else self._patience):
+            # Others may have to make all that is scheduled, and be slow: while they do, it is
+            # waited for.
+            stepped = self._session.run.progress.snapshot.stepped_at or began
+            since = began if self._stopped else max(began, stepped)
+            if time.monotonic() - since > (LONGEST_STOP if self._stopped else self._patience):
                 _LOG.info("a worker is still busy or hangs; continuing without it")
                 self._chief.dealer.give_up_waiting()
                 break
@@ -289,9 +293,6 @@ class _Reporter(tf.keras.callbacks.Callback):  # type: ignore[misc]
 
     @property
     def _patience(self) -> float:
-        """How long the functions scheduled can take (seconds), if they are half as fast."""
+        """How long no step may be made (seconds) before a worker is taken to hang."""
         speed = self._recorder.speed
-        if not speed:
-            return math.inf
-        functions = 2 * len(self._chief.workers) + 1
-        return 5.0 + 2 * functions * self._pace.steps / speed
+        return longest_call(speed / len(self._chief.workers)) if speed else math.inf

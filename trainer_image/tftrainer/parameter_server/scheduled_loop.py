@@ -35,6 +35,14 @@ LONGEST_STOP = 2.5
 _BETWEEN_IDLE_SECONDS = 5.0
 
 
+def longest_call(speed: float, granularity: int = 1) -> float:
+    """Return how long a call can take (seconds), if its last steps are half as fast as usual.
+
+    `speed` is in steps per second of one worker, which makes `granularity` of them at once.
+    """
+    return LONGEST_CALL + 2 * granularity / speed
+
+
 class ScheduledLoop:
     """The state of one training: what is scheduled, and how fast it is done.
 
@@ -151,6 +159,4 @@ class ScheduledLoop:
 
     @property
     def _patience(self) -> float:
-        """How long a function can take (seconds), if its steps are half as fast as usual."""
-        slowest = 2 * self._granularity
-        return LONGEST_CALL + slowest / self._speed if self._speed else math.inf
+        return longest_call(self._speed, self._granularity) if self._speed else math.inf
