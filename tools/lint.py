@@ -30,7 +30,7 @@ def checks() -> Mapping[str, list[str]]:
         "mypy, trainer programs of bench and e2e": [
             *_trainer_mypy(f"trainer_image:{BENCH_TASKS}:."),
             *("--explicit-package-bases", "bench/classics", BENCH_TASKS),
-            *("bench/training/evaluate.py", "bench/training/plain.py"),
+            *(f"bench/training/{name}.py" for name in ("evaluate", "plain", "stock")),
             *("bench/data/seen.py", "bench/data/task.py"),
             *("bench/recommender/plain.py", "bench/recommender/clicks.py"),
             *("e2e/scenarios/tfjobs/scripts", "trainer_image/list_metrics.py"),

@@ -79,7 +79,10 @@ def _measure(
                 results.starts.setdefault(what, []).append(seconds)
     if "accuracy" in wanted:
         _say(f"accuracy with {seeds} seeds")
-        results.qualities = quality.measure(folder / "accuracy", range(1, seeds + 1))
+        results.qualities = [
+            quality.measure(each, folder / f"accuracy-{each.task}", range(1, seeds + 1))
+            for each in quality.QUESTIONS
+        ]
     if "image" in wanted:
         results.image_bytes = _image_bytes()
 

@@ -20,6 +20,7 @@ T = TypeVar("T")
 ROOT = Path(__file__).parents[2]
 PYTHON = ROOT / ".venv-trainer/bin/python"
 PLAIN = Path(__file__).with_name("plain.py")
+STOCK = Path(__file__).with_name("stock.py")
 
 _PATIENCE = 180.0
 _POLL = 0.02

@@ -1,85 +1,99 @@
-"""What distribution costs in accuracy: the same number of examples, trained by one process and two.
+"""What distribution costs in accuracy, after the same number of examples from the same seeds.
 
-All train the tiny network on real digits, from the same seeds; only the mean over the seeds says
-anything, because asynchronous steps come in another order each time.
+Two tasks: one is small and wholly shuffled; the other comes class by class, so that a worker which
+misses a part of an epoch shows. Only the mean over the seeds says anything, because asynchronous
+steps come in another order each time.
 """
 
 import statistics
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from bench.training.processes import PLAIN, machine
-from bench.training.setups import BATCH, TASKS, Setup
+from bench.training.setups import TASKS, Setup
 from bench.training.speed import environment, servers
 
-LIMIT = 0.005
-"""How much the means may differ: half a point."""
-
-_EPOCHS = 8
-_TASK = TASKS / "digits.py"
-_BATCH = str(BATCH["mlp"])
+_BATCH = 64
 _EVALUATE = Path(__file__).with_name("evaluate.py")
-MODES = {
-    "asynchronous": "ParameterServer asynchronous, 2 workers",
-    "local": "ParameterServer local steps, 2 workers",
+_MODES = {
+    "asynchronous": "ParameterServer asynchronous",
+    "local": "ParameterServer local steps",
 }
 
 
 @dataclass(frozen=True, slots=True)
+class Question:
+    """One task, trained by one process and by several workers in each mode."""
+
+    task: str
+    data: str
+    """What is said of it in tables."""
+    workers: int
+    epochs: int
+    limit: float
+    """How much the mean may fall."""
+
+
+QUESTIONS = (
+    Question("digits", "digits, shuffled", workers=2, epochs=8, limit=0.005),
+    Question("by_class", "digits by class, small buffer", workers=3, epochs=16, limit=0.003),
+)
+
+
+@dataclass(frozen=True, slots=True)
 class Quality:
-    """The accuracies of one way to train, one for each seed."""
+    """The accuracies of one process and of each other way to train, one for each seed."""
 
-    name: str
-    accuracies: list[float]
-
-    @property
-    def mean(self) -> float:
-        """Their mean."""
-        return statistics.fmean(self.accuracies)
+    question: Question
+    accuracies: Mapping[str, list[float]]
 
 
-def measure(folder: Path, seeds: range) -> list[Quality]:
+ONE = "one process"
+
+
+def measure(question: Question, folder: Path, seeds: range) -> Quality:
     """Train with each seed: one process first, then each mode."""
-    setup = Setup("digits", "ParameterServer", 2)
-    found = [_plain(folder / "plain", seeds)]
+    task = TASKS / f"{question.task}.py"
+    setup = Setup(question.task, "ParameterServer", question.workers)
+    found = {ONE: _plain(question, task, folder / "plain", seeds)}
     with machine(folder / "jobs") as here:
         # The servers take one chief after another, as they do when a chief is restarted.
-        spec = servers(here, setup, ["-m", "tftrainer", f"--task={_TASK}"])
-        for mode in MODES:
+        spec = servers(here, setup, ["-m", "tftrainer", f"--task={task}"])
+        for mode in _MODES:
             for seed in seeds:
                 arguments = (
-                    *("-m", "tftrainer", f"--task={_TASK}", f"--batch-size={_BATCH}"),
-                    *(f"--epochs={_EPOCHS}", f"--seed={seed}", f"--mode={mode}"),
+                    *("-m", "tftrainer", f"--task={task}", f"--batch-size={_BATCH}"),
+                    *(f"--epochs={question.epochs}", f"--seed={seed}", f"--mode={mode}"),
                     f"--checkpoint-dir={folder / mode / str(seed)}",
                 )
                 chief = here.start("chief", arguments, [1], environment(spec, setup, "chief", 0))
                 chief.wait()
-    return [*found, *(_evaluated(folder, mode, seeds) for mode in MODES)]
-
-
-def _plain(folder: Path, seeds: range) -> Quality:
-    with machine(folder) as here:
-        arguments: list[str | Path] = [
-            PLAIN,
-            "accuracy",
-            _TASK,
-            _BATCH,
-            str(_EPOCHS),
-            *map(str, seeds),
-        ]
-        process = here.start("plain", arguments, [0, 1])
-        process.wait()
-        return Quality("one process", _numbers(process.lines))
-
-
-def _evaluated(folder: Path, mode: str, seeds: range) -> Quality:
-    with machine(folder / f"evaluate-{mode}") as here:
+    for mode, name in _MODES.items():
         checkpoints = [folder / mode / str(seed) for seed in seeds]
-        arguments: list[str | Path] = [_EVALUATE, _TASK, _BATCH, *checkpoints]
-        process = here.start("evaluate", arguments, [0, 1])
+        found[f"{name}, {question.workers} workers"] = _evaluated(task, folder / mode, checkpoints)
+    return Quality(question, found)
+
+
+def _plain(question: Question, task: Path, folder: Path, seeds: range) -> list[float]:
+    with machine(folder) as here:
+        told = ("accuracy", task, str(_BATCH), str(question.epochs), *map(str, seeds))
+        process = here.start("plain", (PLAIN, *told), [0, 1])
         process.wait()
-        return Quality(MODES[mode], _numbers(process.lines))
+        return _numbers(process.lines)
+
+
+def _evaluated(task: Path, folder: Path, checkpoints: list[Path]) -> list[float]:
+    with machine(folder / "evaluate") as here:
+        process = here.start("evaluate", [_EVALUATE, task, str(_BATCH), *checkpoints], [0, 1])
+        process.wait()
+        return _numbers(process.lines)
 
 
 def _numbers(lines: list[str]) -> list[float]:
     return [float(line) for line in lines if line.startswith(("0.", "1."))]
+
+
+def mean(accuracies: list[float]) -> float:
+    """Return the mean over the seeds."""
+    return statistics.fmean(accuracies)

@@ -9,9 +9,16 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
-from bench.training import quality
-from bench.training.quality import Quality
-from bench.training.setups import CNN_PLAIN, RATIOS, Ratio, Setup
+from bench.training.quality import ONE, Quality, mean
+from bench.training.setups import (
+    CNN_PLAIN,
+    CNN_PS_2,
+    CNN_SEVERAL_2,
+    CNN_STOCK_PS_2,
+    RATIOS,
+    Ratio,
+    Setup,
+)
 from bench.training.speed import Speed
 from tools.cluster.images import TRAINER_LIMIT
 from tools.pages import fill, table
@@ -41,7 +48,8 @@ def sheets(results: Results) -> list[Sheet]:
     """Put the results into tables."""
     found = [
         _ratios(results),
-        _accuracies(results.qualities),
+        *map(_accuracies, results.qualities),
+        _profile(results),
         _processors(results),
         _memory(results),
         _starts(results),
@@ -81,7 +89,8 @@ def _markdown(results: Results) -> str:
 
 
 def _ratios(results: Results) -> Sheet:
-    rows = [_ratio(ratio, results.speeds) for ratio in RATIOS if ratio.setup in results.speeds]
+    measured = results.speeds.keys()
+    rows = [_ratio(each, results.speeds) for each in RATIOS if {each.setup, each.base} <= measured]
     columns = ("what", "examples/s", "against", "ratio", "of the rounds", "promised", "")
     return Sheet("Examples per second, medians", columns, rows)
 
@@ -104,42 +113,82 @@ def _ratio(ratio: Ratio, speeds: Mapping[Setup, Sequence[Speed]]) -> tuple[str, 
     )
 
 
-def _accuracies(qualities: Sequence[Quality]) -> Sheet:
+def _accuracies(quality: Quality) -> Sheet:
+    question = quality.question
+    base = quality.accuracies[ONE]
     rows = []
-    for each in qualities:
-        difference = each.mean - qualities[0].mean
-        is_base = each is qualities[0]
+    for name, each in quality.accuracies.items():
+        difference = mean(each) - mean(base)
+        is_base = each is base
         rows.append(
             (
-                each.name,
-                f"{100 * each.mean:.2f} %",
-                f"{100 * min(each.accuracies):.2f} to {100 * max(each.accuracies):.2f}",
+                name,
+                f"{100 * mean(each):.2f} %",
+                f"{100 * min(each):.2f} to {100 * max(each):.2f}",
                 "-" if is_base else f"{100 * difference:+.2f}",
-                "-" if is_base else f"≥ {-100 * quality.LIMIT:.1f}",
-                "" if is_base else _verdict(good=difference >= -quality.LIMIT),
+                "-" if is_base else f"≥ {-100 * question.limit:.1f}",
+                "" if is_base else _verdict(good=difference >= -question.limit),
             )
         )
-    seeds = len(qualities[0].accuracies) if qualities else 0
     columns = ("trained by", "mean", "of the seeds", "points", "promised", "")
-    return Sheet(f"Accuracy after the same number of examples; seeds: {seeds}", columns, rows)
+    title = f"Accuracy after the same number of examples: {question.data}; seeds: {len(base)}"
+    return Sheet(title, columns, rows)
+
+
+def _profile(results: Results) -> Sheet:
+    """Divide the time of the cores by who had it, for each step of the CNN."""
+    base = results.speeds.get(CNN_SEVERAL_2)
+    rows = []
+    for setup in (CNN_SEVERAL_2, CNN_PS_2, CNN_STOCK_PS_2):
+        if base is None or (speeds := results.speeds.get(setup)) is None:
+            continue
+        alone = statistics.median(_milliseconds(CNN_SEVERAL_2, s)["plain"] for s in base)
+        found = [_milliseconds(setup, speed) for speed in speeds]
+        spent = {role: statistics.median(each[role] for each in found) for role in found[0]}
+        trains = spent.get("worker", spent.get("plain", 0.0))
+        name = "2 plain processes" if setup is CNN_SEVERAL_2 else "2 workers"
+        rows.append(
+            (
+                f"{name}, stock" if setup.is_stock else name,
+                f"{spent['all']:.1f}",
+                f"{min(alone, trains):.1f}",
+                f"{max(0.0, trains - alone):.1f}",
+                f"{spent.get('ps', 0.0):.1f}",
+                f"{spent.get('chief', 0.0):.1f}",
+                f"{spent['nobody']:.1f}",
+            )
+        )
+    columns = (
+        *("trained by", "all", "compute", "worker: pull, push", "ps: apply, send"),
+        *("chief", "nobody (waiting)"),
+    )
+    return Sheet("Where a step of the CNN goes, in ms of one core", columns, rows)
+
+
+def _milliseconds(setup: Setup, speed: Speed) -> dict[str, float]:
+    """Return the milliseconds of a core that each role used for a step, all and nobody."""
+    steps = speed.examples_per_second / setup.batch
+    used = {role: 1000 * cores / steps for role, cores in speed.cpu.items()}
+    total = 1000 * setup.size / steps
+    return {**used, "all": total, "nobody": total - sum(used.values())}
 
 
 def _processors(results: Results) -> Sheet:
     rows = []
     for setup, speeds in results.speeds.items():
-        if setup.kind == "plain":
+        if setup.kind in ("plain", "several"):
             continue
         roles = sorted(speeds[0].cpu)
         shares = {role: statistics.median(s.cpu[role] for s in speeds) for role in roles}
         used = ", ".join(f"{role} {share:.2f}" for role, share in shares.items())
-        name = " ".join([setup.model, setup.kind, *setup.arguments])
+        name = " ".join([setup.model, setup.kind, *setup.arguments, *["stock"] * setup.is_stock])
         rows.append((name, str(setup.size), used))
     return Sheet("Who uses the processors, in cores", ("setup", "cores", "used"), rows)
 
 
 def _memory(results: Results) -> Sheet:
     most = max(
-        (s for s in results.speeds if s.kind == "ParameterServer"),
+        (s for s in results.speeds if s.kind == "ParameterServer" and not s.is_stock),
         key=lambda setup: (setup.task == "cnn", setup.size),
         default=None,
     )

@@ -1,12 +1,13 @@
 """Measures the examples per second of one setup, and the memory of its processes."""
 
 import json
+import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from bench.training.processes import PLAIN, Machine, Memory, Process, addresses, machine
+from bench.training.processes import PLAIN, STOCK, Machine, Memory, Process, addresses, machine
 from bench.training.setups import TASKS, Setup
 
 _POLL = 0.01
@@ -30,10 +31,8 @@ class Speed:
 def measure(setup: Setup, folder: Path, warm_up: float, window: float) -> Speed:
     """Start the setup, let it warm up (seconds), and measure for a window (seconds)."""
     with machine(folder) as here:
-        if setup.kind == "plain":
-            first, count = _plain(setup, here)
-        else:
-            first, count = _job(setup, here)
+        start = {"plain": _plain, "several": _several}.get(setup.kind, _job)
+        first, count = start(setup, here)
         first.until(lambda: count() or None, "first step")
         started = time.monotonic() - first.began
         time.sleep(warm_up)
@@ -55,12 +54,23 @@ def _cpu(here: Machine) -> dict[str, float]:
 def _plain(setup: Setup, here: Machine) -> tuple[Process, Callable[[], int]]:
     arguments: list[str | Path] = [PLAIN, "speed", TASKS / f"{setup.task}.py", str(setup.batch)]
     process = here.start("plain", arguments, range(setup.size))
+    return process, lambda: _last_number(process)
+
+
+def _several(setup: Setup, here: Machine) -> tuple[Process, Callable[[], int]]:
+    arguments: list[str | Path] = [PLAIN, "speed", TASKS / f"{setup.task}.py", str(setup.batch)]
+    processes = [here.start("plain", arguments, [core]) for core in range(setup.size)]
 
     def examples() -> int:
-        counts = [int(line) for line in process.lines if line.isdigit()]
-        return counts[-1] if counts else 0
+        counts = [_last_number(process) for process in processes]
+        return sum(counts) if all(counts) else 0
 
-    return process, examples
+    return processes[0], examples
+
+
+def _last_number(process: Process) -> int:
+    counts = [int(line) for line in process.lines if line.isdigit()]
+    return counts[-1] if counts else 0
 
 
 def _job(setup: Setup, here: Machine) -> tuple[Process, Callable[[], int]]:
@@ -75,12 +85,16 @@ def _job(setup: Setup, here: Machine) -> tuple[Process, Callable[[], int]]:
     )
     # Under Mirrored a step takes a batch of each device, under MultiWorkerMirrored of each member.
     per_step = setup.batch if setup.kind == "ParameterServer" else setup.batch * setup.size
+    if setup.is_stock:
+        return chief, lambda: _last_number(chief) * per_step
     return chief, lambda: chief.progress().get("step", 0) * per_step
 
 
 def start_job(here: Machine, setup: Setup, *arguments: str) -> Process:
     """Start all processes of a job, each on its core; return its chief."""
-    command = ["-m", "tftrainer", *arguments, *setup.arguments]
+    command: list[str | Path] = ["-m", "tftrainer", *arguments, *setup.arguments]
+    if setup.is_stock:
+        command = [STOCK, setup.kind, TASKS / f"{setup.task}.py", str(setup.batch)]
     if setup.kind == "Mirrored":
         devices = f"--logical-cpus={setup.size}"
         env = {"TFTRAINING_STRATEGY": "Mirrored"}
@@ -90,22 +104,26 @@ def start_job(here: Machine, setup: Setup, *arguments: str) -> Process:
     return here.start("chief", command, [core], environment(spec, setup, "chief", 0))
 
 
-def servers(here: Machine, setup: Setup, command: list[str]) -> dict[str, list[str]]:
+def servers(here: Machine, setup: Setup, command: Sequence[str | Path]) -> dict[str, list[str]]:
     """Start all of a job but its chief; return everybody's addresses by role."""
     is_asynchronous = setup.kind == "ParameterServer"
     counts = {"chief": 1, "worker": setup.size - (not is_asynchronous), "ps": int(is_asynchronous)}
     spec = addresses(counts)
     for role in ("ps", "worker"):
         for index in range(len(spec.get(role, []))):
-            core = index if is_asynchronous else index + 1
+            core = index % _cores() if is_asynchronous else index + 1
             here.start(role, command, [core], environment(spec, setup, role, index))
     return spec
+
+
+def _cores() -> int:
+    return len(os.sched_getaffinity(0))
 
 
 def environment(spec: dict[str, list[str]], setup: Setup, role: str, index: int) -> dict[str, str]:
     """Return what the operator sets: servers are told only themselves."""
     known: object = spec
-    if role != "chief" and setup.kind == "ParameterServer":
+    if role != "chief" and setup.kind == "ParameterServer" and not setup.is_stock:
         known = {role: {str(index): spec[role][index]}}
     task = {"type": role, "index": index}
     return {
