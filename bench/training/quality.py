@@ -77,8 +77,8 @@ def measure(question: Question, folder: Path, seeds: range) -> Quality:
 
 def _plain(question: Question, task: Path, folder: Path, seeds: range) -> list[float]:
     with machine(folder) as here:
-        told = ("accuracy", task, str(_BATCH), str(question.epochs), *map(str, seeds))
-        process = here.start("plain", (PLAIN, *told), [0, 1])
+        told = [str(_BATCH), str(question.epochs), *map(str, seeds)]
+        process = here.start("plain", [PLAIN, "accuracy", task, *told], [0, 1])
         process.wait()
         return _numbers(process.lines)
 
