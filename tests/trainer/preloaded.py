@@ -169,6 +169,7 @@ def _become(request: Mapping[str, Any]) -> None:
     os.chdir(request["cwd"])
     os.environ.clear()
     os.environ.update(request["env"])
+    tempfile.tempdir = None  # read once, by what was imported
     sys.argv = ["tftrainer", *request["arguments"]]
     sys.path[0] = request["cwd"]
 

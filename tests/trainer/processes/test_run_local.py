@@ -116,6 +116,7 @@ def environment(folder: Path) -> dict[str, str]:
         "TFTJ_PYTHON": sys.executable,
         "RUN_FOLDER": str(folder),
         "COLUMNS": "200",
+        "TMPDIR": str(folder / "tmp"),
     }
 
 
@@ -128,6 +129,7 @@ def running(
     )
     assert f"--task={task}, --epochs={epochs}]" in job
     (folder / "job.yaml").write_text(job)
+    (folder / "tmp").mkdir(exist_ok=True)
     with (folder / "out").open("wb") as out:
         popen = subprocess.Popen(
             [*COMMAND, "run", "--local", "job.yaml"],
@@ -141,6 +143,7 @@ def running(
     try:
         yield run
         assert run.tasks() == {}, "no process is left"
+        assert [path.name for path in (folder / "tmp").iterdir()] == []
     finally:
         popen.kill()
         popen.wait()

@@ -111,7 +111,11 @@ class Tasks:
                 mounts=mounts(container(pod), found),
                 addresses=self._addresses.names,
                 overrides={**settings.variables, **self._overrides(pod, folder)},
-                inherited=inherited_variables(os.environ, settings.python),
+                # TensorFlow leaves files behind where it is not ended by Python itself.
+                inherited={
+                    **inherited_variables(os.environ, settings.python),
+                    "TMPDIR": str(folder),
+                },
             )
         except InputError as error:
             raise InputError(f"{pod['metadata']['name']}: {error}") from error
