@@ -252,7 +252,8 @@ def test_fit_begins_its_next_epochs_though_a_worker_hangs(here: Computer, server
     # gRPC would give it up after 20 to 30 s; here the chief has to do without that.
     patient = {"TF_GRPC_DEFAULT_OPTIONS": "grpc.keepalive_time_ms=600000"}
     chief = start_chief(here, servers.cluster, DIGITS, "--epochs=1000", "--mode=fit", **patient)
-    chief.step_beyond(10)
+    # While a worker runs its first function, TensorFlow itself may wait for the others.
+    chief.step_beyond(300)
     worker = servers.running["worker-1"]
     worker.signal(signal.SIGSTOP)
     try:

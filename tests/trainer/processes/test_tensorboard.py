@@ -10,10 +10,12 @@ from tftrainer.runtime import process
 
 process.prepare(os.environ)
 
+import tensorflow as tf  # noqa: E402
 from tensorboard.backend.event_processing.event_accumulator import (  # noqa: E402
     EventAccumulator,
 )
 from tensorboard.util.tensor_util import make_ndarray  # noqa: E402
+from tensorflow.python.framework import op_callbacks  # noqa: E402 -- no public way to see them
 from tftrainer.training import tensorboard  # noqa: E402 -- imports TensorFlow, after what it reads is set
 
 
@@ -37,6 +39,23 @@ def test_scalars_are_written_as_tensorboard_reads_them(tmp_path: Path) -> None:
 
     assert scalars(tmp_path / "logs/chief") == {"loss": [(5, 0.25)]}
     assert not (tmp_path / "logs/worker-3").exists()
+
+
+def test_to_write_scalars_runs_no_operation(tmp_path: Path) -> None:
+    """The first operation of a kind waits for all servers, one that hangs too."""
+    ran = []
+
+    def note(kind: str, *_: object, **__: object) -> None:
+        ran.append(kind)
+
+    op_callbacks.add_op_callback(note)
+    try:
+        tensorboard.Logs(str(tmp_path)).write("chief", 5, {"loss": 0.25})
+        assert ran == []
+        tf.constant(1.0) + 1.0
+    finally:
+        op_callbacks.remove_op_callback(note)
+    assert ran == ["AddV2"]
 
 
 EPOCHS = 6

@@ -1,13 +1,18 @@
 """Writes scalars for TensorBoard to logs/<role>, without importing TensorBoard; used by recorder.
 
-tf.summary.scalar imports that package, which costs time and memory, and the record does not need
-it. Workers and ps have no volume, so the chief writes the scalars of workers.
+Nor by tf.summary: that runs operations, and the first of each kind waits for all servers that
+TensorFlow knows, one that hangs too. Workers and ps have no volume, so the chief writes the scalars
+of workers.
 """
 
+import time
 from collections.abc import Mapping
 from typing import Any
 
 import tensorflow as tf
+
+# There is no public one in TensorFlow 2. The thread that it has writes and runs no operations.
+from tensorflow.python.summary.writer.event_file_writer import EventFileWriter
 
 CHIEF = "chief"
 EVALUATOR = "evaluator"
@@ -27,9 +32,13 @@ class Logs:
         if self._directory is None or not values:
             return
         if role not in self._writers:
-            self._writers[role] = tf.summary.create_file_writer(f"{self._directory}/{role}")
+            self._writers[role] = EventFileWriter(f"{self._directory}/{role}")
         writer = self._writers[role]
-        with writer.as_default():
-            for name, value in values.items():
-                tf.summary.write(name, tf.constant(value), step=step, metadata=self._metadata)
+        scalars = [self._scalar(name, value) for name, value in values.items()]
+        summary = tf.compat.v1.Summary(value=scalars)
+        writer.add_event(tf.compat.v1.Event(wall_time=time.time(), step=step, summary=summary))
         writer.flush()
+
+    def _scalar(self, name: str, value: float) -> Any:  # noqa: ANN401
+        tensor = tf.make_tensor_proto(value, tf.float32)
+        return tf.compat.v1.Summary.Value(tag=name, metadata=self._metadata, tensor=tensor)
