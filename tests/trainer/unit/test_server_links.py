@@ -1,6 +1,7 @@
 """What servers say of each other, and what the chief makes of it."""
 
 import os
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from tftrainer.config.cluster import Cluster, Member, Role, Task
@@ -79,7 +80,6 @@ class Chief:
         self.now = 1000.0
         self.asked: list[str] = []
         self.lost: set[str] = set()
-        self.pauses: list[float] = []
         self.watch = LinkWatch(CLUSTER, self.probe, self.wait, lambda: self.now)
 
     def probe(self, member: Member) -> Failure | None:
@@ -87,8 +87,14 @@ class Chief:
         return Failure(Cause.REFUSED, "connection refused") if member.name in self.lost else None
 
     def wait(self, seconds: float) -> None:
-        self.pauses.append(seconds)
         self.now += seconds
+
+    def rest(self) -> float:
+        """How long the worker rests that has met an error."""
+        began = self.now
+        while self.watch.rests():
+            pass
+        return round(self.now - began, 3)
 
 
 @pytest.fixture
@@ -97,32 +103,41 @@ def chief() -> Chief:
 
 
 def test_whom_the_chief_reaches_is_not_lost_and_is_tried_ever_less_often(chief: Chief) -> None:
-    assert all(chief.watch.passes(PS_TO_WORKER) for _ in range(6))
+    pauses = [chief.rest() for _ in range(6) if chief.watch.passes(PS_TO_WORKER)]
 
-    assert chief.pauses == [1, 2, 4, 8, 8, 8]
+    assert pauses == [1, 2, 4, 8, 8, 8]
     assert set(chief.asked) == {"worker-1"}
 
 
 def test_a_link_that_was_whole_for_a_minute_is_tried_soon_again(chief: Chief) -> None:
     assert all(chief.watch.passes(PS_TO_WORKER) for _ in range(3))
     chief.now += 61
+    assert not chief.watch.rests()
     assert chief.watch.passes(PS_TO_WORKER)
 
-    assert chief.pauses == [1, 2, 4, 1]
+    assert chief.rest() == 1
 
 
 def test_each_link_has_pauses_of_its_own(chief: Chief) -> None:
     assert chief.watch.passes(PS_TO_WORKER)
+    assert chief.rest() == 1
     assert chief.watch.passes(unavailable(PS, W0))
+    assert chief.rest() == 1
 
-    assert chief.pauses == [1, 1]
+
+def test_a_worker_rests_alone(chief: Chief) -> None:
+    assert chief.watch.passes(PS_TO_WORKER)
+
+    with ThreadPoolExecutor() as another:
+        assert not another.submit(chief.watch.rests).result()
+    assert chief.watch.rests()
 
 
 def test_who_does_not_answer_the_chief_either_may_be_lost(chief: Chief) -> None:
     chief.lost = {"worker-1"}
 
     assert not chief.watch.passes(PS_TO_WORKER)
-    assert chief.pauses == []
+    assert not chief.watch.rests()
 
 
 def test_what_is_no_link_is_nobody_to_ask(chief: Chief) -> None:

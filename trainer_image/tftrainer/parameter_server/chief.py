@@ -55,6 +55,7 @@ class Chief:
     work: WorkTable
     input: SharedInput
     dealer: Dealer
+    links: LinkWatch
 
     def epochs(self) -> Epochs:
         """Make what tells the user's callbacks, for the modes that call them themselves."""
@@ -85,6 +86,9 @@ class Chief:
         if not self.dealer.has_any(most, until):
             return False
 
+        def take(worker: int) -> range | None:
+            return None if self.links.rests() else self.dealer.take(most, until, worker)
+
         def done(given: range, result: NDArray[np.int64]) -> None:
             made, of_pass, index = result.tolist()
             self.dealer.note(given, made, (of_pass, index))
@@ -93,7 +97,7 @@ class Chief:
             self.coordinator,
             call,
             iterators,
-            given=lambda worker: self.dealer.take(most, until, worker),
+            given=take,
             done=done,
             failed=self.dealer.lose,
         )
@@ -180,7 +184,8 @@ def begin(job: Job, run: Run, cluster: Cluster) -> Chief:
     context_id = remote_context.own()
     run.before_exit = functools.partial(remote_context.close, cluster.peers, context_id)
     coordinator = tf.distribute.coordinator.ClusterCoordinator(strategy)
-    forgive(coordinator, LinkWatch(cluster, StatusProbe()).passes)
+    links = LinkWatch(cluster, StatusProbe())
+    forgive(coordinator, links.passes)
     workers = tuple(member.name for member in cluster.of(Role.WORKER))
     is_synchronous = arguments.mode is Mode.SYNCHRONOUS
     begun = session.begin(
@@ -209,7 +214,7 @@ def begin(job: Job, run: Run, cluster: Cluster) -> Chief:
         )
     dealer = Dealer(passes, total=begun.total, lanes=shared.lanes)
     begun.announce(dealer.left)
-    return Chief(begun, coordinator, workers, work, shared, dealer)
+    return Chief(begun, coordinator, workers, work, shared, dealer, links)
 
 
 def _claim(job: Job, *, cluster: Cluster, context_id: int | None) -> tuple[Job, Fence | None]:

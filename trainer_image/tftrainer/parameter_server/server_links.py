@@ -12,7 +12,7 @@ import re
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from threading import Lock
+from threading import Lock, local
 
 import tensorflow as tf
 
@@ -31,6 +31,7 @@ _FIRST_PAUSE_SECONDS = 1.0
 _LONGEST_PAUSE_SECONDS = 8.0
 # A link that did not fail for so long is whole again; a function takes 5 s and one step.
 _WHOLE_AFTER_SECONDS = 60.0
+_MOMENT_SECONDS = 0.2
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +61,7 @@ def broken_link(error: BaseException, cluster: Cluster) -> Link | None:
 
 
 class LinkWatch:
-    """Waits for links that are broken, while the chief reaches the server that is called."""
+    """Has workers rest for which a link is broken, while the chief reaches the server called."""
 
     def __init__(
         self,
@@ -74,11 +75,13 @@ class LinkWatch:
         self._wait = wait
         self._clock = clock
         self._broken: dict[Link, tuple[float, float]] = {}
-        """When each failed last, and for how long it was waited then."""
+        """When each failed last, and for how long its worker rested then."""
         self._lock = Lock()
+        self._own = local()
+        """Of each worker's thread: until when it rests."""
 
     def passes(self, error: BaseException) -> bool:
-        """Whether an error means a broken link and no lost server; if so, wait before returning."""
+        """Whether an error means a broken link and no lost server; if so, this worker rests."""
         link = broken_link(error, self._cluster)
         if link is None:
             return False
@@ -90,8 +93,19 @@ class LinkWatch:
             is_new = now - failed_at > _WHOLE_AFTER_SECONDS
             pause = _FIRST_PAUSE_SECONDS if is_new else min(2 * pause, _LONGEST_PAUSE_SECONDS)
             self._broken[link] = now, pause
+        self._own.until = now + pause
         _LOG.warning(
             "%s, which answers the chief; trying again in %.0f s (%s)", link, pause, one_line(error)
         )
-        self._wait(pause)
+        return True
+
+    def rests(self) -> bool:
+        """Whether the worker of this thread shall do nothing yet; if so, a moment has passed.
+
+        What it is given meanwhile it gives back, for a checkpoint waits until nobody is at work.
+        """
+        left = getattr(self._own, "until", -math.inf) - self._clock()
+        if left <= 0:
+            return False
+        self._wait(min(left, _MOMENT_SECONDS))
         return True
