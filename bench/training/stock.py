@@ -62,7 +62,7 @@ def _report(model: tf.keras.Model) -> None:
     def tell() -> None:
         while True:
             time.sleep(0.25)
-            print(int(model.optimizer.iterations), flush=True)
+            print(int(model.optimizer.iterations.numpy()), flush=True)
 
     threading.Thread(target=tell, daemon=True).start()
 
