@@ -7,7 +7,6 @@ saves.
 """
 
 import logging
-import math
 import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -223,8 +222,7 @@ class _Reporter(tf.keras.callbacks.Callback):  # type: ignore[misc]
             self._chief.save(self.wait_until_idle())
 
     def on_train_batch_end(self, *_: object) -> None:
-        speed = self._recorder.speed
-        self._pace.follow(speed and speed / len(self._chief.workers))
+        self._pace.follow(self._speed)
         self._set_steps()
 
     def on_epoch_end(self, epoch: int, logs: dict[str, float]) -> None:
@@ -294,5 +292,10 @@ class _Reporter(tf.keras.callbacks.Callback):  # type: ignore[misc]
     @property
     def _patience(self) -> float:
         """How long no step may be made (seconds) before a worker is taken to hang."""
+        return longest_call(self._speed)
+
+    @property
+    def _speed(self) -> float | None:
+        """Steps per second of one worker; None before it is known."""
         speed = self._recorder.speed
-        return longest_call(speed / len(self._chief.workers)) if speed else math.inf
+        return speed and speed / len(self._chief.workers)

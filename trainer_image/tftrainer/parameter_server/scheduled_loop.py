@@ -35,12 +35,13 @@ LONGEST_STOP = 2.5
 _BETWEEN_IDLE_SECONDS = 5.0
 
 
-def longest_call(speed: float, granularity: int = 1) -> float:
+def longest_call(speed: float | None, granularity: int = 1) -> float:
     """Return how long a call can take (seconds), if its last steps are half as fast as usual.
 
-    `speed` is in steps per second of one worker, which makes `granularity` of them at once.
+    `speed` is in steps per second of one worker, which makes `granularity` of them at once; None
+    before it is known, when a call may take for ever.
     """
-    return LONGEST_CALL + 2 * granularity / speed
+    return LONGEST_CALL + 2 * granularity / speed if speed else math.inf
 
 
 class ScheduledLoop:
@@ -159,4 +160,4 @@ class ScheduledLoop:
 
     @property
     def _patience(self) -> float:
-        return longest_call(self._speed, self._granularity) if self._speed else math.inf
+        return longest_call(self._speed, self._granularity)
