@@ -12,6 +12,7 @@ from tftrainer import Context
 
 from bench.recommender import clicks
 from bench.recommender.sizes import BATCH, BATCHES, EPOCHS, PARTITION_BYTES
+from bench.training.stock import resolved_or_serving
 
 _PARTS = 4
 """Of an epoch, after each of which fit reports."""
@@ -26,16 +27,7 @@ def one() -> None:
 
 def stock() -> None:
     """Serve, or fit on the cluster."""
-    resolver = tf.distribute.cluster_resolver.TFConfigClusterResolver()
-    if resolver.task_type in ("worker", "ps"):
-        tf.distribute.Server(
-            resolver.cluster_spec(),
-            job_name=resolver.task_type,
-            task_index=resolver.task_id,
-            protocol="grpc",
-            # As the tutorial has it: on one core a server would wait for itself.
-            config=tf.compat.v1.ConfigProto(inter_op_parallelism_threads=4),
-        ).join()
+    resolver = resolved_or_serving()
     parts = len(resolver.cluster_spec().job_tasks("ps"))
     strategy = tf.distribute.ParameterServerStrategy(
         resolver,

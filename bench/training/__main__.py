@@ -70,9 +70,8 @@ def _measure(
             found = speed.measure(setup, folder / "speed", *times)
             results.speeds[setup].append(found)
             _say(
-                f"round {number + 1}: {setup.model} {setup.kind} {setup.size}"
-                f"{' '.join(['', *setup.arguments])}: {found.examples_per_second:,.0f} examples/s "
-                f"({time.monotonic() - began:.0f} s)"
+                f"round {number + 1}: {setup.name}, {setup.size} cores: "
+                f"{found.examples_per_second:,.0f} examples/s ({time.monotonic() - began:.0f} s)"
             )
         if "start" in wanted:
             for what, seconds in start.measure(folder / "start").items():

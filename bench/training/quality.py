@@ -5,16 +5,15 @@ misses a part of an epoch shows. Only the mean over the seeds says anything, bec
 steps come in another order each time.
 """
 
-import statistics
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from bench.training.processes import PLAIN, machine
-from bench.training.setups import TASKS, Setup
+from bench.training.setups import BATCH, TASKS, Setup
 from bench.training.speed import environment, servers
 
-_BATCH = 64
+_BATCH = BATCH["mlp"]
 _EVALUATE = Path(__file__).with_name("evaluate.py")
 _MODES = {
     "asynchronous": "ParameterServer asynchronous",
@@ -92,8 +91,3 @@ def _evaluated(task: Path, folder: Path, checkpoints: list[Path]) -> list[float]
 
 def _numbers(lines: list[str]) -> list[float]:
     return [float(line) for line in lines if line.startswith(("0.", "1."))]
-
-
-def mean(accuracies: list[float]) -> float:
-    """Return the mean over the seeds."""
-    return statistics.fmean(accuracies)

@@ -9,7 +9,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
-from bench.training.quality import ONE, Quality, mean
+from bench.training.quality import ONE, Quality
 from bench.training.setups import (
     CNN_PLAIN,
     CNN_PS_2,
@@ -118,12 +118,13 @@ def _accuracies(quality: Quality) -> Sheet:
     base = quality.accuracies[ONE]
     rows = []
     for name, each in quality.accuracies.items():
-        difference = mean(each) - mean(base)
+        mean = statistics.fmean(each)
+        difference = mean - statistics.fmean(base)
         is_base = each is base
         rows.append(
             (
                 name,
-                f"{100 * mean(each):.2f} %",
+                f"{100 * mean:.2f} %",
                 f"{100 * min(each):.2f} to {100 * max(each):.2f}",
                 "-" if is_base else f"{100 * difference:+.2f}",
                 "-" if is_base else f"≥ {-100 * question.limit:.1f}",
@@ -137,12 +138,15 @@ def _accuracies(quality: Quality) -> Sheet:
 
 def _profile(results: Results) -> Sheet:
     """Divide the time of the cores by who had it, for each step of the CNN."""
-    base = results.speeds.get(CNN_SEVERAL_2)
+    measured = results.speeds
+    base = [_milliseconds(CNN_SEVERAL_2, speed) for speed in measured.get(CNN_SEVERAL_2, [])]
+    if not base:
+        return Sheet("", (), [])
+    alone = statistics.median(each["plain"] for each in base)
     rows = []
     for setup in (CNN_SEVERAL_2, CNN_PS_2, CNN_STOCK_PS_2):
-        if base is None or (speeds := results.speeds.get(setup)) is None:
+        if (speeds := measured.get(setup)) is None:
             continue
-        alone = statistics.median(_milliseconds(CNN_SEVERAL_2, s)["plain"] for s in base)
         found = [_milliseconds(setup, speed) for speed in speeds]
         spent = {role: statistics.median(each[role] for each in found) for role in found[0]}
         trains = spent.get("worker", spent.get("plain", 0.0))
@@ -181,8 +185,7 @@ def _processors(results: Results) -> Sheet:
         roles = sorted(speeds[0].cpu)
         shares = {role: statistics.median(s.cpu[role] for s in speeds) for role in roles}
         used = ", ".join(f"{role} {share:.2f}" for role, share in shares.items())
-        name = " ".join([setup.model, setup.kind, *setup.arguments, *["stock"] * setup.is_stock])
-        rows.append((name, str(setup.size), used))
+        rows.append((setup.name, str(setup.size), used))
     return Sheet("Who uses the processors, in cores", ("setup", "cores", "used"), rows)
 
 

@@ -33,6 +33,11 @@ class Setup:
         return self.task.upper()
 
     @property
+    def name(self) -> str:
+        """What it is called, beside its size."""
+        return " ".join([self.model, self.kind, *self.arguments, *["stock"] * self.is_stock])
+
+    @property
     def batch(self) -> int:
         """Examples of one step of one replica."""
         return BATCH[self.task]

@@ -20,8 +20,8 @@ _STEPS = 200
 """Of an epoch of fit, which ends in a round trip to everybody."""
 
 
-def parameter_server(task: ModuleType, batch: int) -> None:
-    """Serve, or fit for ever."""
+def resolved_or_serving() -> tf.distribute.cluster_resolver.ClusterResolver:
+    """Return the cluster by TF_CONFIG if this is the chief; a worker or ps serves for ever."""
     resolver = tf.distribute.cluster_resolver.TFConfigClusterResolver()
     if resolver.task_type in ("worker", "ps"):
         tf.distribute.Server(
@@ -32,6 +32,12 @@ def parameter_server(task: ModuleType, batch: int) -> None:
             # As the tutorial has it: on one core a server would wait for itself.
             config=tf.compat.v1.ConfigProto(inter_op_parallelism_threads=4),
         ).join()
+    return resolver
+
+
+def parameter_server(task: ModuleType, batch: int) -> None:
+    """Serve, or fit for ever."""
+    resolver = resolved_or_serving()
     strategy = tf.distribute.ParameterServerStrategy(resolver)
 
     def read(_: tf.distribute.InputContext) -> tf.data.Dataset:

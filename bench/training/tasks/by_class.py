@@ -6,6 +6,7 @@ and no shuffling hides it. Each of scikit-learn's digits comes nine times, moved
 
 import numpy as np
 import tensorflow as tf
+from images import compiled
 from sklearn.datasets import load_digits
 from tftrainer import Context
 
@@ -27,13 +28,7 @@ def model() -> tf.keras.Model:
             layers.Dense(10),
         ]
     )
-    rate = tf.keras.optimizers.schedules.CosineDecay(2e-3, _STEPS)
-    network.compile(
-        optimizer=tf.keras.optimizers.Adam(rate),
-        loss=tf.keras.losses.SparseCategoricalCrossentropy(from_logits=True),
-        metrics=["accuracy"],
-    )
-    return network
+    return compiled(network, tf.keras.optimizers.schedules.CosineDecay(2e-3, _STEPS))
 
 
 def dataset(split: str, context: Context) -> tf.data.Dataset:

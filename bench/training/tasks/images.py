@@ -1,14 +1,18 @@
 """What the networks for images share: how they are compiled, and made-up images to train on."""
 
 from collections.abc import Sequence
+from typing import Any
 
 import tensorflow as tf
 
 
-def compiled(network: tf.keras.Model) -> tf.keras.Model:
-    """Compile as for model.fit: ten classes, of which the network gives the logits."""
+def compiled(network: tf.keras.Model, rate: Any = 1e-3) -> tf.keras.Model:  # noqa: ANN401
+    """Compile as for model.fit: ten classes, of which the network gives the logits.
+
+    `rate` is Adam's: a number, or a schedule of Keras's.
+    """
     network.compile(
-        optimizer=tf.keras.optimizers.Adam(1e-3),
+        optimizer=tf.keras.optimizers.Adam(rate),
         loss=tf.keras.losses.SparseCategoricalCrossentropy(from_logits=True),
         metrics=["accuracy"],
     )
