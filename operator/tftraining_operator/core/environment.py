@@ -19,12 +19,14 @@ RESUME_FROM = f"{PREFIX}RESUME_FROM"
 # Without keepalive a lost node hangs training for ever; with it, that or a process that hangs is
 # seen in 20 to 30 s. Not sooner: a ps on a busy machine may be silent for seconds, and is lost if
 # its connection is (docs/adr/024-a-silent-server-has-20-seconds.md).
-# Without the DNS option the new address of a recreated pod is looked up only after 30 s.
+# Without the DNS option the new address of a recreated pod is looked up only after 30 s, and without
+# the last one it is asked for at the old address for 20 s before.
 GRPC_OPTIONS = (
     "grpc.keepalive_time_ms=10000,"
     "grpc.keepalive_timeout_ms=20000,"
     "grpc.http2.ping_timeout_ms=20000,"
-    "grpc.dns_min_time_between_resolutions_ms=1000"
+    "grpc.dns_min_time_between_resolutions_ms=1000,"
+    "grpc.min_reconnect_backoff_ms=5000"
 )
 
 SAME_IN_ALL_PODS: Mapping[str, str] = {

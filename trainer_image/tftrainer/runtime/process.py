@@ -16,7 +16,8 @@ _UNLESS_SET = {
     # The operator sets the same: without it a lost node is never noticed, a process that hangs
     # only after 60 s, and a new address late. A ps on a busy machine may be silent for seconds.
     "TF_GRPC_DEFAULT_OPTIONS": "grpc.keepalive_time_ms=10000,grpc.keepalive_timeout_ms=20000,"
-    "grpc.http2.ping_timeout_ms=20000,grpc.dns_min_time_between_resolutions_ms=1000",
+    "grpc.http2.ping_timeout_ms=20000,grpc.dns_min_time_between_resolutions_ms=1000,"
+    "grpc.min_reconnect_backoff_ms=5000",
 }
 
 
