@@ -19,8 +19,8 @@ RESUME_FROM = f"{PREFIX}RESUME_FROM"
 # Without keepalive a lost node hangs training for ever; with it, that or a process that hangs is
 # seen in 20 to 30 s. Not sooner: a ps on a busy machine may be silent for seconds, and is lost if
 # its connection is (docs/adr/024-a-silent-server-has-20-seconds.md).
-# Without the DNS option the new address of a recreated pod is looked up only after 30 s, and without
-# the last one it is asked for at the old address for 20 s before.
+# Without the DNS option the new address of a recreated pod is looked up only after 30 s; without
+# the last one, it is asked for at the old address for 20 s before.
 GRPC_OPTIONS = (
     "grpc.keepalive_time_ms=10000,"
     "grpc.keepalive_timeout_ms=20000,"

@@ -9,6 +9,7 @@ import tensorflow as tf
 from tftrainer import tf_types
 from tftrainer.data.batches import examples_in, time_after
 from tftrainer.parameter_server.chief import Chief
+from tftrainer.parameter_server.exchange import Exchange
 from tftrainer.parameter_server.replicas import on_shares
 from tftrainer.parameter_server.scheduled_loop import LONGEST_CALL, ScheduledLoop
 
@@ -25,7 +26,9 @@ def call(chief: Chief) -> tf_types.Function:
     """
     session, shared, work = chief.session, chief.input, chief.work
     strategy, step = session.setup.strategy, session.step
+    device = strategy.extended.worker_devices[0]
     make_step = on_shares(session.make_step, strategy)
+    exchange = _exchange(chief)
 
     @tf.function
     def train(
@@ -39,13 +42,17 @@ def call(chief: Chief) -> tf_types.Function:
         examples = tf.constant(0, tf.int64)
         waiting = tf.constant(0.0, tf.float64)
         place = tf.zeros([2], tf.int64)
+        copies = exchange.copies(device) if exchange is not None else None
         # What a turn changes is known only when all of the turn is done.
         while number < end and time_after(number) < began + LONGEST_CALL:
             read = shared.read(iterator, number, by, after=number)
-            strategy.run(make_step, args=(read.batch,))
-            # Where no batch comes, nothing was trained.
-            with tf.control_dependencies([read.place]):
-                step.assign_add(1)
+            if exchange is not None:
+                strategy.run(exchange.make, args=(copies, read.batch))
+            else:
+                strategy.run(make_step, args=(read.batch,))
+                # Where no batch comes, nothing was trained.
+                with tf.control_dependencies([read.place]):
+                    step.assign_add(1)
             number += by
             examples += examples_in(read.batch)
             waiting += read.waited
@@ -54,3 +61,11 @@ def call(chief: Chief) -> tf_types.Function:
         return tf.concat([[(number - first) // by], place], axis=0)
 
     return train
+
+
+def _exchange(chief: Chief) -> Exchange | None:
+    session = chief.session
+    if session.setup.strategy.num_replicas_in_sync > 1:
+        return None
+    with session.setup.strategy.scope():
+        return Exchange.of(session.model, session.make_step, session.step, chief.input.batch_spec)

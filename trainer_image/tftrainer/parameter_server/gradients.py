@@ -22,6 +22,8 @@ class Taken:
     """What a step would have applied; filled while it is traced."""
 
     gradients: list[tuple[tf_types.Tensor, tf_types.Variable]] = field(default_factory=list)
+    after: int = 0
+    """How many operations its graph had then."""
 
     def take(self, grads_and_vars: Sequence[tuple[tf_types.Tensor, tf_types.Variable]]) -> None:
         """Keep them. Raises BadConfigurationError if there already are some."""
@@ -32,6 +34,7 @@ class Taken:
                 "call, or use another mode."
             )
         self.gradients = [(g, v) for g, v in grads_and_vars if g is not None]
+        self.after = len(tf.compat.v1.get_default_graph().get_operations())
 
     def check(self) -> None:
         """Raise BadConfigurationError if there is nothing to apply."""

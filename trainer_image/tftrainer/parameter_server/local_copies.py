@@ -1,8 +1,9 @@
-"""Copies the variables to the worker that a function runs on, while it runs; used by local_steps.
+"""Copies variables to the worker that a function runs on; used by local_steps and exchange.
 
-A step reaches each variable through its handle. While steps are traced here, the handles are those
-of copies, which the function itself makes; so the same step, Keras's or a user's, works on either.
-TensorFlow has no public way to substitute one variable for another; the private one is kept here.
+The copies exist while the function runs. A step reaches each variable through its handle. While
+steps are traced here, the handles are those of copies, which the function itself makes; so the same
+step, Keras's or a user's, works on either. TensorFlow has no public way to substitute one variable
+for another; the private one is kept here.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -22,7 +23,7 @@ class LocalCopies:
 
     def __init__(self, variables: Iterable[tf_types.Variable], *, device: str) -> None:
         """`device` is the worker's own that the steps run on, such as "/device:CPU:0"."""
-        self._variables = _single(variables)
+        self._variables = single(variables)
         with tf.device(device):
             self._handles = [
                 tf.raw_ops.VarHandleOp(dtype=each.dtype, shape=each.shape, shared_name=_ANONYMOUS)
@@ -42,9 +43,20 @@ class LocalCopies:
     def pull(self) -> list[tf_types.Tensor]:
         """Copy the variables; return their values."""
         values = [each.read_value() for each in self._variables]
+        self.assign(values)
+        return values
+
+    def assign(self, values: Sequence[tf_types.Tensor]) -> None:
+        """Give each copy its value."""
         for handle, value in zip(self._handles, values, strict=True):
             tf.raw_ops.AssignVariableOp(resource=handle, value=value)
-        return values
+
+    def read(self) -> list[tf_types.Tensor]:
+        """Return the values of the copies."""
+        return [
+            tf.raw_ops.ReadVariableOp(resource=handle, dtype=variable.dtype)
+            for variable, handle in zip(self._variables, self._handles, strict=True)
+        ]
 
     def push(
         self,
@@ -67,11 +79,10 @@ class LocalCopies:
         pulled. Added up, the changes would take a mean of squares below zero, whose root is NaN.
         See _moved.
         """
-        whole_ids = {id(each) for each in _single(whole)}
-        learned_ids = {id(each) for each in _single(learned)}
+        whole_ids = {id(each) for each in single(whole)}
+        learned_ids = {id(each) for each in single(learned)}
         pushed = []
-        for variable, handle, before in zip(self._variables, self._handles, pulled, strict=True):
-            after = tf.raw_ops.ReadVariableOp(resource=handle, dtype=variable.dtype)
+        for variable, before, after in zip(self._variables, pulled, self.read(), strict=True):
             if not (variable.dtype.is_floating or variable.dtype.is_integer):
                 change = variable.assign(after)
             elif variable.dtype.is_integer or id(variable) in whole_ids:
@@ -119,27 +130,30 @@ def variables_of(model: tf_types.Model) -> list[tf_types.Variable]:
     One that were left out, as the learning rate is from the optimizer's own list, would be reached
     over the network in every step.
     """
-    parts = tf.train.TrackableView(model).descendants()
-    held = [each for each in parts if isinstance(each, tf.Variable) or _is_partitioned(each)]
-    return [*held, *metrics_of(model)]
+    return [*held_by(model), *metrics_of(model)]
+
+
+def held_by(owner: tf_types.Model | tf_types.Optimizer) -> list[tf_types.Variable]:
+    """Return the variables of a model and its optimizer, or of an optimizer, without metrics."""
+    parts = tf.train.TrackableView(owner).descendants()
+    return [each for each in parts if isinstance(each, tf.Variable) or _is_partitioned(each)]
 
 
 def _is_partitioned(variable: tf_types.Variable) -> bool:
     return bool(getattr(variable, "is_sharded_variable", False))
 
 
-def _single(variables: Iterable[tf_types.Variable]) -> list[tf_types.Variable]:
+def single(variables: Iterable[tf_types.Variable]) -> list[tf_types.Variable]:
     """Return the plain variables behind them, each once: parts of one that is partitioned."""
     found: dict[int, tf_types.Variable] = {}
     for variable in variables:
         for part in variable.variables if _is_partitioned(variable) else [variable]:
-            plain = _plain(part)
-            found[id(plain)] = plain
+            found[id(plain(part))] = plain(part)
     return list(found.values())
 
 
-def _plain(variable: tf_types.Variable) -> tf_types.Variable:
-    # Strategies wrap what they make, and hand every use on to what they wrap.
-    while "_v" in vars(variable):
-        variable = variable._v  # noqa: SLF001
-    return variable
+def plain(variable: tf_types.Variable) -> tf_types.Variable:
+    """Return what strategies and mixed precision wrap, handing every use on to it."""
+    held = vars(variable)
+    inner = held.get("_v", held.get("_variable"))
+    return variable if inner is None else plain(inner)

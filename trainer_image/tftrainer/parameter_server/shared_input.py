@@ -67,6 +67,11 @@ class SharedInput:
         """The type of a worker's iterator."""
         return tf.data.IteratorSpec(self._datasets.element_spec)
 
+    @property
+    def batch_spec(self) -> tf_types.TensorSpec:
+        """The type of what `read` reads."""
+        return self._datasets.element_spec[1][2]
+
     def iterators(self) -> tf_types.Iterator:
         """Make one iterator a worker, at the beginning of the stream: a per-worker value."""
         return iter(self._datasets)

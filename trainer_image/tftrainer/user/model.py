@@ -76,7 +76,7 @@ def with_means(
     What is a metric of the model counts as it is updated.
     """
     # Not all who trace it convert what they call: Keras's fit and evaluate do not.
-    step = _converted(step)
+    step = converted(step)
     with _explained(f"{says} fails with batches of ({_describe(spec)})"):
         names = _try_step(says, step, spec)
     known = {metric.name for metric in model.metrics}
@@ -203,7 +203,7 @@ def _try_loss(model: tf_types.Model, example: tf_types.Tensor, outputs: tf_types
             raise ValueError("the model was compiled without a loss; give compile() one.")
         model.compute_metrics(features, labels, outputs, weights)
 
-    _trace(once)
+    trace(once)
 
 
 def _try_step(says: str, step: tf_types.Function, spec: tf_types.TensorSpec) -> frozenset[str]:
@@ -215,7 +215,7 @@ def _try_step(says: str, step: tf_types.Function, spec: tf_types.TensorSpec) -> 
         _check_metrics(says, values)
         names.update(values)
 
-    _trace(once, spec)
+    trace(once, spec)
     return frozenset(names)
 
 
@@ -254,13 +254,14 @@ def _averaging(step: tf_types.Function, means: Mapping[str, tf_types.Metric]) ->
     return averaged
 
 
-def _trace(function: tf_types.Function, *specs: tf_types.TensorSpec) -> None:
-    """Trace it as a replica would run it, into a graph that is thrown away.
+def trace(function: tf_types.Function, *specs: tf_types.TensorSpec) -> tf_types.Graph:
+    """Trace it as a replica would run it, into a graph that nobody runs.
 
     A tf.function would be sent to every server of the cluster.
     """
     strategy = tf.distribute.get_strategy()
-    with tf.__internal__.FuncGraph("tried").as_default():
+    graph = tf.__internal__.FuncGraph("tried")
+    with graph.as_default():
         arguments = tf.nest.map_structure(_placeholder, specs)
         if strategy.num_replicas_in_sync > 1:
             strategy.run(function, arguments)
@@ -268,9 +269,10 @@ def _trace(function: tf_types.Function, *specs: tf_types.TensorSpec) -> None:
             # strategy.run would warn, under ParameterServer, that this is no worker.
             with tf.distribute.ReplicaContext(strategy, replica_id_in_sync_group=0):
                 function(*arguments)
+    return graph
 
 
-def _converted(function: tf_types.Function) -> tf_types.Function:
+def converted(function: tf_types.Function) -> tf_types.Function:
     """With AutoGraph, as in a tf.function."""
     return tf.__internal__.autograph.tf_convert(
         function, tf.__internal__.autograph.control_status_ctx()
