@@ -86,10 +86,11 @@ def train(
     @tf.function
     def steps() -> None:
         copies = exchange.copies(CPU) if exchange is not None else None
+        values = exchange.values() if exchange is not None else []
         for number in tf.range(BATCHES):
             batch = (features[number], labels[number])
             if exchange is not None:
-                exchange.make(copies, batch)
+                values = exchange.make(copies, values, batch)
             else:
                 model.train_step(batch)
                 step.assign_add(1)

@@ -1,5 +1,6 @@
 """Steps work on copies of variables, and what they change is pushed to the variables themselves."""
 
+from collections.abc import Iterator
 from contextlib import nullcontext
 from pathlib import Path
 
@@ -71,6 +72,15 @@ def compiled() -> tf.keras.Model:
     return made
 
 
+@pytest.fixture(params=["float32", "mixed_bfloat16"])
+def policy(request: pytest.FixtureRequest) -> Iterator[None]:
+    before = tf.keras.mixed_precision.global_policy()
+    tf.keras.mixed_precision.set_global_policy(request.param)
+    yield
+    tf.keras.mixed_precision.set_global_policy(before)
+
+
+@pytest.mark.usefixtures("policy")
 def test_a_keras_step_trains_the_copy_alone() -> None:
     trained, plain = compiled(), compiled()
     batch = tf.ones([4, 2]), tf.zeros([4, 1])
@@ -95,7 +105,7 @@ def test_a_keras_step_trains_the_copy_alone() -> None:
     learn(tf.constant(0.0))
     assert [v.numpy().tolist() for v in trained.variables] == [[[1.0], [1.0]], [0.0]]
     assert int(trained.optimizer.iterations) == 5
-    assert [float(each) for each in metrics][1] == 5 * 4
+    assert [float(each.numpy()) for each in metrics][1] == 5 * 4
 
     trained.optimizer.iterations.assign(0)
     learn(tf.constant(1.0))

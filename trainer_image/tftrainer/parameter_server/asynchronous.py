@@ -43,11 +43,12 @@ def call(chief: Chief) -> tf_types.Function:
         waiting = tf.constant(0.0, tf.float64)
         place = tf.zeros([2], tf.int64)
         copies = exchange.copies(device) if exchange is not None else None
+        values = exchange.values() if exchange is not None else []
         # What a turn changes is known only when all of the turn is done.
         while number < end and time_after(number) < began + LONGEST_CALL:
             read = shared.read(iterator, number, by, after=number)
             if exchange is not None:
-                strategy.run(exchange.make, args=(copies, read.batch))
+                values = strategy.run(exchange.make, args=(copies, values, read.batch))
             else:
                 strategy.run(make_step, args=(read.batch,))
                 # Where no batch comes, nothing was trained.
@@ -64,6 +65,7 @@ def call(chief: Chief) -> tf_types.Function:
 
 
 def _exchange(chief: Chief) -> Exchange | None:
+    """Return how steps are made with few messages; None if each uses the variables themselves."""
     session = chief.session
     if session.setup.strategy.num_replicas_in_sync > 1:
         return None

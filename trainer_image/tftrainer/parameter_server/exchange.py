@@ -107,10 +107,19 @@ class Exchange:
         """Make what `make` works on; once in the function that makes the steps."""
         return LocalCopies(self._copied, device=device)
 
+    def values(self) -> list[tf_types.Tensor]:
+        """Return the values of the variables that the step is made on, as they are now."""
+        return _brought(self._copied)
+
     @tf.autograph.experimental.do_not_convert
-    def make(self, copies: LocalCopies, batch: tf_types.Tensor) -> None:
-        """Make a step on one replica, and count it when its changes are on the ps."""
-        before = _brought(self._copied)
+    def make(
+        self, copies: LocalCopies, before: Sequence[tf_types.Tensor], batch: tf_types.Tensor
+    ) -> list[tf_types.Tensor]:
+        """Make a step on one replica from these values, and count it.
+
+        Returns the values after it. To read them here, and not at the beginning of the next step,
+        saves half of the time that the worker waits.
+        """
         copies.assign(before)
         with copies.substituted(), gradients.taken(self._model) as taken:
             self._make_step(batch)
@@ -135,6 +144,7 @@ class Exchange:
         anything = arrived or tf.nest.flatten(pairs[0][0], expand_composites=True)
         with tf.device(self._step.device), tf.control_dependencies(near or anything[:1]):
             self._step.assign_add(1)
+        return self.values()
 
 
 def _ends_with(

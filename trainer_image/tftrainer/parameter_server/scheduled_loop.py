@@ -22,7 +22,7 @@ from tftrainer.training.pacing import Pace
 from tftrainer.user import model
 
 _LOG = logging.getLogger(__name__)
-_POLL_SECONDS = 0.01
+_POLL_SECONDS = 0.02
 # The step is read this often, and whenever the workers are idle: each read costs a ps 2 ms.
 _LOOK_SECONDS = 0.2
 # A function returns after the step in which this time ends, even if its steps have become slower
