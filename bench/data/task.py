@@ -4,7 +4,7 @@ As weights, the counts are in the checkpoints: they say what the weights have se
 `examples` (1000), `shuffle` (buffer; 0: none), `sleep` (microseconds a batch), `unknown` (a dataset
 without a known length), `own_order` (its sharding is off), `decode` (an image for each example),
 `prints` (a line of this text in the log of who makes an example), `epochs` (a folder for the counts
-at the end of each epoch).
+at the end of each epoch), `files` (a folder of TFRecord files with the numbers of the examples).
 """
 
 import json
@@ -78,7 +78,7 @@ def model(context: Context) -> tf.keras.Model:
 def dataset(split: str, context: Context) -> tf.data.Dataset:
     """Make batches of (id, label), by default in their order."""
     del split
-    ids = tf.data.Dataset.range(_examples(context)).map(_maker(context))
+    ids = _numbers(context).map(_maker(context))
     if buffer := int(context.options.get("shuffle", 0)):
         ids = ids.shuffle(buffer)
     if "unknown" in context.options:
@@ -91,6 +91,16 @@ def dataset(split: str, context: Context) -> tf.data.Dataset:
         options.experimental_distribute.auto_shard_policy = tf.data.experimental.AutoShardPolicy.OFF
         batches = batches.with_options(options)
     return batches
+
+
+def _numbers(context: Context) -> tf.data.Dataset:
+    if "files" not in context.options:
+        return tf.data.Dataset.range(_examples(context))
+    records = context.files(f"{context.options['files']}/*.tfrecord").interleave(
+        tf.data.TFRecordDataset, cycle_length=3, num_parallel_calls=tf.data.AUTOTUNE
+    )
+    numbers = records.map(lambda record: tf.strings.to_number(record, tf.int64))
+    return numbers.apply(tf.data.experimental.assert_cardinality(_examples(context)))
 
 
 def _maker(context: Context) -> Callable[[tf.Tensor], tuple[tf.Tensor, tf.Tensor]]:

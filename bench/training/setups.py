@@ -1,9 +1,8 @@
 """What is measured: setups of processes, and the ratios between them that the project promises.
 
 Who runs on which core. A worker has a core for itself but for chief and ps, which get none of
-their own: with one worker everything is on core 0, with two the ps is on core 0 and the chief on
-core 1. So two workers have exactly twice the compute of one, and a job with one worker exactly
-that of one process.
+their own: they run on those of the workers, wherever there is time. So two workers have exactly
+twice the compute of one, and a job with one worker exactly that of one process.
 """
 
 from dataclasses import dataclass
@@ -38,6 +37,12 @@ class Setup:
         return " ".join([self.model, self.kind, *self.arguments, *["stock"] * self.is_stock])
 
     @property
+    def batches_a_step(self) -> int:
+        """How many batches one step takes: all replicas that step together take theirs."""
+        together = self.kind != "ParameterServer" or "--mode=synchronous" in self.arguments
+        return self.size if together else 1
+
+    @property
     def batch(self) -> int:
         """Examples of one step of one replica."""
         return BATCH[self.task]
@@ -49,6 +54,8 @@ CNN_STOCK_PS_2 = Setup("cnn", "ParameterServer", 2, is_stock=True)
 CNN_STOCK_MWMS_2 = Setup("cnn", "MultiWorkerMirrored", 2, is_stock=True)
 CNN_PS_1 = Setup("cnn", "ParameterServer")
 CNN_PS_2 = Setup("cnn", "ParameterServer", 2)
+CNN_SYNCHRONOUS_1 = Setup("cnn", "ParameterServer", 1, ("--mode=synchronous",))
+CNN_SYNCHRONOUS_2 = Setup("cnn", "ParameterServer", 2, ("--mode=synchronous",))
 CNN_MIRRORED_1 = Setup("cnn", "Mirrored")
 CNN_MIRRORED_2 = Setup("cnn", "Mirrored", 2)
 CNN_MWMS_1 = Setup("cnn", "MultiWorkerMirrored")
@@ -106,6 +113,13 @@ RATIOS = (
         CNN_PS_1,
         CNN_PLAIN,
         None,
+    ),
+    Ratio(
+        "synchronous",
+        "CNN, ParameterServer synchronous: 2 workers against 1",
+        CNN_SYNCHRONOUS_2,
+        CNN_SYNCHRONOUS_1,
+        1.5,
     ),
     Ratio(
         "mirrored",

@@ -83,8 +83,7 @@ def _job(setup: Setup, here: Machine) -> tuple[Process, Callable[[], int]]:
         _QUIET,
         "--seed=1",
     )
-    # Under Mirrored a step takes a batch of each device, under MultiWorkerMirrored of each member.
-    per_step = setup.batch if setup.kind == "ParameterServer" else setup.batch * setup.size
+    per_step = setup.batch * setup.batches_a_step
     if setup.is_stock:
         return chief, lambda: _last_number(chief) * per_step
     return chief, lambda: chief.progress().get("step", 0) * per_step
@@ -100,8 +99,8 @@ def start_job(here: Machine, setup: Setup, *arguments: str) -> Process:
         env = {"TFTRAINING_STRATEGY": "Mirrored"}
         return here.start("chief", [*command, devices], range(setup.size), env)
     spec = servers(here, setup, command)
-    core = setup.size - 1 if setup.kind == "ParameterServer" else 0
-    return here.start("chief", command, [core], environment(spec, setup, "chief", 0))
+    cores = range(setup.size if setup.kind == "ParameterServer" else 1)
+    return here.start("chief", command, cores, environment(spec, setup, "chief", 0))
 
 
 def servers(here: Machine, setup: Setup, command: Sequence[str | Path]) -> dict[str, list[str]]:
@@ -109,10 +108,12 @@ def servers(here: Machine, setup: Setup, command: Sequence[str | Path]) -> dict[
     is_asynchronous = setup.kind == "ParameterServer"
     counts = {"chief": 1, "worker": setup.size - (not is_asynchronous), "ps": int(is_asynchronous)}
     spec = addresses(counts)
+    shared = range(min(setup.size, _cores()))
     for role in ("ps", "worker"):
         for index in range(len(spec.get(role, []))):
-            core = index % _cores() if is_asynchronous else index + 1
-            here.start(role, command, [core], environment(spec, setup, role, index))
+            own = index if is_asynchronous else index + 1
+            cores = shared if role == "ps" else [own % _cores()]
+            here.start(role, command, cores, environment(spec, setup, role, index))
     return spec
 
 

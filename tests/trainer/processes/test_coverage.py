@@ -7,6 +7,7 @@ from pathlib import Path
 import coverage
 import numpy as np
 import pytest
+import tensorflow as tf
 from harness import Computer, LoopbackCluster, Process, Servers
 
 from tools.ports import free_port
@@ -81,6 +82,28 @@ def test_a_training_that_is_resumed_goes_on_in_its_data(
     # Asynchronous workers may be a pass apart at its end, and no further.
     assert seen.sum() > 80 * BATCH
     assert seen.max() - seen.min() <= 1, np.bincount(seen)
+
+    done, seen = completed(start_chief(here, servers, *arguments, "--epochs=3"))
+    assert done["resumedStep"] > 80
+    assert np.all(seen == 3), np.bincount(seen)
+
+
+def test_sharded_files_are_read_once_an_epoch_also_when_resumed(
+    here: Computer, servers: Servers
+) -> None:
+    """Seven files, three of them empty, shuffled anew in each epoch and read three at a time."""
+    folder = here.folder / "data"
+    folder.mkdir()
+    files = [tf.io.TFRecordWriter(str(folder / f"train-{n}.tfrecord")) for n in range(7)]
+    for number in range(1000):
+        files[number * number % 7].write(str(number).encode())
+    for file in files:
+        file.close()
+    arguments = (f"--option=files={folder}", "--option=shuffle=100", "--option=sleep=40000")
+    first = start_chief(here, servers, *arguments, "--closure-seconds=0.2", "--epochs=3")
+    first.step_beyond(80)
+    first.signal(signal.SIGTERM)
+    assert first.ends() == 143, first.log
 
     done, seen = completed(start_chief(here, servers, *arguments, "--epochs=3"))
     assert done["resumedStep"] > 80

@@ -193,8 +193,18 @@ def counts_after(model: tf.keras.Model, batch: tuple[tf.Tensor, tf.Tensor]) -> d
     return {"iterations": model.optimizer.iterations.read_value()}
 
 
-@pytest.mark.parametrize("step", [twice, in_a_branch, looks_after, counts_after])
-def test_a_step_that_needs_what_it_has_applied_is_made_on_the_variables(
+def with_two_optimizers(
+    model: tf.keras.Model, batch: tuple[tf.Tensor, tf.Tensor]
+) -> dict[str, tf.Tensor]:
+    bias = model.trainable_variables[1]
+    bias.assign_sub(0.1 * bias)
+    return model.train_step(batch)
+
+
+@pytest.mark.parametrize(
+    "step", [twice, in_a_branch, looks_after, counts_after, with_two_optimizers]
+)
+def test_a_step_whose_changes_cannot_wait_for_its_end_is_made_on_the_variables(
     step: Callable[..., dict[str, tf.Tensor]],
 ) -> None:
     model = network()

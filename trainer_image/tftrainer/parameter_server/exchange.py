@@ -31,6 +31,9 @@ from tftrainer.user.model import converted, trace
 _SMALL_BYTES = 1 << 20
 _READS = frozenset({"ReadVariableOp"})
 _ADDS = frozenset({"AssignAddVariableOp", "AssignSubVariableOp"})
+# What changes weights beside the optimizer, such as a second one of the user's. It has to work on
+# the weights as they are: what several workers make of the same older ones may be too much in all.
+_CHANGES = _ADDS | {"AssignVariableOp", "ResourceScatterAdd", "ResourceScatterSub"}
 
 
 class Exchange:
@@ -72,7 +75,8 @@ class Exchange:
         """Trace a step on a batch of this spec, to see how it uses each variable.
 
         `step` is the variable that counts. None if the step has to be made on the variables
-        themselves: it does not apply gradients exactly once, or uses what they have changed.
+        themselves: it does not apply gradients exactly once, or uses what they have changed, or
+        changes weights otherwise.
         """
         make_step = converted(make_step)
         try:
@@ -80,7 +84,9 @@ class Exchange:
                 graph = trace(make_step, spec)
         except BadConfigurationError:
             return None
-        if not _ends_with(graph, taken, model.optimizer):
+        if not _ends_with(graph, taken, model.optimizer) or any(
+            _uses(graph, each) & _CHANGES for each in single(model.trainable_variables)
+        ):
             return None
         uses = [
             (each, _uses(graph, each)) for each in single(variables_of(model)) if _is_small(each)
