@@ -134,14 +134,13 @@ class Exchange:
             for variable, begin, after in zip(self._copied, before, copies.read(), strict=True)
             if id(variable) in self._added
         ]
-        packed = [pair for pair in taken.gradients if id(plain(pair[1])) in self._packed]
-        sent = [(tensor, plain(variable)) for tensor, variable in [*packed, *changes]]
-        arrived = _sent(sent)
-        on_ps = {id(v): gradient for (_, v), gradient in zip(packed, arrived, strict=False)}
-        pairs = [(on_ps.get(id(v), gradient), v) for gradient, v in taken.gradients]
+        packed = [pair for pair in taken.gradients if self._is_packed(pair[1])]
+        arrived = _sent([(tensor, plain(variable)) for tensor, variable in [*packed, *changes]])
+        there = iter(arrived)
+        pairs = [(next(there) if self._is_packed(v) else g, v) for g, v in taken.gradients]
         with tf.device(self._device) if self._device else nullcontext():
             self._model.optimizer.apply_gradients(pairs, **self._options)
-        for (_, variable), change in zip(changes, arrived[len(packed) :], strict=True):
+        for (_, variable), change in zip(changes, list(there), strict=True):
             with tf.device(variable.device):
                 arrived.append(variable.assign_add(change).op)
         # Who reads a step finds its loss, if both are on one ps. To wait for another costs a
@@ -151,6 +150,9 @@ class Exchange:
         with tf.device(self._step.device), tf.control_dependencies(near or anything[:1]):
             self._step.assign_add(1)
         return self.values()
+
+    def _is_packed(self, variable: tf_types.Variable) -> bool:
+        return id(plain(variable)) in self._packed
 
 
 def _ends_with(
