@@ -19,7 +19,7 @@ _POSTED_SECONDS = 60
 
 
 @contextmanager
-def gpus(cluster: Cluster, program: Path, count: int) -> Iterator[None]:
+def gpus(cluster: Cluster, program: Path, count: int, resource: str = GPU) -> Iterator[None]:
     """Have so many GPUs on a node for the time of the block. Raises NoNodeError."""
     if cluster.engine is None:
         raise NoNodeError("a device plugin: the cluster of your KUBECONFIG is not ours to enter")
@@ -27,8 +27,8 @@ def gpus(cluster: Cluster, program: Path, count: int) -> Iterator[None]:
 
     def offered() -> bool:
         found = json.loads(cluster.kubectl("get", "node", node, "-o", "json"))["status"]
-        return bool(found["allocatable"].get(GPU) == str(count))
+        return bool(found["allocatable"].get(resource) == str(count))
 
-    with running(cluster.engine, node, program, GPU, str(count)):
-        eventually(offered, f"{node} has {count} {GPU}", _POSTED_SECONDS)
+    with running(cluster.engine, node, program, resource, str(count)):
+        eventually(offered, f"{node} has {count} {resource}", _POSTED_SECONDS)
         yield

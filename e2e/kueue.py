@@ -9,6 +9,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from e2e.faults import NoNodeError, control_plane
+from e2e.install import CHART, NAMESPACE, RELEASE, helm
 from tools import kueue
 from tools.cluster import Cluster, ClusterError, kind
 from tools.cluster.binaries import binary
@@ -59,6 +60,28 @@ class Kueue:
         """Apply objects; CRDs of Kueue are too large for kubectl's annotation."""
         listed = json.dumps({"apiVersion": "v1", "kind": "List", "items": objects})
         self.cluster.kubectl("apply", "--server-side", "-f", "-", text_in=listed)
+
+
+@contextmanager
+def used(cluster: Cluster) -> Iterator[Kueue]:
+    """Have Kueue for the time of the block, and the installed operator use it.
+
+    Raises NoNodeError.
+    """
+    _let_operator_use_it(cluster, "true")
+    try:
+        with installed(cluster) as kueue:
+            yield kueue
+    finally:
+        _let_operator_use_it(cluster, "false")
+
+
+def _let_operator_use_it(cluster: Cluster, value: str) -> None:
+    helm(
+        cluster,
+        *("upgrade", RELEASE, CHART, "--namespace", NAMESPACE, "--reuse-values"),
+        *("--set", f"scheduling.kueue={value}", "--wait"),
+    )
 
 
 @contextmanager

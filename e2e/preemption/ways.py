@@ -5,11 +5,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from e2e.install import CHART, NAMESPACE, RELEASE, helm
-from e2e.kueue import installed
+from e2e.kueue import used
 from e2e.scenarios.drill import Drill
 from e2e.scenarios.space import job
-from tools.cluster import Cluster
 
 _Object = dict[str, Any]
 
@@ -32,9 +30,7 @@ class Queue:
     @contextmanager
     def prepared(self, drill: Drill, job: _Object) -> Iterator[None]:
         """Have Kueue with a queue that has room for this job, and let the operator use it."""
-        cluster = drill.space.cluster
-        _let_operator_use_kueue(cluster, "true")
-        with installed(cluster) as kueue:
+        with used(drill.space.cluster) as kueue:
             kueue.queue(drill.space.name, drill.space.name, cpu="200m", memory="1200Mi")
             for name, value in ((_LOW, 1), (_HIGH, 100)):
                 kueue.priority(name, value)
@@ -43,7 +39,6 @@ class Queue:
                 yield
             finally:
                 drill.space.kubectl("delete", "tftj", "--all")
-        _let_operator_use_kueue(cluster, "false")
 
     @contextmanager
     def taken(self, drill: Drill) -> Iterator[None]:
@@ -56,14 +51,6 @@ class Queue:
 
 
 WAYS = (Queue(),)
-
-
-def _let_operator_use_kueue(cluster: Cluster, value: str) -> None:
-    helm(
-        cluster,
-        *("upgrade", RELEASE, CHART, "--namespace", NAMESPACE, "--reuse-values"),
-        *("--set", f"scheduling.kueue={value}", "--wait"),
-    )
 
 
 def _labels(drill: Drill, priority: str) -> dict[str, str]:

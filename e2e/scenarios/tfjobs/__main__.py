@@ -10,9 +10,10 @@ from rich.markup import escape
 from e2e.install import installed
 from e2e.scenarios.tfjobs.page import markdown
 from e2e.scenarios.tfjobs.running import outcomes, wrong
-from e2e.scenarios.tfjobs.shapes import ALL
+from e2e.scenarios.tfjobs.shapes import ALL, Shape
+from e2e.scenarios.tfjobs.surroundings import surroundings
 from e2e.terminal import console, say
-from tools.cluster import ClusterError, obtain
+from tools.cluster import Cluster, ClusterError, obtain
 from tools.pages import fill
 
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
@@ -33,7 +34,9 @@ def main(
     chosen = [shape for shape in ALL if not only or any(part in shape.name for part in only)]
     try:
         with obtain(say=say) as cluster, installed(cluster, say):
-            found = outcomes(cluster, chosen, at_once=_AT_ONCE, say=say)
+            chosen = [shape for shape in chosen if _can_run(cluster, shape)]
+            with surroundings(cluster, chosen) as prepare:
+                found = outcomes(cluster, chosen, at_once=_AT_ONCE, prepare=prepare, say=say)
     except ClusterError as error:
         console.print(f"[red]{escape(str(error))}[/]")
         raise typer.Exit(1) from error
@@ -42,6 +45,13 @@ def main(
         fill(page, "shapes", markdown(chosen, found))
     failed = any(wrong(shape, outcome) for shape, outcome in zip(chosen, found, strict=True))
     raise typer.Exit(1 if failed else 0)
+
+
+def _can_run(cluster: Cluster, shape: Shape) -> bool:
+    if not shape.needs or cluster.engine is not None:
+        return True
+    say(f"{shape.name}: skipped: it needs {shape.needs}, and this cluster is not ours to enter")
+    return False
 
 
 if __name__ == "__main__":

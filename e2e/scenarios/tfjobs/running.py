@@ -19,6 +19,7 @@ import yaml
 
 from e2e.scenarios.space import Space
 from e2e.scenarios.tfjobs.shapes import Shape
+from e2e.scenarios.tfjobs.surroundings import Prepare
 from tools.cluster import Cluster, ClusterError
 from tools.cluster.images import image_name
 
@@ -79,23 +80,20 @@ def outcomes(
     shapes: Sequence[Shape],
     *,
     at_once: int,
+    prepare: Prepare,
     say: Callable[[str], None] = lambda _line: None,
 ) -> list[Outcome]:
     """Convert and run shapes, several at once; return what became of them, in their order."""
 
     def run_one(shape: Shape) -> Outcome:
-        found = outcome_of(cluster, shape)
+        with space_of(cluster, shape) as space:
+            prepare(space, shape)
+            found = run(space, shape)
         say(f"{shape.name}: {', '.join(wrong(shape, found)) or 'as expected'}")
         return found
 
     with ThreadPoolExecutor(max_workers=at_once) as pool:
         return list(pool.map(run_one, shapes))
-
-
-def outcome_of(cluster: Cluster, shape: Shape) -> Outcome:
-    """Convert and run a shape in a namespace of its own."""
-    with space_of(cluster, shape) as space:
-        return run(space, shape)
 
 
 @contextmanager

@@ -5,6 +5,7 @@ from pathlib import Path
 
 FOLDER = Path(__file__).parent / "shapes"
 SUCCEEDED = "Succeeded"
+KUEUE, GPUS = "Kueue", "GPUs"
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,6 +20,8 @@ class Shape:
     """STATE of `kubectl get tftj` in the end; "" if it cannot be converted."""
     words: str = ""
     """What the report, or the message of a job that fails, has to say."""
+    needs: str = ""
+    """What it needs of the cluster, if that is not on every one: KUEUE or GPUS."""
     not_run: str = ""
     """Why it is validated only."""
 
@@ -74,12 +77,7 @@ ALL = (
         words="all pods",
         not_run="Volcano is not there",
     ),
-    Shape(
-        "kueue",
-        "a label for a queue of Kueue",
-        words="queue",
-        not_run="Kueue is not there; `make preemption` runs jobs in its queues",
-    ),
+    Shape("kueue", "a label for a queue of Kueue", words="queue", needs=KUEUE),
     Shape("dynamic-worker", "`enableDynamicWorker`", words="can always change"),
     Shape("port", "`tfjob-port` is 5000", words="5000 is 2222"),
     Shape(
@@ -88,11 +86,7 @@ ALL = (
         " `imagePullSecrets`",
     ),
     Shape("host-network", "`hostNetwork`", words="port 2222"),
-    Shape(
-        "gpus",
-        "GPUs",
-        not_run="no GPU is there; `make test-e2e` runs jobs with devices of a plugin",
-    ),
+    Shape("gpus", "GPUs, which a device plugin offers", needs=GPUS),
     Shape("generate-name", "`generateName`, with `kubectl create`"),
     Shape("several", "two TFJobs and a ConfigMap in one file"),
     Shape("list", "a List"),
