@@ -126,6 +126,8 @@ def test_with_gangs_one_job_runs_and_the_other_has_no_node_until_it_has_ended(
 
         train(space, first)
         assert bound(space, second) == 0
+        # It stays until its pods have gone, and counts until then.
+        space.kubectl("delete", IN_TREE, waiting["gang"]["group"], "--wait=false")
         space.end(f"{first}-chief-0", 0)
         space.wait_for("Succeeded", name=first)
         eventually(lambda: bound(space, second) == 3, f"{second} has all of its nodes", 60)
