@@ -161,7 +161,8 @@ class Space:
             f"involvedObject.kind=TFTrainingJob,involvedObject.name={name}",
         )
         found = json.loads(self.kubectl("get", "events", *of_job, "-o", "json"))["items"]
-        return sorted(found, key=lambda event: event["metadata"]["creationTimestamp"])
+        # To the microsecond, where it is there.
+        return sorted(found, key=lambda e: e["eventTime"] or e["metadata"]["creationTimestamp"])
 
     def describe(self, name: str = "mnist") -> str:
         """Describe a job for a failure's message: what says most comes first."""

@@ -56,7 +56,7 @@ class Told:
     described: str
     """The first line of `tftj describe`."""
     event: str
-    """Reason and first line of the first event that tells it; without one, of the newest."""
+    """Reason and first line of the first event that warns, or says the state."""
     conditions: tuple[_Object, ...] = ()
 
 

@@ -100,12 +100,15 @@ def _describe(space: Space, name: str) -> str:
 
 
 def _event(space: Space, broken: BrokenJob) -> str:
-    """Return the first event that tells all that there is to tell; without one, the newest.
+    """Return reason and first line of the first event that warns, or says the state; "" if none.
 
-    Before it there may be others: a slow machine is full for a moment, or a scheduler has not heard
-    of a claim yet.
+    Not what a slow machine adds: it is full for a moment, or its scheduler has not heard of a claim
+    yet.
     """
-    events = [e for e in space.events(broken.name) if e["reason"] != "Created"]
-    lines = [f"{e['reason']}: {e['message'].partition(chr(10))[0]}" for e in events]
-    telling = (line for line in lines if all(word in line for word in broken.words))
-    return next(telling, lines[-1] if lines else "")
+    told = (
+        f"{event['reason']}: {event['message'].partition(chr(10))[0]}"
+        for event in space.events(broken.name)
+        if event["reason"] == broken.state
+        or (event["type"] == "Warning" and event["reason"] != "Unschedulable")
+    )
+    return next(told, "")
