@@ -157,7 +157,7 @@ broken-jobs: .venv/ready ## Run jobs with one mistake each, and update what is s
 	@$(PY) -m e2e.scenarios.broken_jobs --page docs/guide/troubleshooting.md
 
 .PHONY: tfjobs
-tfjobs: .venv/ready ## Convert TFJobs of every shape, run what came out, and update the table in the docs (6 minutes)
+tfjobs: .venv/ready ## Convert TFJobs of every shape, run what came out, and update the table in the docs (3 minutes)
 	@$(PY) -m e2e.scenarios.tfjobs --page docs/guide/from-tfjob.md
 
 .PHONY: preemption
