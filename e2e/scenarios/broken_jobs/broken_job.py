@@ -68,10 +68,7 @@ def missing(broken: BrokenJob, told: Told) -> list[str]:
         "event": told.event,
     }
     lacking = [
-        f'{name}: "{word}"'
-        for name, text in texts.items()
-        for word in broken.words
-        if word not in text
+        f'{name}: "{word}"' for name, text in texts.items() for word in missing_words(broken, text)
     ]
     if told.state != broken.state:
         lacking.insert(0, f"kubectl get: STATE {broken.state}, it is {told.state}")
@@ -90,3 +87,8 @@ def with_pod(name: str, /, **fields: Any) -> _Object:  # noqa: ANN401 - YAML
     made = copy.deepcopy(job(name))
     made["spec"]["template"]["spec"].update(fields)
     return made
+
+
+def missing_words(broken: BrokenJob, text: str) -> list[str]:
+    """Return which of the words a text lacks."""
+    return [word for word in broken.words if word not in text]

@@ -9,7 +9,7 @@ from typing import Any
 
 import yaml
 
-from e2e.scenarios.broken_jobs.broken_job import BrokenJob, Told, missing
+from e2e.scenarios.broken_jobs.broken_job import BrokenJob, Told, missing, missing_words
 from e2e.scenarios.space import Space
 from tools.cluster import Cluster, ClusterError
 
@@ -105,10 +105,9 @@ def _event(space: Space, broken: BrokenJob) -> str:
     Not what a slow machine adds: it is full for a moment, or its scheduler has not heard of a claim
     yet.
     """
-    told = (
-        f"{event['reason']}: {event['message'].partition(chr(10))[0]}"
-        for event in space.events(broken.name)
-        if event["reason"] == broken.state
-        or (event["type"] == "Warning" and event["reason"] != "Unschedulable")
-    )
-    return next(told, "")
+    for event in space.events(broken.name):
+        told = f"{event['reason']}: {event['message'].partition(chr(10))[0]}"
+        passes = event["reason"] == "Unschedulable" and missing_words(broken, told)
+        if not passes and (event["type"] == "Warning" or event["reason"] == broken.state):
+            return told
+    return ""
