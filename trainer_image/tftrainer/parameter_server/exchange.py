@@ -203,8 +203,8 @@ def _brought(variables: Sequence[tf_types.Variable]) -> list[tf_types.Tensor]:
     values: dict[int, tf_types.Tensor] = {}
     for (device, _), numbers in _routes(variables).items():
         with tf.device(device):
-            vector = _joined([variables[number].read_value() for number in numbers])
-        parts = _parted(vector, [variables[number].shape for number in numbers])
+            vector = gradients.joined([variables[number].read_value() for number in numbers])
+        parts = gradients.parted(vector, [variables[number].shape for number in numbers])
         values.update(zip(numbers, parts, strict=True))
     return [values[number] for number in range(len(variables))]
 
@@ -216,9 +216,9 @@ def _sent(
     variables = [variable for _, variable in pairs]
     arrived: dict[int, tf_types.Tensor] = {}
     for (device, _), numbers in _routes(variables).items():
-        vector = _joined([pairs[number][0] for number in numbers])
+        vector = gradients.joined([pairs[number][0] for number in numbers])
         with tf.device(device):
-            parts = _parted(vector, [variables[number].shape for number in numbers])
+            parts = gradients.parted(vector, [variables[number].shape for number in numbers])
         arrived.update(zip(numbers, parts, strict=True))
     return [arrived[number] for number in range(len(pairs))]
 
@@ -229,17 +229,6 @@ def _routes(variables: Sequence[tf_types.Variable]) -> dict[tuple[str, tf.DType]
     for number, variable in enumerate(variables):
         routes.setdefault((variable.device, variable.dtype), []).append(number)
     return routes
-
-
-def _joined(tensors: Sequence[tf_types.Tensor]) -> tf_types.Tensor:
-    return tf.concat([tf.reshape(each, [-1]) for each in tensors], axis=0)
-
-
-def _parted(
-    vector: tf_types.Tensor, shapes: Sequence[tf_types.TensorShape]
-) -> list[tf_types.Tensor]:
-    parts = tf.split(vector, [shape.num_elements() for shape in shapes])
-    return [tf.reshape(part, shape) for part, shape in zip(parts, shapes, strict=True)]
 
 
 def _device_of_all(

@@ -71,6 +71,19 @@ def taken(model: tf_types.Model) -> Iterator[Taken]:
         object.__delattr__(model.optimizer, "apply_gradients")
 
 
+def joined(tensors: Sequence[tf_types.Tensor]) -> tf_types.Tensor:
+    """Return tensors of one type as one vector."""
+    return tf.concat([tf.reshape(each, [-1]) for each in tensors], axis=0)
+
+
+def parted(
+    vector: tf_types.Tensor, shapes: Sequence[tf_types.TensorShape]
+) -> list[tf_types.Tensor]:
+    """Return the tensors of these shapes that were joined."""
+    parts = tf.split(vector, [shape.num_elements() for shape in shapes])
+    return [tf.reshape(part, shape) for part, shape in zip(parts, shapes, strict=True)]
+
+
 Packed = Mapping[str, tf_types.Tensor]
 """Gradients as few tensors: `dense <type>` a vector, `<number> values` and `<number> indices`."""
 
@@ -95,8 +108,7 @@ class Packing:
                 packed[f"{number} values"] = gradient.values
                 packed[f"{number} indices"] = tf.cast(gradient.indices, tf.int64)
         for dtype, numbers in self._dense.items():
-            flat = [tf.reshape(gradients[number], [-1]) for number in numbers]
-            packed[f"dense {dtype.name}"] = tf.concat(flat, axis=0)
+            packed[f"dense {dtype.name}"] = joined([gradients[number] for number in numbers])
         return packed
 
     def unpack(self, packed: Packed) -> list[tuple[tf_types.Tensor, tf_types.Variable]]:
@@ -110,10 +122,9 @@ class Packing:
                     dense_shape=tf.constant(variable.shape.as_list(), tf.int64),
                 )
         for dtype, numbers in self._dense.items():
-            sizes = [self._variables[number].shape.num_elements() for number in numbers]
-            parts = tf.split(packed[f"dense {dtype.name}"], sizes)
-            for number, part in zip(numbers, parts, strict=True):
-                gradients[number] = tf.reshape(part, self._variables[number].shape)
+            shapes = [self._variables[number].shape for number in numbers]
+            parts = parted(packed[f"dense {dtype.name}"], shapes)
+            gradients.update(zip(numbers, parts, strict=True))
         return [(gradients[number], v) for number, v in enumerate(self._variables)]
 
     def signature(self) -> dict[str, tf_types.TensorSpec]:

@@ -148,7 +148,8 @@ def single(variables: Iterable[tf_types.Variable]) -> list[tf_types.Variable]:
     found: dict[int, tf_types.Variable] = {}
     for variable in variables:
         for part in variable.variables if _is_partitioned(variable) else [variable]:
-            found[id(plain(part))] = plain(part)
+            held = plain(part)
+            found[id(held)] = held
     return list(found.values())
 
 
