@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import secrets
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -9,13 +10,18 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.apiserver import PROGRAMS, ApiServer, collecting, running
-from tools.cluster.binaries import binary
+from tools.cluster.binaries import OTHER_KUBERNETES, binary, of_kubernetes
 from tools.cluster.shell import ClusterError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
 ROOT = Path(__file__).parents[1]
+
+KUBERNETES = os.environ.get("KUBERNETES", "")
+"""Minor version of the API server and its companions, "" for that of the clusters."""
+if KUBERNETES and KUBERNETES not in OTHER_KUBERNETES:
+    raise pytest.UsageError(f"KUBERNETES={KUBERNETES} is none of {', '.join(OTHER_KUBERNETES)}")
 
 _NEEDED: Mapping[str, tuple[str, ...]] = {
     "apiserver": PROGRAMS,
@@ -46,7 +52,7 @@ def pytest_collection_finish(session: pytest.Session) -> None:
 def _build(program: str) -> Path | str:
     """Return the program's path, or why there is none."""
     try:
-        return binary(program)
+        return binary(of_kubernetes(program, KUBERNETES) if KUBERNETES else program)
     except (ClusterError, OSError) as error:
         return str(error)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 from urllib.error import URLError
@@ -16,7 +16,7 @@ from tools.ports import free_port
 from tools.waiting import eventually
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
     from pathlib import Path
 
     from tests.apiserver import ApiServer
@@ -46,6 +46,16 @@ class Kueue:
     def stop(self) -> None:
         """End the process."""
         self._process.close()
+
+    @contextmanager
+    def configured(self, **changes: Any) -> Iterator[None]:
+        """Have the process run with other settings for the time of the block."""
+        before = self.config.read_text()
+        try:
+            self._restart(json.dumps({**json.loads(before), **changes}))
+            yield
+        finally:
+            self._restart(before)
 
     def queue(
         self, name: str, namespace: str, *, cpus: str = "6", pool: str = "", **spec: Any
@@ -94,6 +104,11 @@ class Kueue:
         """Stop or resume a Workload, as `kueuectl stop workload` does."""
         path = f"{PATH}/namespaces/{namespace}/workloads/{workload}"
         self._patch(path, {"spec": {"active": active}})
+
+    def _restart(self, config: str) -> None:
+        self.stop()
+        self.config.write_text(config)
+        self.start()
 
     def _patch(self, path: str, patch: _Object) -> None:
         kind = "application/merge-patch+json"

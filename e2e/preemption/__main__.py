@@ -12,7 +12,7 @@ from rich.markup import escape
 from e2e.faults import NoNodeError
 from e2e.install import installed, make_namespace
 from e2e.preemption.measure import SAVE_SECONDS, Cost, measured
-from e2e.preemption.ways import WAYS, Queue
+from e2e.preemption.ways import GRACE_SECONDS, WAYS, Way
 from e2e.recording import recording
 from e2e.scenarios.broken_jobs.page import stable
 from e2e.scenarios.drill import Drill
@@ -54,7 +54,7 @@ def main(
         fill(page, "events", _block(costs[_EVENTS].events))
 
 
-def _measured(cluster: Cluster, way: Queue) -> Cost:
+def _measured(cluster: Cluster, way: Way) -> Cost:
     space = Space(cluster, f"preemption-{secrets.token_hex(2)}")
     make_namespace(cluster, space.name)
     try:
@@ -74,10 +74,10 @@ def table_of(costs: Mapping[str, Cost]) -> str:
     return f"A checkpoint every {SAVE_SECONDS} s.\n\n{figures}"
 
 
-def _row(way: Queue, cost: Cost) -> list[str]:
+def _row(way: Way, cost: Cost) -> list[str]:
     return [
         way.what,
-        f"{way.grace} s",
+        f"{GRACE_SECONDS} s",
         f"{cost.gone:.1f} s",
         str(cost.lost),
         str(cost.interval),

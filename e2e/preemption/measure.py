@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from e2e.jobs import task_job
-from e2e.preemption.ways import Queue
+from e2e.preemption.ways import GRACE_SECONDS, Way
 from e2e.recording import Recording
 from e2e.scenarios.drill import Drill, now
 from tools.waiting import eventually
@@ -41,7 +41,7 @@ class Cost:
         return max(0, self.reached - self.resumed)
 
 
-def measured(drill: Drill, way: Queue) -> Cost:
+def measured(drill: Drill, way: Way) -> Cost:
     """Train a job, take its pods away and let them come back.
 
     Raises AssertionError if it loses more than what lies behind a checkpoint, or counts a failure.
@@ -73,7 +73,7 @@ def measured(drill: Drill, way: Queue) -> Cost:
     if (queue := status.get("queue")) is not None:
         assert (queue["evictions"], queue["preemptions"]) == (1, 1), queue
         assert queue["waitSeconds"] > 0, queue
-    assert cost.gone < way.grace, f"{cost.gone:.1f} s until the chief had ended"
+    assert cost.gone < GRACE_SECONDS, f"{cost.gone:.1f} s until the chief had ended"
     assert cost.lost <= cost.interval, f"{cost.lost} steps were lost"
     return cost
 
@@ -86,7 +86,7 @@ def gone_after(record: Recording, pod: str) -> float | None:
     return gone - asked if asked is not None and gone is not None else None
 
 
-def _message(drill: Drill, way: Queue) -> str | None:
+def _message(drill: Drill, way: Way) -> str | None:
     """Return what `kubectl get tftj -o wide` says of the job once it names what it waits for."""
     status = drill.space.status(drill.job)
     found = str(status.get("message"))

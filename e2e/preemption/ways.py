@@ -1,13 +1,17 @@
-"""How a platform takes the pods of a job away: Kueue, for a more important job."""
+"""How a platform takes the pods of a job away: for a more important job or pod, or by a drain."""
 
+import json
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 from e2e.kueue import used
 from e2e.scenarios.drill import Drill
-from e2e.scenarios.space import job
+from e2e.scenarios.space import RESTRICTED, job
+from tools.cluster import Cluster
+from tools.cluster.images import image_name
+from tools.waiting import eventually
 
 _Object = dict[str, Any]
 
@@ -17,6 +21,34 @@ GRACE_SECONDS = 30
 _URGENT_SECONDS = 180
 _LOW, _HIGH = "preemption-low", "preemption-high"
 
+_SLOT = "example.com/slot"
+_PODS = 4
+"""Of the job: a slot for each."""
+_POSTED_SECONDS = 60
+"""A kubelet posts the status of its node every ten seconds."""
+
+
+class Way(Protocol):
+    """One way to take all pods of a job away, and to give it room again."""
+
+    @property
+    def name(self) -> str:
+        """Return its name, for the program's output."""
+
+    @property
+    def what(self) -> str:
+        """Return what takes the pods, for the page."""
+
+    @property
+    def waits(self) -> str:
+        """Return words of the job's message while it waits."""
+
+    def prepared(self, drill: Drill, job: _Object) -> AbstractContextManager[None]:
+        """Have what it needs for the time of the block, and make the job fit for it."""
+
+    def taken(self, drill: Drill) -> AbstractContextManager[None]:
+        """Take the pods away; there is room again at the end of the block."""
+
 
 @dataclass(frozen=True, slots=True)
 class Queue:
@@ -24,7 +56,6 @@ class Queue:
 
     name: str = "kueue"
     what: str = "Kueue, for a more important job in the same ClusterQueue"
-    grace: int = GRACE_SECONDS
     waits: str = "Kueue: couldn't assign flavors"
 
     @contextmanager
@@ -50,7 +81,65 @@ class Queue:
         drill.space.wait_for("Succeeded", name="urgent", seconds=_URGENT_SECONDS)
 
 
-WAYS = (Queue(),)
+@dataclass(frozen=True, slots=True)
+class Scheduler:
+    """kube-scheduler gives the node to a pod of a higher PriorityClass, until that is deleted."""
+
+    name: str = "scheduler"
+    what: str = "kube-scheduler, for a pod of a higher PriorityClass"
+    waits: str = f"Insufficient {_SLOT}"
+
+    @contextmanager
+    def prepared(self, drill: Drill, job: _Object) -> Iterator[None]:
+        """Have a node with as many slots as the job has pods."""
+        cluster = drill.space.cluster
+        priority = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "value": 100}
+        drill.space.apply({**priority, "metadata": {"name": _HIGH}})
+        (container,) = job["spec"]["template"]["spec"]["containers"]
+        for kind in ("requests", "limits"):
+            container["resources"][kind][_SLOT] = "1"
+        node = cluster.kubectl("get", "nodes", "-o", "name").split()[0]
+        _offer(cluster, node, {"op": "add", "value": str(_PODS)})
+        try:
+            yield
+        finally:
+            _offer(cluster, node, {"op": "remove"})
+            drill.space.kubectl("delete", "priorityclass", _HIGH)
+
+    @contextmanager
+    def taken(self, drill: Drill) -> Iterator[None]:
+        """Create the more important pod, and delete it."""
+        drill.space.apply(_pod(_HIGH, {_SLOT: str(_PODS)}))
+        yield
+        drill.space.kubectl("delete", "pod", _HIGH)
+
+
+@dataclass(frozen=True, slots=True)
+class Drain:
+    """An administrator drains the job's nodes, and lets pods on them again."""
+
+    name: str = "drain"
+    what: str = "`kubectl drain` of its nodes"
+    waits: str = "unschedulable"
+
+    @contextmanager
+    def prepared(self, drill: Drill, job: _Object) -> Iterator[None]:  # noqa: ARG002 - any job
+        """Have nothing."""
+        yield
+
+    @contextmanager
+    def taken(self, drill: Drill) -> Iterator[None]:
+        """Drain the nodes of this job's pods, and uncordon them."""
+        nodes = drill.space.cluster.kubectl("get", "nodes", "-o", "name").split()
+        selector = f"--pod-selector=tftraining.dev/job={drill.job}"
+        try:
+            drill.space.kubectl("drain", *nodes, selector, "--delete-emptydir-data")
+            yield
+        finally:
+            drill.space.kubectl("uncordon", *nodes)
+
+
+WAYS: tuple[Way, ...] = (Queue(), Scheduler(), Drain())
 
 
 def _labels(drill: Drill, priority: str) -> dict[str, str]:
@@ -58,3 +147,32 @@ def _labels(drill: Drill, priority: str) -> dict[str, str]:
         "kueue.x-k8s.io/queue-name": drill.space.name,
         "kueue.x-k8s.io/priority-class": priority,
     }
+
+
+def _offer(cluster: Cluster, node: str, change: _Object) -> None:
+    """Change how many slots a node has, and wait until its kubelet says so."""
+    path = f"/status/capacity/{_SLOT.replace('/', '~1')}"
+    patch = json.dumps([{**change, "path": path}])
+    cluster.kubectl("patch", node, "--subresource=status", "--type=json", "-p", patch)
+
+    def posted() -> bool:
+        found = json.loads(cluster.kubectl("get", node, "-o", "json"))["status"]
+        return bool(found["allocatable"].get(_SLOT) == change.get("value"))
+
+    eventually(posted, f"{node} offers {change.get('value', 'no')} {_SLOT}", _POSTED_SECONDS)
+
+
+def _pod(priority: str, requests: dict[str, str]) -> _Object:
+    container = {
+        "name": "urgent",
+        "image": image_name("trainer"),
+        "command": ["python3", "-c", "import time; time.sleep(3600)"],
+        "securityContext": RESTRICTED,
+        "resources": {"requests": requests, "limits": requests},
+    }
+    spec = {
+        "priorityClassName": priority,
+        "terminationGracePeriodSeconds": 0,
+        "containers": [container],
+    }
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": priority}, "spec": spec}

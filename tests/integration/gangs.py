@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.apiserver import working
+from tests.conftest import KUBERNETES
 from tests.integration.jobs import manifest
 from tools.cluster.binaries import module_dir
 from tools.cluster.shell import ClusterError
@@ -27,7 +28,16 @@ NODES = ("node-1", "node-2")
 CPUS = 5
 """Of each node. A job has three pods of 2 CPUs: 60 % of the cluster, which has room for four."""
 
-IN_TREE = "podgroups.v1alpha2.scheduling.k8s.io"
+IN_TREE_VERSION = "v1beta1" if KUBERNETES == "1.37" else "v1alpha2"
+IN_TREE = f"podgroups.{IN_TREE_VERSION}.scheduling.k8s.io"
+IN_TREE_FLAGS = (
+    "--feature-gates=GenericWorkload=true",
+    f"--runtime-config=scheduling.k8s.io/{IN_TREE_VERSION}=true",
+)
+"""Of the API server."""
+SCHEDULER_GATES = "--feature-gates=GenericWorkload=true" + (
+    ",GangScheduling=true" if KUBERNETES != "1.37" else ""
+)
 COSCHEDULING = "podgroups.v1alpha1.scheduling.x-k8s.io"
 VOLCANO = "podgroups.v1beta1.scheduling.volcano.sh"
 CRDS = {
@@ -44,14 +54,21 @@ CRDS = {
 
 
 def a_job(name: str, gang: str, **scheduling: Any) -> _Object:
-    """A job of three pods; all ps are tried before the chiefs, and these before the workers."""
+    """A job of three pods of one priority.
+
+    Without a gang, all ps are tried before the chiefs, and these before the workers.
+    """
     container = {"name": "tensorflow", "image": "any", "resources": {"requests": {"cpu": "2"}}}
-    roles = {
-        role: {"template": {"spec": {"priorityClassName": f"test-{role}"}}}
-        for role in ("chief", "ps", "worker")
-    }
     template = {"spec": {"containers": [container]}}
-    return manifest(name, template=template, scheduling={"gang": gang, **scheduling}, **roles)
+    scheduling = {"gang": gang, **scheduling}
+    roles: _Object = {"worker": {"replicas": 1}}
+    if gang == "None":
+        for role in ("chief", "ps", "worker"):
+            spec = {"priorityClassName": f"test-{role}"}
+            roles.setdefault(role, {})["template"] = {"spec": spec}
+    else:
+        scheduling["priorityClassName"] = "test-chief"
+    return manifest(name, template=template, scheduling=scheduling, **roles)
 
 
 def bound(space: Namespace, job: str) -> int:

@@ -15,7 +15,9 @@ from tests.conftest import ROOT, program_or_skip
 from tests.integration.gangs import (
     COSCHEDULING,
     IN_TREE,
+    IN_TREE_FLAGS,
     NODES,
+    SCHEDULER_GATES,
     VOLCANO,
     a_job,
     add_node,
@@ -48,11 +50,10 @@ pytestmark = pytest.mark.timeout(180)
 @pytest.fixture(scope="module")
 def gang_server() -> Iterator[ApiServer]:
     """An API server with PodGroups, the controller that lets them go, nodes and our CRD."""
-    gate = "--feature-gates=GenericWorkload=true"
     programs = {name: program_or_skip(name) for name in PROGRAMS}
     manager = program_or_skip("kube-controller-manager")
-    served = "--runtime-config=scheduling.k8s.io/v1alpha2=true"
-    with running(programs, gate, served) as server:
+    gate = IN_TREE_FLAGS[0]
+    with running(programs, *IN_TREE_FLAGS) as server:
         server.serve_crd(ROOT / "crds")
         for name in NODES:
             add_node(server, name)
@@ -114,8 +115,7 @@ def test_with_gangs_one_job_runs_and_the_other_has_no_node_until_it_has_ended(
     space: Namespace, scheduler: Path
 ) -> None:
     start(space, "InTree")
-    gates = "--feature-gates=GenericWorkload=true,GangScheduling=true"
-    with working(scheduler, space.server, gates):
+    with working(scheduler, space.server, SCHEDULER_GATES):
         first, second = first_and_second(space)
         eventually(lambda: space.status(second).get("state") == "Queued", f"{second} waits")
         waiting = space.status(second)
@@ -222,7 +222,12 @@ def test_volcano_is_used_when_its_api_comes(
     request.addfinalizer(lambda: space.server.kubectl("delete", "crd", crd))
     pods = space.wait_for_pods("mnist-chief-0", "mnist-ps-0", "mnist-worker-0")
     ((name, group),) = groups(space, VOLCANO).items()
-    assert group["spec"] == {"minMember": 3, "minResources": {"cpu": "6"}, "queue": "research"}
+    assert group["spec"] == {
+        "minMember": 3,
+        "minResources": {"cpu": "6"},
+        "queue": "research",
+        "priorityClassName": "test-chief",
+    }
     for pod in pods.values():
         assert pod["metadata"]["annotations"]["scheduling.k8s.io/group-name"] == name
         assert pod["spec"]["schedulerName"] == "volcano"

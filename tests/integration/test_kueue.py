@@ -332,6 +332,38 @@ def test_a_workload_that_is_deleted_or_stopped_by_hand_comes_back(
     )
 
 
+def test_a_drained_job_that_finds_no_room_returns_to_its_queue(
+    kueue: Kueue, space: Namespace
+) -> None:
+    waiting = {"timeout": "10m", "recoveryTimeout": "3s", "blockAdmission": False}
+    waiting["requeuingStrategy"] = {"backoffBaseSeconds": 5}
+    with kueue.configured(waitForPodsReady=waiting):
+        space.apply(a_job(space, "red"))
+        run(space, "red")
+        eventually(
+            lambda: conditions(kueue.workload(space.name, "red")).get("PodsReady") == "True",
+            "Kueue knows that the pods are ready",
+        )
+        space.apply(a_job(space, "blue"))
+        waits(space, "blue", "insufficient unused quota")
+
+        for name in pods_of(space, "red"):
+            answer = space.evict(name)
+            assert answer.ok, answer.message
+        found = space.wait_for("Admitted", "False", name="red", seconds=PATIENCE)
+        assert found["reason"] == "PodsReadyTimeout"
+        run(space, "blue")
+        assert not pods_of(space, "red"), "what waited for a node is gone"
+        place = queued(space, "red")
+        assert (place["evictions"], place.get("preemptions", 0)) == (1, 0)
+        assert place["lastEviction"]["reason"] == "PodsReadyTimeout"
+
+        space.end(CHIEF.format("blue"), 0)
+        space.wait_for("Succeeded", name="blue")
+        run(space, "red")
+        assert space.status("red")["restarts"] == 0
+
+
 def test_an_operator_that_is_killed_while_a_job_is_preempted_ends_it_right(
     kueue: Kueue, space: Namespace, operator: Operator
 ) -> None:

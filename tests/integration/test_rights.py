@@ -21,6 +21,7 @@ import pytest
 from tests.apiserver import PROGRAMS, ApiServer, KubectlError, running
 from tests.conftest import ROOT, program_or_skip
 from tests.integration.accounts import kubeconfig_of
+from tests.integration.gangs import IN_TREE_FLAGS
 from tests.integration.jobs import Namespace, manifest
 from tests.integration.process import Operator
 from tests.integration.rights_page import (
@@ -122,8 +123,7 @@ def audited(helm: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Au
         f"--audit-log-path={folder}/log",
         "--audit-log-mode=blocking-strict",
         "--enable-admission-plugins=OwnerReferencesPermissionEnforcement",
-        "--feature-gates=GenericWorkload=true",
-        "--runtime-config=scheduling.k8s.io/v1alpha2=true",
+        *IN_TREE_FLAGS,
     )
     with running(programs, *flags) as server:
         server.serve_crd(ROOT / "crds")

@@ -349,7 +349,7 @@ def _queued_with(workers: int) -> JobBuilder:
     return job.with_label(keys.LABEL_QUEUE, "research")
 
 
-_IN_TREE = Offer(frozenset({Gang.IN_TREE}))
+_IN_TREE = Offer({Gang.IN_TREE: "v1beta1"})
 USUAL = _named("chief-0", "worker-0", "ps-0")
 
 SCENARIOS = (

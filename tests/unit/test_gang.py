@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from tftraining_operator.api.status import Condition
 
-IN_TREE = Offer(frozenset({Gang.IN_TREE}))
+IN_TREE = Offer({Gang.IN_TREE: "v1beta1"})
 NO_ROOM = "0/2 nodes are available: 2 Insufficient cpu."
 ASK_FOR_LESS = f"{NO_ROOM[:-1]}; request less (resources of the template), or add nodes"
 
@@ -104,7 +104,7 @@ def test_all_pods_of_the_cluster_wait_in_one_group(
     name = the_group(cluster)
     group = groups(cluster)[name]
     assert group["spec"] == {"schedulingPolicy": {"gang": {"minCount": 4}}}
-    assert group["apiVersion"] == "scheduling.k8s.io/v1alpha2"
+    assert group["apiVersion"] == "scheduling.k8s.io/v1beta1"
     assert group["metadata"]["ownerReferences"][0]["uid"] == cluster.job(key)["metadata"]["uid"]
     tasks = ("chief-0", "ps-0", "worker-0", "worker-1")
     assert of_pods(cluster) == {f"mnist-{task}": name for task in tasks}
@@ -172,6 +172,11 @@ def test_a_groups_name_fits_into_a_label() -> None:
         pytest.param(a_job(), Offer(), id="a cluster without the API"),
         pytest.param(a_job().with_spec(scheduling={"gang": "None"}), IN_TREE, id="gang None"),
         pytest.param(a_job().mirrored(), IN_TREE, id="a job of one pod"),
+        pytest.param(
+            a_job().with_role("ps", template={"spec": {"priorityClassName": "high"}}),
+            IN_TREE,
+            id="pods of several priorities",
+        ),
     ],
 )
 def test_pods_are_scheduled_one_by_one_with(
@@ -260,7 +265,7 @@ def test_what_says_most_is_shown(operator: Operator, cluster: FakeCluster) -> No
 def test_what_a_pod_lacks_is_shown_before_what_the_others_wait_for(
     operator: Operator, cluster: FakeCluster
 ) -> None:
-    operator.offer = Offer(frozenset({Gang.POD_GROUP}))
+    operator.offer = Offer({Gang.POD_GROUP: "v1alpha1"})
     key = submitted(operator, a_job().with_spec(scheduling={"gang": "PodGroup"}))
     rejected = "0/1 nodes are available: 1 optimistic rejection in PostFilter."
     for name in cluster.pods():
@@ -481,7 +486,7 @@ def test_a_scheduler_that_is_missing_is_named_and_nothing_is_created(
     assert said in accepted.message
     assert cluster.status(key).state == "SchedulerUnavailable"
 
-    operator.offer = Offer(frozenset({Gang.VOLCANO}))
+    operator.offer = Offer({Gang.VOLCANO: "v1beta1"})
     operator.wait(31)
     assert len(cluster.pods()) == 3
     assert condition(cluster, key, ConditionType.ACCEPTED).status == "True"
@@ -525,6 +530,25 @@ def test_a_worker_that_only_starts_slowly_is_waited_for(
 
 
 @pytest.mark.parametrize(
+    ("version", "expected"),
+    [
+        pytest.param("v1beta1", {"priorityClassName": "high"}, id="Kubernetes 1.37"),
+        pytest.param("v1alpha2", {}, id="Kubernetes 1.36, whose groups have no priority"),
+    ],
+)
+def test_a_group_of_kubernetes_own_has_the_priority_of_its_pods(
+    operator: Operator, cluster: FakeCluster, version: str, expected: dict[str, Any]
+) -> None:
+    operator.offer = Offer({Gang.IN_TREE: version})
+    job = a_job()
+    job.raw["spec"]["template"]["spec"]["priorityClassName"] = "high"
+    submitted(operator, job)
+    group = groups(cluster)[the_group(cluster)]
+    assert group["apiVersion"] == f"scheduling.k8s.io/{version}"
+    assert group["spec"] == {"schedulingPolicy": {"gang": {"minCount": 3}}, **expected}
+
+
+@pytest.mark.parametrize(
     ("gang", "expected"),
     [
         pytest.param(
@@ -547,7 +571,7 @@ def test_a_worker_that_only_starts_slowly_is_waited_for(
 def test_the_group_of(
     operator: Operator, cluster: FakeCluster, gang: Gang, expected: dict[str, Any]
 ) -> None:
-    operator.offer = Offer(frozenset({gang}))
+    operator.offer = Offer({gang: "v1"})
     job = a_job().with_spec(scheduling={"gang": str(gang), "priorityClassName": "high"})
     job.with_container(resources={"requests": {"cpu": "500m", "memory": "1Gi"}})
     submitted(operator, job)

@@ -252,6 +252,35 @@ async def test_a_listing_is_read_page_by_page_at_one_version() -> None:
     assert {query["limit"] for query in asked} == {str(PAGE)}
 
 
+async def test_groups_are_listed_and_written_in_the_newest_version_that_the_server_has() -> None:
+    served, asked = {"v1alpha2"}, []
+
+    async def answer(request: web.Request) -> web.Response:
+        version = request.path.split("/")[3]
+        asked.append((request.method, version))
+        if version not in served:
+            return web.json_response({}, status=404)
+        return web.json_response({"items": [], "metadata": {"resourceVersion": "1"}})
+
+    async with serving(answer) as api:
+        assert api.version(Kind.IN_TREE_GROUP) == "v1beta1"
+        for _ in range(2):
+            await api.list(Kind.IN_TREE_GROUP, None)
+        await api.delete(Kind.IN_TREE_GROUP, "default", "mnist", "u1")
+        assert asked == [("GET", "v1beta1"), *[("GET", "v1alpha2")] * 2, ("DELETE", "v1alpha2")]
+
+        # The cluster is upgraded.
+        served, asked = {"v1beta1"}, []
+        await api.list(Kind.IN_TREE_GROUP, None)
+        body = {"apiVersion": "scheduling.k8s.io/v1beta1", "metadata": {"namespace": "default"}}
+        await api.create(Kind.IN_TREE_GROUP, body)
+        assert asked == [("GET", "v1alpha2"), ("GET", "v1beta1"), ("POST", "v1beta1")]
+
+        served = set()
+        with pytest.raises(errors.NotFoundError):
+            await api.list(Kind.IN_TREE_GROUP, None)
+
+
 async def test_requests_say_who_makes_them_with_the_token_of_that_moment() -> None:
     seen: list[tuple[str | None, str | None]] = []
 

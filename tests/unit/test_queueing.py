@@ -399,7 +399,7 @@ def test_the_queue_may_be_in_the_spec_but_not_be_two(operator: Operator) -> None
 
 
 def test_volcanos_queue_is_none_of_kueue(cluster: FakeCluster, runner: asyncio.Runner) -> None:
-    operator = Operator(cluster, runner, offer=Offer(frozenset({Gang.VOLCANO}), kueue=True))
+    operator = Operator(cluster, runner, offer=Offer({Gang.VOLCANO: "v1beta1"}, kueue=True))
     cluster.submit(a_job().with_spec(scheduling={"gang": "Volcano", "queue": "research"}).raw)
     operator.settle()
     assert not kueue.workloads(cluster)
@@ -409,7 +409,7 @@ def test_volcanos_queue_is_none_of_kueue(cluster: FakeCluster, runner: asyncio.R
 def test_a_gang_is_formed_when_the_job_is_admitted(
     cluster: FakeCluster, runner: asyncio.Runner
 ) -> None:
-    operator = Operator(cluster, runner, offer=Offer(frozenset({Gang.IN_TREE}), kueue=True))
+    operator = Operator(cluster, runner, offer=Offer({Gang.IN_TREE: "v1beta1"}, kueue=True))
     queued(operator)
     groups = [name for kind, _, name in cluster.objects if kind is GROUPS[Gang.IN_TREE]]
     assert not groups

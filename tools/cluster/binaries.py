@@ -3,7 +3,9 @@
 One folder in programs/ is one family, with one go.mod: its programs share the packages that they
 have in common, compiled once. The family kubernetes is what a cluster needs, without containerd and
 kind. Containerd's requirements conflict with it; the modules that do not have the same versions in
-both. Called by every module that needs a program; it knows how to build one, not its use.
+both. Other minor versions have families of their own, kubernetes-1.37 and so on, of which tests run
+the API server and its companions. Called by every module that needs a program; it knows how to
+build one, not its use.
 """
 
 import itertools
@@ -56,10 +58,9 @@ class Source:
         return self.family, self.tags, self.alone
 
 
-def _kubernetes(name: str) -> Source:
-    return Source(
-        "kubernetes", f"k8s.io/kubernetes/cmd/{name}", "k8s.io/kubernetes", _KUBERNETES_STAMPS
-    )
+def _kubernetes(name: str, family: str = "kubernetes") -> Source:
+    package = f"k8s.io/kubernetes/cmd/{name}"
+    return Source(family, package, "k8s.io/kubernetes", _KUBERNETES_STAMPS)
 
 
 def _containerd(name: str) -> Source:
@@ -186,6 +187,29 @@ SOURCES: dict[str, Source] = {
     ),
 }
 """Every program by name, the first needed first."""
+
+OTHER_KUBERNETES = ("1.35", "1.37")
+"""Minor versions of Kubernetes that tests can run beside that of the family kubernetes."""
+
+_OF_CONTROL_PLANE = ("kube-apiserver", "kube-controller-manager", "kube-scheduler")
+
+
+def of_kubernetes(name: str, minor: str) -> str:
+    """Return the name of a program in another minor version of Kubernetes, if it has one.
+
+    Raises ClusterError for a minor version that is not locked here.
+    """
+    if minor not in OTHER_KUBERNETES:
+        known = ", ".join(OTHER_KUBERNETES)
+        raise ClusterError(f"there is no family kubernetes-{minor}; the others are {known}")
+    return f"{name}-{minor}" if name in _OF_CONTROL_PLANE else name
+
+
+SOURCES |= {
+    of_kubernetes(name, minor): _kubernetes(name, f"kubernetes-{minor}")
+    for minor in OTHER_KUBERNETES
+    for name in _OF_CONTROL_PLANE
+}
 
 
 # GOFLAGS of the user could change what is built without changing the digest.

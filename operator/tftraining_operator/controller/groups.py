@@ -35,11 +35,11 @@ class Groups:
 
     async def list(self) -> None:
         """List all groups. What was known of a scheduler stays until a listing tells of it."""
-        usable: set[Gang] = set()
+        versions: dict[Gang, str] = {}
         forbidden: set[Gang] = set()
         for gang in GROUPS:
             try:
-                await self._list(gang)
+                versions[gang] = await self._list(gang)
             except NotFoundError:
                 self._forget(gang)
             except ForbiddenError:
@@ -47,36 +47,29 @@ class Groups:
             except ApiError as error:
                 # An API of others that does not answer must not stop jobs that do not need it.
                 logger.warning("cannot list groups of %s: %s", gang, one_line(error.message))
-                usable |= self.offer.usable & {gang}
+                versions |= {g: v for g, v in self.offer.versions.items() if g is gang}
                 forbidden |= self.offer.forbidden & {gang}
-            else:
-                usable.add(gang)
-        offer = Offer(frozenset(usable), frozenset(forbidden))
+        offer = Offer(versions, frozenset(forbidden))
         if offer != self.offer:
-            names = ", ".join(sorted(usable)) or "none"
-            logger.info("gang schedulers that can be used: %s", names)
+            names = ", ".join(f"{gang} ({version})" for gang, version in sorted(versions.items()))
+            logger.info("gang schedulers that can be used: %s", names or "none")
             self.offer = offer
             for key in self._store.job_keys():
                 self._look(key)
 
-    async def _list(self, gang: Gang) -> None:
+    async def _list(self, gang: Gang) -> str:
+        """List the groups of a scheduler; return the version of its API."""
+        kind = GROUPS[gang]
         for namespace in self._namespaces:
             mark = self._store.mark()
-            found = await self._cluster.list(GROUPS[gang], namespace)
-            self._put(gang, found.items, found.resource_version, namespace, mark)
+            found = await self._cluster.list(kind, namespace)
+            version = found.resource_version
+            for key in self._store.replace(kind, found.items, version, namespace, mark):
+                self._look(key)
+        return self._cluster.version(kind)
 
     def _forget(self, gang: Gang) -> None:
         """Take out the groups of an API that is gone, and with it all that it had."""
         for namespace in self._namespaces:
-            self._put(gang, [], "0", namespace, self._store.mark())
-
-    def _put(
-        self,
-        gang: Gang,
-        items: Sequence[dict[str, object]],
-        version: str,
-        namespace: str | None,
-        mark: int,
-    ) -> None:
-        for key in self._store.replace(GROUPS[gang], items, version, namespace, mark):
-            self._look(key)
+            for key in self._store.clear(GROUPS[gang], namespace):
+                self._look(key)

@@ -8,6 +8,7 @@ import json
 import math
 import time
 from collections.abc import AsyncIterator, Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Any, NamedTuple, Self
@@ -20,6 +21,7 @@ from kubernetes.aio import client, config
 from tftraining_operator import __version__
 from tftraining_operator.api import keys
 from tftraining_operator.core.naming import servers_selector
+from tftraining_operator.core.schedulers import SCHEDULERS, kueue
 from tftraining_operator.core.text import one_line, printable
 from tftraining_operator.reconcile import errors
 from tftraining_operator.reconcile.store import GROUPS, Kind
@@ -44,9 +46,8 @@ _BASES = {
     Kind.DISRUPTION_BUDGET: "/apis/policy/v1",
 }
 """Where kinds are served that are neither in the core group nor named by their resource."""
-_GROUP_KINDS = frozenset(GROUPS.values())
-_BY_RESOURCE = _GROUP_KINDS | {Kind.WORKLOAD}
-"""Kinds whose value is their resource, as kubectl takes it."""
+_APIS = {kind: SCHEDULERS[gang].api for gang, kind in GROUPS.items()} | {Kind.WORKLOAD: kueue.API}
+"""Of others, in one of several versions. Their kind's value is their resource for kubectl."""
 _VERBS = {
     "GET": "get",
     "POST": "create",
@@ -97,6 +98,7 @@ class KubernetesApi:
         self._seconds_left = seconds_left
         self._observe = observe
         self._served_from = 0.0
+        self._versions = {kind: api.versions[0] for kind, api in _APIS.items()}
         # The client's own requests look up netrc and proxies, and copy all that is sent, each time.
         self._session = aiohttp.ClientSession(
             connector=aiohttp.TCPConnector(
@@ -128,8 +130,27 @@ class KubernetesApi:
         await self._session.close()
 
     async def list(self, kind: Kind, namespace: str | None) -> Listing:
-        """List our objects of a kind, in one namespace or, for None, in all."""
-        return await _whole(self.pages(kind, namespace))
+        """List our objects of a kind, in one namespace or, for None, in all.
+
+        Of a kind of others, in the newest version that we know and the server has; it is kept.
+        """
+        if kind not in _APIS:
+            return await _whole(self.pages(kind, namespace))
+        known = self._versions[kind]
+        *others, last = sorted(_APIS[kind].versions, key=lambda version: version != known)
+        for version in others:
+            with suppress(errors.NotFoundError):
+                return await self._list_in(version, kind, namespace)
+        return await self._list_in(last, kind, namespace)
+
+    async def _list_in(self, version: str, kind: Kind, namespace: str | None) -> Listing:
+        found = await _whole(self._pages(kind, namespace, keys.LABEL_JOB, version))
+        self._versions[kind] = version
+        return found
+
+    def version(self, kind: Kind) -> str:
+        """Return the version in which a kind of others is read and written."""
+        return self._versions[kind]
 
     def pages(self, kind: Kind, namespace: str | None) -> AsyncIterator[Listing]:
         """List as `list` does, page by page: all of one resource version.
@@ -146,11 +167,12 @@ class KubernetesApi:
         )
 
     async def _pages(
-        self, kind: Kind, namespace: str | None, selector: str
+        self, kind: Kind, namespace: str | None, selector: str, version: str = ""
     ) -> AsyncIterator[Listing]:
         query = {"limit": str(PAGE)} | ({"labelSelector": selector} if selector else {})
+        path = self._collection(kind, namespace, version)
         while True:
-            found = await self._call("GET", _collection(kind, namespace), query=query)
+            found = await self._call("GET", path, query=query)
             items: list[_Object] = found["items"]
             for item in items:  # a list's items carry neither
                 item.setdefault("kind", _word(kind))
@@ -161,7 +183,7 @@ class KubernetesApi:
 
     async def get(self, kind: Kind, namespace: str, name: str) -> _Object:
         """Read one object. Raises NotFoundError."""
-        return await self._call("GET", f"{_collection(kind, namespace)}/{name}")
+        return await self._call("GET", f"{self._collection(kind, namespace)}/{name}")
 
     async def create(self, kind: Kind, body: _Object, *, dry_run: bool = False) -> _Object:
         """Create an object, strictly: a field that the server does not know is refused.
@@ -173,7 +195,8 @@ class KubernetesApi:
         query = {"fieldValidation": strictness, "fieldManager": FIELD_MANAGER}
         if dry_run:
             query["dryRun"] = "All"
-        path = _collection(kind, body["metadata"]["namespace"])
+        version = str(body["apiVersion"]).rpartition("/")[2] if kind in _APIS else ""
+        path = self._collection(kind, body["metadata"]["namespace"], version)
         return await self._call("POST", path, body=body, query=query)
 
     async def replace(self, kind: Kind, body: _Object) -> _Object:
@@ -183,7 +206,7 @@ class KubernetesApi:
         """
         query = {"fieldValidation": "Strict", "fieldManager": FIELD_MANAGER}
         metadata = body["metadata"]
-        path = f"{_collection(kind, metadata['namespace'])}/{metadata['name']}"
+        path = f"{self._collection(kind, metadata['namespace'])}/{metadata['name']}"
         return await self._call("PUT", path, body=body, query=query)
 
     async def delete(
@@ -201,20 +224,21 @@ class KubernetesApi:
         }
         if grace is not None:
             options["gracePeriodSeconds"] = grace
-        return await self._call("DELETE", f"{_collection(kind, namespace)}/{name}", body=options)
+        path = f"{self._collection(kind, namespace)}/{name}"
+        return await self._call("DELETE", path, body=options)
 
     async def delete_servers(self, namespace: str, job: str, uid: str) -> None:
         """Delete all workers and parameter servers of the job with this uid, by one request."""
         query = {"labelSelector": servers_selector(job, uid)}
         options = {"kind": "DeleteOptions", "apiVersion": "v1", "propagationPolicy": "Background"}
-        await self._call("DELETE", _collection(Kind.POD, namespace), body=options, query=query)
+        await self._call("DELETE", self._collection(Kind.POD, namespace), body=options, query=query)
 
     async def patch_status(
         self, namespace: str, name: str, resource_version: str, patch: _Object
     ) -> _Object:
         """Merge `patch` into a job's status. Raises ConflictError if it has changed since."""
         body = {"metadata": {"resourceVersion": resource_version}, "status": patch}
-        path = f"{_collection(Kind.JOB, namespace)}/{name}/status"
+        path = f"{self._collection(Kind.JOB, namespace)}/{name}/status"
         query = {"fieldManager": FIELD_MANAGER}
         return await self._call("PATCH", path, body=body, query=query, content_type=_MERGE_PATCH)
 
@@ -229,7 +253,7 @@ class KubernetesApi:
     ) -> _Object:
         """Merge `patch` into a Workload or its status. Raises ConflictError if it has changed."""
         metadata = (patch.get("metadata") or {}) | {"resourceVersion": resource_version}
-        path = f"{_collection(Kind.WORKLOAD, namespace)}/{name}"
+        path = f"{self._collection(Kind.WORKLOAD, namespace)}/{name}"
         return await self._call(
             "PATCH",
             f"{path}/{subresource}" if subresource else path,
@@ -253,7 +277,7 @@ class KubernetesApi:
             "resourceVersion": resource_version,
             "timeoutSeconds": str(seconds),
         }
-        path = _collection(kind, namespace)
+        path = self._collection(kind, namespace)
         timeout = aiohttp.ClientTimeout(sock_connect=_TIMEOUT, sock_read=seconds + _TIMEOUT)
         try:
             async with self._session.get(
@@ -344,6 +368,13 @@ class KubernetesApi:
             raise refused
         return _parse(method, path, text)
 
+    def _collection(self, kind: Kind, namespace: str | None, version: str = "") -> str:
+        base = _BASES.get(kind, "/api/v1")
+        if kind in _APIS:
+            base = f"/apis/{_APIS[kind].group}/{version or self._versions[kind]}"
+        resource = plural(kind)
+        return f"{base}/namespaces/{namespace}/{resource}" if namespace else f"{base}/{resource}"
+
     async def _until_served(self) -> None:
         """Wait while the server has asked for a pause: it asks whoever comes, not one request."""
         while (left := self._served_from - time.monotonic()) > 0:  # noqa: ASYNC110 - may be longer
@@ -375,14 +406,14 @@ def plural(kind: Kind) -> str:
         return keys.PLURAL
     if kind is Kind.NETWORK_POLICY:
         return "networkpolicies"
-    return kind.value.split(".")[0] if kind in _BY_RESOURCE else f"{kind.value.lower()}s"
+    return kind.value.split(".")[0] if kind in _APIS else f"{kind.value.lower()}s"
 
 
 def _word(kind: Kind) -> str:
     """Return a kind's name, as objects carry it."""
     if kind is Kind.WORKLOAD:
         return "Workload"
-    return "PodGroup" if kind in _GROUP_KINDS else kind.value
+    return "PodGroup" if kind in _APIS else kind.value
 
 
 def _words(method: str, path: str) -> tuple[str, str]:
@@ -394,15 +425,6 @@ def _words(method: str, path: str) -> tuple[str, str]:
     resource, name, subresource = (*parts, "", "")[:3]
     verb = _VERBS[method] if name else _VERBS_OF_COLLECTIONS.get(method, _VERBS[method])
     return verb, f"{resource}/{subresource}" if subresource else resource
-
-
-def _collection(kind: Kind, namespace: str | None) -> str:
-    base = _BASES.get(kind, "/api/v1")
-    if kind in _BY_RESOURCE:
-        _, version, group = kind.value.split(".", 2)
-        base = f"/apis/{group}/{version}"
-    resource = plural(kind)
-    return f"{base}/namespaces/{namespace}/{resource}" if namespace else f"{base}/{resource}"
 
 
 def _leases(namespace: str) -> str:

@@ -251,7 +251,7 @@ def _active(
         membership=members,
         wants_service=not _is_service_refused(job, facts, now),
         delete_service=observed.service_is_changed,
-        wants_group=gang is not None and not (facts.waits(now) and gang.group in facts.refused),
+        group_version=_group_version(gang, facts, now),
         delete_groups=_groups_but(gang, observed),
         suspicion=found.suspicion,
         workload=workload_changes.while_admitted(job, observed, facts, now),
@@ -306,6 +306,12 @@ def _schedule(
 def _is_service_refused(job: Job, facts: Facts, now: datetime) -> bool:
     """Tell whether the service was refused, and is not tried again now."""
     return facts.waits(now) and job.name in facts.refused
+
+
+def _group_version(gang: GangStatus | None, facts: Facts, now: datetime) -> str:
+    if gang is None or (facts.waits(now) and gang.group in facts.refused):
+        return ""
+    return facts.offer.version(gang.scheduler)
 
 
 def _groups_but(gang: GangStatus | None, observed: Observed) -> tuple[PodGroup, ...]:

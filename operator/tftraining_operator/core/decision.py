@@ -64,8 +64,8 @@ class Decision:
     """What becomes of the job's PodDisruptionBudget."""
     gang: GangStatus | None = None
     """The gang that the pods to create belong to; None if they are scheduled one by one."""
-    wants_group: bool = False
-    """Whether the gang's group has to exist."""
+    group_version: str = ""
+    """Version of its scheduler's API in which the gang's group has to exist, "" if none has to."""
     delete_groups: tuple[PodGroup, ...] = ()
     queue: QueueStatus | None = None
     """The job's place in a queue of Kueue."""

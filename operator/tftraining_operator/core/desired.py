@@ -17,7 +17,7 @@ from tftraining_operator.core.naming import (
     pod_labels,
     pod_name,
 )
-from tftraining_operator.core.placement import place, require_one_scheduler
+from tftraining_operator.core.placement import place, priority_classes, require_one_scheduler
 from tftraining_operator.core.pod_metadata import PodMetadata
 from tftraining_operator.core.podtemplate import mounts_checkpoint, pod_spec, template
 from tftraining_operator.core.resources import total_requests
@@ -133,11 +133,16 @@ def _eviction_annotations(strategy: Strategy, role: Role) -> dict[str, str]:
     return {keys.ANNOTATION_SAFE_TO_EVICT: "true"} if does.tolerates_absence else {}
 
 
-def pod_group(job: Job, gang: GangStatus) -> _Object:
-    """Return the object that tells a scheduler of a gang. Raises InvalidTemplateError."""
-    scheduler, given = SCHEDULERS[gang.scheduler], scheduling(job)
+def pod_group(job: Job, gang: GangStatus, version: str) -> _Object:
+    """Return the object that tells a scheduler of a gang, in a version of its API.
+
+    Raises InvalidTemplateError.
+    """
+    scheduler = SCHEDULERS[gang.scheduler]
+    priorities = priority_classes(job)
     group = Group(
         name=gang.group,
+        version=version,
         members=gang.members,
         requests=total_requests(
             spec
@@ -145,11 +150,11 @@ def pod_group(job: Job, gang: GangStatus) -> _Object:
             if (count := needed(job, role))
             for spec in [template(job, role)["spec"]] * count
         ),
-        queue=given.queue,
-        priority_class_name=given.priority_class_name,
+        queue=scheduling(job).queue,
+        priority_class_name=priorities.pop() if len(priorities) == 1 else None,
     )
     return {
-        "apiVersion": f"{scheduler.api.group}/{scheduler.api.version}",
+        "apiVersion": f"{scheduler.api.group}/{version}",
         "kind": "PodGroup",
         "metadata": {
             "name": gang.group,

@@ -17,7 +17,7 @@ from tftraining_operator.api.status import GangStatus
 from tftraining_operator.core.history import has_run
 from tftraining_operator.core.job import Job
 from tftraining_operator.core.observed import Observed, Pod
-from tftraining_operator.core.placement import DEFAULT_SCHEDULER, scheduler_names
+from tftraining_operator.core.placement import DEFAULT_SCHEDULER, priority_classes, scheduler_names
 from tftraining_operator.core.roles import traits
 from tftraining_operator.core.schedulers import SCHEDULERS
 from tftraining_operator.core.schedulers.offer import Offer
@@ -126,8 +126,9 @@ def _chosen(job: Job, offer: Offer) -> Gang | None:
     if asked is Gang.AUTO:
         # Another scheduler may know nothing of a PodGroup, and a gang of one is none.
         fits = _size(job) > 1 and scheduler_names(job) == {DEFAULT_SCHEDULER}
-        return Gang.IN_TREE if Gang.IN_TREE in offer.usable and fits else None
-    if asked not in offer.usable:
+        fits = fits and len(priority_classes(job)) == 1
+        return Gang.IN_TREE if Gang.IN_TREE in offer.versions and fits else None
+    if asked not in offer.versions:
         raise SchedulerUnavailableError(offer.problem(asked))
     return asked
 

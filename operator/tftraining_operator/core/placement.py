@@ -37,11 +37,13 @@ def place(job: Job, role: Role, pod: _Object, *carried: Carried) -> None:
 
 def scheduler_names(job: Job) -> set[str]:
     """Return the schedulers that the templates of the training cluster name."""
-    return {
-        template(job, role)["spec"].get("schedulerName") or DEFAULT_SCHEDULER
-        for role in Role
-        if job.desired(role) and traits(job.spec.strategy, role).in_cluster
-    }
+    return {spec.get("schedulerName") or DEFAULT_SCHEDULER for spec in _cluster_specs(job)}
+
+
+def priority_classes(job: Job) -> set[str | None]:
+    """Return the PriorityClasses of the training cluster's pods, None for one without."""
+    given = job.spec.scheduling.priority_class_name if job.spec.scheduling is not None else None
+    return {spec.get("priorityClassName") or given for spec in _cluster_specs(job)}
 
 
 def require_one_scheduler(job: Job) -> None:
@@ -52,6 +54,14 @@ def require_one_scheduler(job: Job) -> None:
             f"the templates name several schedulers ({', '.join(names)}), and a gang needs one: set"
             " schedulerName in spec.template.spec only, or set spec.scheduling.gang to None"
         )
+
+
+def _cluster_specs(job: Job) -> list[_Object]:
+    return [
+        template(job, role)["spec"]
+        for role in Role
+        if job.desired(role) and traits(job.spec.strategy, role).in_cluster
+    ]
 
 
 def _carry(role: Role, pod: _Object, carried: Carried) -> None:

@@ -70,9 +70,9 @@ def make_plan(
         requires_network_policy=decision.isolation.required,
         delete_groups=decision.delete_groups,
         group=(
-            (gang.scheduler, desired.pod_group(job, gang))
+            (gang.scheduler, desired.pod_group(job, gang, decision.group_version))
             if gang is not None
-            and decision.wants_group
+            and decision.group_version
             and all(known.name != gang.group for known in observed.groups)
             else None
         ),

@@ -47,7 +47,7 @@ def new_workload(
         # A job has one Workload that it controls, which is what older operators look for.
         labels[keys.LABEL_EXTENSION], owner["controller"] = str(extension), False
     return {
-        "apiVersion": f"{kueue.API.group}/{kueue.API.version}",
+        "apiVersion": f"{kueue.API.group}/{kueue.API.versions[0]}",
         "kind": "Workload",
         "metadata": {
             "name": name,

@@ -23,7 +23,7 @@ from tftraining_operator.reconcile.protocols import Api
 
 _Object = dict[str, Any]
 
-_KUEUE = f"/apis/{kueue.API.group}/{kueue.API.version}"
+_KUEUE = f"/apis/{kueue.API.group}/{kueue.API.versions[0]}"
 _PRIORITY_CLASSES = "/apis/scheduling.k8s.io/v1/priorityclasses"
 
 

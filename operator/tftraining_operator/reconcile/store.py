@@ -186,6 +186,10 @@ class Store:
         touched = self.take_page(listing, items, resource_version)
         return touched | self.end_listing(listing, resource_version)
 
+    def clear(self, kind: Kind, namespace: str | None) -> set[JobKey]:
+        """Take out all objects of a kind whose API is gone; return the jobs to look at."""
+        return {key for known in self._all(kind, namespace) for key in self._drop(kind, known)}
+
     def begin_listing(self, kind: Kind, namespace: str | None) -> Listing:
         """Note that a listing is started, whose pages are taken in one by one as `replace` does."""
         return Listing(kind, namespace, self._learned, self._newest[kind])

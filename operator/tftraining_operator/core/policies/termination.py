@@ -5,8 +5,8 @@ from datetime import datetime, timedelta
 
 from tftraining_operator.core.job import Job
 from tftraining_operator.core.observed import Observed, Pod
+from tftraining_operator.core.policies.failure import drives_attempt
 from tftraining_operator.core.policies.removal import Removal
-from tftraining_operator.core.roles import traits
 from tftraining_operator.core.times import parse
 
 OVERDUE = timedelta(seconds=75)
@@ -24,11 +24,11 @@ def end_in_order(
     """Return what to delete now of the pods that are to go, those that drive the attempt first."""
     going = list(unwanted)
     going += [pod for pod in observed.pods.values() if pod.deleting and pod not in going]
-    saving = [pod for pod in going if _drives(job, pod) and _may_save(pod)]
+    saving = [pod for pod in going if drives_attempt(job, pod.role) and _may_save(pod)]
     return [
         Removal(pod, now, grace=0 if pod.has_no_process else None)
         for pod in going
-        if not pod.deleting and (not saving or _drives(job, pod))
+        if not pod.deleting and (not saving or drives_attempt(job, pod.role))
     ]
 
 
@@ -36,7 +36,7 @@ def overdue(job: Job, observed: Observed) -> list[Removal]:
     """Return the forced deletions of pods that do not end, each due when it counts as lost."""
     return [
         # What drives the attempt has a restart of its own that says so.
-        Removal(pod, moment, cause="" if _drives(job, pod) else NODE_LOST, grace=0)
+        Removal(pod, moment, cause="" if drives_attempt(job, pod.role) else NODE_LOST, grace=0)
         for pod in observed.pods.values()
         if (moment := overdue_at(pod)) is not None
     ]
@@ -45,10 +45,6 @@ def overdue(job: Job, observed: Observed) -> list[Removal]:
 def overdue_at(pod: Pod) -> datetime | None:
     """Return when a pod that is being deleted counts as held by a lost node."""
     return parse(pod.grace_ends) + OVERDUE if pod.grace_ends is not None else None
-
-
-def _drives(job: Job, pod: Pod) -> bool:
-    return traits(job.spec.strategy, pod.role).drives_attempt
 
 
 def _may_save(pod: Pod) -> bool:

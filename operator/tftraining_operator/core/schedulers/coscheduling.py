@@ -34,7 +34,7 @@ class Coscheduling:
 
     api = GroupApi(
         group="scheduling.x-k8s.io",
-        version="v1alpha1",
+        versions=("v1alpha1",),
         needs="the CRD of scheduler-plugins and its scheduler",
         value="scheduling.podGroup",
     )

@@ -16,7 +16,7 @@ _Object = dict[str, Any]
 
 API = GroupApi(
     group="kueue.x-k8s.io",
-    version="v1beta2",
+    versions=("v1beta2",),
     needs="Kueue 0.15 or newer",
     value="scheduling.kueue",
     plural="workloads",

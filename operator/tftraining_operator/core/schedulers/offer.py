@@ -1,6 +1,7 @@
 """Which schedulers' groups can be created in this cluster. controller/groups.py finds it out."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 from tftraining_operator.api import keys
 from tftraining_operator.api.scheduling import Gang
@@ -12,14 +13,18 @@ from tftraining_operator.core.schedulers.scheduler import GroupApi
 class Offer:
     """What the cluster offers."""
 
-    usable: frozenset[Gang] = frozenset()
-    """Schedulers whose groups the operator can list, so that their API exists."""
+    versions: Mapping[Gang, str] = field(default_factory=dict)
+    """The version of the API by scheduler whose groups the operator can list."""
     forbidden: frozenset[Gang] = frozenset()
     """Schedulers whose groups the operator is not allowed to list."""
     kueue: bool = False
     """Whether Workloads of Kueue are listed, so that its API exists."""
     kueue_forbidden: bool = False
     """Whether the operator is not allowed to list them."""
+
+    def version(self, gang: Gang) -> str:
+        """Return the version of a scheduler's API to be used."""
+        return self.versions.get(gang) or SCHEDULERS[gang].api.versions[0]
 
     def problem(self, gang: Gang) -> str:
         """Say why a scheduler cannot be used, and what to do."""

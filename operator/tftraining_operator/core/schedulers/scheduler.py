@@ -16,7 +16,8 @@ class GroupApi:
     """The resource of a scheduler's groups."""
 
     group: str
-    version: str
+    versions: tuple[str, ...]
+    """Those that the operator can use, the newest first."""
     needs: str
     """What the cluster needs in order to serve it."""
     value: str
@@ -26,7 +27,7 @@ class GroupApi:
     @property
     def resource(self) -> str:
         """Return the resource as kubectl takes it, such as podgroups.v1.example.com."""
-        return f"{self.plural}.{self.version}.{self.group}"
+        return f"{self.plural}.{self.versions[0]}.{self.group}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,12 +35,15 @@ class Group:
     """A gang to be placed."""
 
     name: str
+    version: str
+    """Of the scheduler's API, as the cluster serves it."""
     members: int
     """Number of pods that get a node all at once."""
     requests: Mapping[str, str] = field(default_factory=dict)
     """What these pods request together, as quantities by resource."""
     queue: str | None = None
     priority_class_name: str | None = None
+    """That of all pods of the gang, None if they have several or none."""
 
 
 @dataclass(frozen=True, slots=True)

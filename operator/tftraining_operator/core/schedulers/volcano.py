@@ -21,7 +21,7 @@ class Volcano:
 
     api = GroupApi(
         group="scheduling.volcano.sh",
-        version="v1beta1",
+        versions=("v1beta1",),
         needs="Volcano",
         value="scheduling.volcano",
     )
