@@ -64,7 +64,7 @@ test-stateful: .venv/ready ## Run the operator against a fake API: killed at eve
 test-protocol: .venv/ready ## Run the API tests against the fake and a real kube-apiserver
 	@$(PY) -m tools.suites protocol
 
-test-integration: .venv/ready ## Run the operator's process against a real kube-apiserver and etcd
+test-integration: .venv/ready ## Run the operator's process against a real kube-apiserver and etcd; KUBERNETES=1.37 against those of another version
 	@$(PY) -m tools.suites upgrade integration
 
 test-trainer: .venv-trainer/ready .venv/ready ## Run the trainer's tests: real TensorFlow processes on loopback
@@ -161,7 +161,7 @@ tfjobs: .venv/ready ## Convert TFJobs of every shape, run what came out, and upd
 	@$(PY) -m e2e.scenarios.tfjobs --page docs/guide/from-tfjob.md
 
 .PHONY: preemption
-preemption: .venv/ready ## Have Kueue preempt a job that trains, and update what that costs in the docs (4 minutes)
+preemption: .venv/ready ## Take the pods of a job that trains away in three ways, and update what that costs in the docs (7 minutes)
 	@$(PY) -m e2e.preemption --page docs/guide/preemption.md
 
 .PHONY: bench-upgrade

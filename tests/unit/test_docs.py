@@ -12,7 +12,7 @@ import pytest
 from tftraining_operator.api.crd import schema
 from tftraining_operator.api.reasons import Reason
 
-from tools.cluster.binaries import version
+from tools.cluster.binaries import OTHER_KUBERNETES, version
 from tools.site import links
 
 if TYPE_CHECKING:
@@ -135,10 +135,16 @@ def test_the_readme_names_the_versions_that_are_tested() -> None:
     )
     workflow = (ROOT / ".github/workflows/ci.yaml").read_text()
     former = " and ".join(re.findall(r"kindest/node:v([\d.]+)", workflow))
-    tested = f"{kubernetes}; CI is set up for kind's public node images {node}, {former}"
+    others = "; ".join(
+        f"{version(f'kubernetes-{minor}', 'k8s.io/kubernetes').removeprefix('v')} by"
+        f" `make test-integration KUBERNETES={minor}`"
+        for minor in OTHER_KUBERNETES
+    )
+    nodes = f"CI is set up for kind's public node images {node}, {former}"
+    tested = f"{kubernetes}; {others}; {nodes}"
     assert f"| Kubernetes | {oldest} | {tested}, and has not run yet |" in readme
-    first, *others, last = re.findall(r'target: test-unit, python: "([\d.]+)"', workflow)
-    also = f"{first}; CI is set up for unit tests with {', '.join(others)} and {last} too"
+    first, *between, last = re.findall(r'target: test-unit, python: "([\d.]+)"', workflow)
+    also = f"{first}; CI is set up for unit tests with {', '.join(between)} and {last} too"
     assert f"| Python of `tftj`, client and operator | {python} | {also} |" in readme
     assert re.search(rf"\| TensorFlow \| .* \| {tensorflow} \|", readme)
 

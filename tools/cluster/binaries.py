@@ -188,7 +188,7 @@ SOURCES: dict[str, Source] = {
 }
 """Every program by name, the first needed first."""
 
-OTHER_KUBERNETES = ("1.35", "1.37")
+OTHER_KUBERNETES = ("1.37",)
 """Minor versions of Kubernetes that tests can run beside that of the family kubernetes."""
 
 _OF_CONTROL_PLANE = ("kube-apiserver", "kube-controller-manager", "kube-scheduler")

@@ -40,7 +40,7 @@ class Scheduling(Model):
 
     gang: Gang | None = None
     """Give nodes to all pods that training needs at once, or to none. InTree: Kubernetes' own
-    scheduler, with the feature gate GangScheduling. PodGroup: the coscheduling plugin of
+    scheduler, with the feature gate GenericWorkload. PodGroup: the coscheduling plugin of
     scheduler-plugins. Volcano: Volcano. Auto, the default: InTree if the cluster has it, otherwise
     None."""
     queue: ObjectName | None = None
