@@ -20,7 +20,7 @@ _MAX_SPARKS = 60
 _LABEL = 10
 _MIN_BAR, _MAX_BAR = 10, 60
 _GAPS = 3
-"""Columns between label, bar and rates."""
+"""Columns between label, bar and rates. The bar has a line of its own where both do not fit."""
 
 
 class ProgressView:
@@ -78,15 +78,14 @@ class ProgressView:
             return Group(*lines)
         if progress is not None and progress.total_steps:
             rates = Text(training.rates(seen.job), overflow="ellipsis", no_wrap=True)
-            row: list[Text | ProgressBar] = [Text(" " * _LABEL)]
-            room = self._console.width - _LABEL - _GAPS - rates.cell_len
-            if room >= _MIN_BAR:
-                width = min(_MAX_BAR, room)
-                done = ProgressBar(total=progress.total_steps, completed=progress.step, width=width)
-                row.append(done)
-            line = Table.grid(padding=(0, 1))
-            line.add_row(*row, rates)
-            lines.append(line)
+            room = self._console.width - _LABEL - _GAPS
+            beside = room - rates.cell_len >= _MIN_BAR
+            width = min(_MAX_BAR, max(_MIN_BAR, room - rates.cell_len if beside else room))
+            done = ProgressBar(total=progress.total_steps, completed=progress.step, width=width)
+            for row in ((done, rates),) if beside else ((done,), (rates,)):
+                line = Table.grid(padding=(0, 1))
+                line.add_row(Text(" " * _LABEL), *row)
+                lines.append(line)
         sparks = training.sparkline(
             self._losses.values, min(_MAX_SPARKS, max(10, self._console.width - 30))
         )
