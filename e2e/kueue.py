@@ -21,6 +21,7 @@ _Object = dict[str, Any]
 
 _PORT, _HEALTH = 9443, "127.0.0.1:8091"
 _START_SECONDS = 90
+_KNOWN_SECONDS = 60
 _IN_NAMESPACES = "workloads.kueue.x-k8s.io,localqueues.kueue.x-k8s.io"
 _QUEUES = ",".join(
     f"{each}.kueue.x-k8s.io"
@@ -71,9 +72,16 @@ def used(cluster: Cluster) -> Iterator[Kueue]:
     _let_operator_use_it(cluster, "true")
     try:
         with installed(cluster) as kueue:
+            eventually(lambda: _is_known(cluster), "the operator knows of Kueue", _KNOWN_SECONDS)
             yield kueue
     finally:
         _let_operator_use_it(cluster, "false")
+
+
+def _is_known(cluster: Cluster) -> bool:
+    """Tell whether the operator has found that it may use it: it looks every 15 s."""
+    logs = ("logs", "-l", "app.kubernetes.io/name=tftraining-operator", "--tail=-1")
+    return "Kueue can be used: yes" in cluster.kubectl("-n", NAMESPACE, *logs)
 
 
 def _let_operator_use_it(cluster: Cluster, value: str) -> None:

@@ -659,6 +659,29 @@ def test_a_chief_that_vanished_is_followed_by_one_of_a_higher_attempt(
     assert status.last_restart.reason == "ChiefLost"
 
 
+def test_a_chief_that_was_taken_away_and_is_gone_was_disrupted(
+    operator: Operator, cluster: FakeCluster
+) -> None:
+    key = running(operator, a_job())
+    # Drained: it saves, and is gone with exit code 0.
+    cluster.act("mnist-chief-0", lambda pod: pod.disrupted().deleting())
+    operator.settle()
+    cluster.collect("mnist-chief-0")
+    at_rest(operator)
+    restart = cluster.status(key).last_restart
+    assert restart is not None
+    assert (restart.reason, restart.counted) == ("Disrupted", False)
+    assert restart.message.startswith("mnist-chief-0 was disrupted (EvictionByEvictionAPI); ")
+
+    # The next one is deleted by somebody; what happened to the one before is no reason.
+    operator.wait(60)
+    cluster.collect("mnist-chief-0")
+    at_rest(operator)
+    restart = cluster.status(key).last_restart
+    assert restart is not None
+    assert (restart.reason, restart.counted) == ("ChiefLost", False)
+
+
 def test_a_resumed_jobs_chief_has_a_higher_attempt_too(
     operator: Operator, cluster: FakeCluster
 ) -> None:

@@ -139,6 +139,9 @@ def _details(
 
 
 def _table(heading: str, titles: Sequence[str], rows: Rows) -> list[str]:
+    """Return the lines of a table, without a last column in which nothing stands."""
+    if not any(row[-1] for row in rows):
+        titles, rows = titles[:-1], [row[:-1] for row in rows]
     return ["", heading, *lines([titles, *rows], _INDENT)] if rows else []
 
 

@@ -11,6 +11,7 @@ from tftraining_operator.core.facts import Facts
 from tftraining_operator.core.gang import is_resized
 from tftraining_operator.core.job import Job
 from tftraining_operator.core.messages import describe_pod_failure
+from tftraining_operator.core.naming import pod_name
 from tftraining_operator.core.observed import Observed, Pod
 from tftraining_operator.core.policies import (
     failure,
@@ -39,8 +40,12 @@ def new_attempt(job: Job, observed: Observed, facts: Facts, now: datetime) -> De
     chief = observed.get(Role.CHIEF)
     if chief is None and job.status.chief_uid is not None:
         # Another pod with the same number could write checkpoints beside one that lives on.
-        message = "the chief's pod is gone; a new one resumes from the newest checkpoint"
-        return _restart(job, observed, now, Reason.CHIEF_LOST, message)
+        name = pod_name(job.name, Role.CHIEF, 0)
+        reason, lost = Reason.CHIEF_LOST, "the chief's pod is gone"
+        if why := failure.last_disruption(job, name):
+            reason, lost = Reason.DISRUPTED, f"{name} was disrupted ({why})"
+        message = f"{lost}; a new one resumes from the newest checkpoint"
+        return _restart(job, observed, now, reason, message)
     overdue = termination.overdue_at(chief) if chief is not None else None
     if (
         chief is not None

@@ -59,6 +59,17 @@ def is_disruption(job: Job, observed: Observed, culprit: Pod) -> bool:
     return parse(last.time) >= parse(culprit.created_at)
 
 
+def last_disruption(job: Job, pod: str) -> str:
+    """Return why the cluster took a pod of this name away since the last restart, "" if it did not.
+
+    For one that is gone. Those before are of another attempt.
+    """
+    last, restart = job.status.last_disruption, job.status.last_restart
+    if last is None or last.pod != pod:
+        return ""
+    return last.reason if restart is None or parse(last.time) > parse(restart.time) else ""
+
+
 def is_stale(job: Job, pod: Pod) -> bool:
     """Tell whether a pod that drives the attempt belongs to an older one."""
     return drives_attempt(job, pod.role) and pod.attempt < job.status.attempt
