@@ -15,15 +15,34 @@ from bench.training.speed import environment, servers
 
 _BATCH = BATCH["mlp"]
 _EVALUATE = Path(__file__).with_name("evaluate.py")
-_MODES = {
-    "asynchronous": "ParameterServer asynchronous",
-    "local": "ParameterServer local steps",
-}
+
+
+@dataclass(frozen=True, slots=True)
+class Way:
+    """A mode of ParameterServer."""
+
+    name: str
+    """In tables."""
+    mode: str
+    rate_times_workers: bool = False
+    """Whether the learning rate is multiplied by the number of workers: a mean of their changes
+    moves the variables by that of one."""
+
+
+_WAYS = (
+    Way("ParameterServer asynchronous", "asynchronous"),
+    Way("ParameterServer local steps", "local"),
+    Way(
+        "ParameterServer local steps, learning rate times workers",
+        "local",
+        rate_times_workers=True,
+    ),
+)
 
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """One task, trained by one process and by several workers in each mode."""
+    """One task, trained by one process and by several workers in each way."""
 
     task: str
     data: str
@@ -52,25 +71,28 @@ ONE = "one process"
 
 
 def measure(question: Question, folder: Path, seeds: range) -> Quality:
-    """Train with each seed: one process first, then each mode."""
+    """Train with each seed: one process first, then in each way."""
     task = TASKS / f"{question.task}.py"
     setup = Setup(question.task, "ParameterServer", question.workers)
     found = {ONE: _plain(question, task, folder / "plain", seeds)}
     with machine(folder / "jobs") as here:
         # The servers take one chief after another, as they do when a chief is restarted.
         spec = servers(here, setup, ["-m", "tftrainer", f"--task={task}"])
-        for mode in _MODES:
+        for number, way in enumerate(_WAYS):
+            times = question.workers if way.rate_times_workers else 1
             for seed in seeds:
                 arguments = (
                     *("-m", "tftrainer", f"--task={task}", f"--batch-size={_BATCH}"),
-                    *(f"--epochs={question.epochs}", f"--seed={seed}", f"--mode={mode}"),
-                    f"--checkpoint-dir={folder / mode / str(seed)}",
+                    *(f"--epochs={question.epochs}", f"--seed={seed}"),
+                    f"--mode={way.mode}",
+                    f"--checkpoint-dir={folder / str(number) / str(seed)}",
                 )
-                chief = here.start("chief", arguments, [1], environment(spec, setup, "chief", 0))
-                chief.wait()
-    for mode, name in _MODES.items():
-        checkpoints = [folder / mode / str(seed) for seed in seeds]
-        found[f"{name}, {question.workers} workers"] = _evaluated(task, folder / mode, checkpoints)
+                variables = environment(spec, setup, "chief", 0) | {"RATE_TIMES": str(times)}
+                here.start("chief", arguments, [1], variables).wait()
+    for number, way in enumerate(_WAYS):
+        where = folder / str(number)
+        checkpoints = [where / str(seed) for seed in seeds]
+        found[f"{way.name}, {question.workers} workers"] = _evaluated(task, where, checkpoints)
     return Quality(question, found)
 
 

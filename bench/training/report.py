@@ -46,16 +46,18 @@ class Sheet:
 
 def sheets(results: Results) -> list[Sheet]:
     """Put the results into tables."""
-    found = [
-        _ratios(results),
-        *map(_accuracies, results.qualities),
-        _profile(results),
-        _processors(results),
-        _memory(results),
-        _starts(results),
-        _image(results.image_bytes),
-    ]
-    return [sheet for sheet in found if sheet.rows]
+    return [sheet for found in _sections(results).values() for sheet in found]
+
+
+def _sections(results: Results) -> dict[str, list[Sheet]]:
+    """Return the tables by the section of the page that they stand in; none for nothing."""
+    found = {
+        "speed": [_ratios(results), _profile(results), _processors(results), _memory(results)],
+        "accuracy": [*map(_accuracies, results.qualities)],
+        "start": [_starts(results)],
+        "image": [_image(results.image_bytes)],
+    }
+    return {name: [sheet for sheet in of if sheet.rows] for name, of in found.items()}
 
 
 def kept(results: Results) -> bool:
@@ -76,15 +78,17 @@ def show(console: Console, results: Results) -> None:
 
 
 def write(page: Path, results: Results) -> None:
-    """Put the tables between the marks of a page."""
-    fill(page, "measured", _markdown(results))
+    """Put the tables between the marks of their sections; what was not measured stays."""
+    for section, found in _sections(results).items():
+        if found:
+            fill(page, section, _markdown(results, found))
 
 
-def _markdown(results: Results) -> str:
+def _markdown(results: Results, found: Iterable[Sheet]) -> str:
     machine = f"{os.cpu_count()} cores of {_processor()}; rounds: {results.rounds}"
     step = _step_milliseconds(results)
     parts = [f"Machine: {machine}.{f' A step of the CNN takes {step:.0f} ms.' if step else ''}"]
-    parts += [f"### {s.title}\n\n{table(s.columns, s.rows)}" for s in sheets(results)]
+    parts += [f"### {sheet.title}\n\n{table(sheet.columns, sheet.rows)}" for sheet in found]
     return "\n\n".join(parts)
 
 

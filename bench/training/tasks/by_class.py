@@ -6,7 +6,7 @@ and no shuffling hides it. Each of scikit-learn's digits comes nine times, moved
 
 import numpy as np
 import tensorflow as tf
-from images import compiled
+from images import RATE_TIMES, compiled
 from sklearn.datasets import load_digits
 from tftrainer import Context
 
@@ -28,7 +28,8 @@ def model() -> tf.keras.Model:
             layers.Dense(10),
         ]
     )
-    return compiled(network, tf.keras.optimizers.schedules.CosineDecay(2e-3, _STEPS))
+    rate = tf.keras.optimizers.schedules.CosineDecay(2e-3 * RATE_TIMES, _STEPS)
+    return compiled(network, rate)
 
 
 def dataset(split: str, context: Context) -> tf.data.Dataset:

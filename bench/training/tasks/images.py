@@ -1,12 +1,16 @@
 """What the networks for images share: how they are compiled, and made-up images to train on."""
 
+import os
 from collections.abc import Sequence
 from typing import Any
 
 import tensorflow as tf
 
+RATE_TIMES = float(os.environ.get("RATE_TIMES", "1"))
+"""By which quality.py has learning rates multiplied."""
 
-def compiled(network: tf.keras.Model, rate: Any = 1e-3) -> tf.keras.Model:  # noqa: ANN401
+
+def compiled(network: tf.keras.Model, rate: Any = 1e-3 * RATE_TIMES) -> tf.keras.Model:  # noqa: ANN401
     """Compile as for model.fit: ten classes, of which the network gives the logits.
 
     `rate` is Adam's: a number, or a schedule of Keras's.

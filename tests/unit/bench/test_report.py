@@ -64,15 +64,18 @@ def test_an_image_above_its_limit_is_a_promise_missed() -> None:
 
 def test_the_page_gets_the_new_tables_in_place_of_the_old(tmp_path: Path) -> None:
     page = tmp_path / "page.md"
-    page.write_text("before\n<!-- measured -->\nold\n<!-- end of measured -->\nafter\n")
+    sections = (
+        "<!-- image -->\nold\n<!-- end of image -->\n<!-- start -->\nkept\n<!-- end of start -->\n"
+    )
+    page.write_text(f"before\n{sections}after\n")
 
     report.write(page, Results(1, image_bytes=1_063_000_000))
     once = page.read_text()
     report.write(page, Results(1, image_bytes=1_063_000_000))
 
     assert page.read_text() == once
-    assert once.startswith("before\n<!-- measured -->\n")
-    assert once.endswith("<!-- end of measured -->\nafter\n")
+    assert once.startswith("before\n<!-- image -->\n")
+    assert once.endswith("<!-- start -->\nkept\n<!-- end of start -->\nafter\n")
     assert "| trainer, for CPUs | 1,063 | ≤ 1,100 | kept |" in once
     assert "old" not in once
 
