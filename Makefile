@@ -162,7 +162,7 @@ tfjobs: .venv/ready ## Convert TFJobs of every shape, run what came out, and upd
 
 .PHONY: preemption
 preemption: .venv/ready ## Take the pods of a job that trains away in three ways, and update what that costs in the docs (7 minutes)
-	@$(PY) -m e2e.preemption --page docs/guide/preemption.md
+	@$(PY) -m e2e.scenarios.preemption --page docs/guide/preemption.md
 
 .PHONY: bench-upgrade
 bench-upgrade: .venv/ready ## Measure what an upgrade and a rollback cost jobs that train, and write docs/guide/upgrade.md (4 minutes)

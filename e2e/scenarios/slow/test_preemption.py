@@ -2,9 +2,9 @@
 
 import pytest
 
-from e2e.preemption.measure import measured
-from e2e.preemption.ways import WAYS, Way
 from e2e.scenarios.drill import Drill
+from e2e.scenarios.preemption.measure import measured
+from e2e.scenarios.preemption.ways import WAYS, Way
 
 
 @pytest.mark.parametrize("way", WAYS, ids=[way.name for way in WAYS])

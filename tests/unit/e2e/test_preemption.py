@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from e2e.api import Api
-from e2e.preemption.__main__ import table_of
-from e2e.preemption.measure import Cost, gone_after
-from e2e.preemption.ways import WAYS
 from e2e.recording import Recording
+from e2e.scenarios.preemption.__main__ import table_of
+from e2e.scenarios.preemption.measure import Cost, gone_after
+from e2e.scenarios.preemption.ways import WAYS
 from tools.pages import section
 
 PAGE = Path(__file__).parents[3] / "docs/guide/preemption.md"

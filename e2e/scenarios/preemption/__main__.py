@@ -1,4 +1,4 @@
-"""The command line: python -m e2e.preemption --page docs/guide/preemption.md."""
+"""The command line: python -m e2e.scenarios.preemption --page docs/guide/preemption.md."""
 
 import secrets
 import sys
@@ -11,11 +11,11 @@ from rich.markup import escape
 
 from e2e.faults import NoNodeError
 from e2e.install import installed, make_namespace
-from e2e.preemption.measure import SAVE_SECONDS, Cost, measured
-from e2e.preemption.ways import GRACE_SECONDS, WAYS, Way
 from e2e.recording import recording
 from e2e.scenarios.broken_jobs.page import stable
 from e2e.scenarios.drill import Drill
+from e2e.scenarios.preemption.measure import SAVE_SECONDS, Cost, measured
+from e2e.scenarios.preemption.ways import GRACE_SECONDS, WAYS, Way
 from e2e.scenarios.space import Space
 from e2e.terminal import console, say
 from tools.cluster import Cluster, ClusterError, obtain

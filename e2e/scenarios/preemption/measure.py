@@ -3,9 +3,9 @@
 from dataclasses import dataclass
 
 from e2e.jobs import task_job
-from e2e.preemption.ways import GRACE_SECONDS, Way
 from e2e.recording import Recording
 from e2e.scenarios.drill import Drill, now
+from e2e.scenarios.preemption.ways import GRACE_SECONDS, Way
 from tools.waiting import eventually
 
 SAVE_SECONDS = 10
