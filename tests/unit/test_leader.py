@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import copy
+import itertools
 import random
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -219,6 +220,47 @@ def test_who_stands_by_gives_nothing_away() -> None:
         await leads(server, loop, "other")
         await candidate(server, loop).release()
         assert server.holder == "other"
+
+    in_virtual_time(scene)
+
+
+def test_a_lease_that_was_taken_without_hearing_of_it_is_released() -> None:
+    """As by a process that is asked to end while it acquires the lease."""
+
+    async def scene(loop: VirtualLoop) -> None:
+        server = Server()
+        answer = server.create_lease
+
+        async def slow(body: dict[str, Any]) -> dict[str, Any]:
+            found = await answer(body)
+            await asyncio.sleep(1)
+            return found
+
+        server.create_lease = slow  # type: ignore[method-assign]
+        found = candidate(server, loop)
+        acquiring = asyncio.ensure_future(found.acquire())
+        await asyncio.sleep(0.5)
+        acquiring.cancel()
+        assert server.holder is not None
+        await found.release()
+        assert server.holder is None
+
+    in_virtual_time(scene)
+
+
+def test_a_renewal_that_arrives_late_does_not_keep_the_lease_from_being_released() -> None:
+    async def scene(loop: VirtualLoop) -> None:
+        server = Server()
+        found = await leads(server, loop)
+        calls = itertools.count()
+
+        async def renewed() -> None:
+            if next(calls) == 1:  # between looking and releasing
+                server.edit(renewTime="2026-01-02T03:04:05.000000Z")
+
+        server.trouble = renewed
+        await found.release()
+        assert server.holder is None
 
     in_virtual_time(scene)
 

@@ -10,6 +10,7 @@ import logging
 import math
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Any, Protocol
 
@@ -107,6 +108,8 @@ class Candidate:
         self._seconds = seconds
         self._clock = clock
         self._lease: _Object | None = None
+        self._asked = False
+        """Whether the lease was asked for: it may be ours without our having heard of it."""
         self._written = 0
         """The lease's resource version when this process wrote it last."""
         self._seen: _Object | None = None
@@ -139,14 +142,16 @@ class Candidate:
 
     async def release(self) -> None:
         """Release the lease, so that a standby need not wait until it expires."""
-        if self._lease is None:
+        if not self._asked:
             return
         self._renewed_at = -math.inf  # from here on nothing is written
         try:
             async with asyncio.timeout(self._seconds * ATTEMPT):
-                lease = await self._look()
-                if lease is not None and _holder(lease) == self._identity:
-                    await self._api.replace_lease(_released(lease))
+                while (lease := await self._look()) and _holder(lease) == self._identity:
+                    # A renewal that was sent before may still come in between.
+                    with suppress(errors.ConflictError):
+                        await self._api.replace_lease(_released(lease))
+                        return
         except (errors.ApiError, TimeoutError) as error:
             logger.warning("could not release the lease; it will expire: %s", _reason(error))
 
@@ -221,7 +226,7 @@ class Candidate:
 
     async def _claim(self, lease: _Object | None) -> None:
         """Write our name into the lease, if it still is the one that was seen."""
-        began = self._clock()
+        began, self._asked = self._clock(), True
         if lease is None:
             metadata = {"namespace": self._namespace, "name": self._name}
             made = {"apiVersion": _API_VERSION, "kind": "Lease", "metadata": metadata}
