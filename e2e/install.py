@@ -13,6 +13,8 @@ CHART = ROOT / "charts/tftraining-operator"
 RELEASE = "tftraining"
 NAMESPACE = "tftraining-system"
 OPERATOR = f"deployment/{RELEASE}-operator"
+OPERATOR_PODS = ("-l", "app.kubernetes.io/name=tftraining-operator")
+"""By which kubectl selects them."""
 
 _NAMESPACES = """\
 apiVersion: v1

@@ -9,7 +9,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from e2e.faults import NoNodeError, control_plane
-from e2e.install import CHART, NAMESPACE, RELEASE, helm
+from e2e.install import CHART, NAMESPACE, OPERATOR_PODS, RELEASE, helm
 from tools import kueue
 from tools.cluster import Cluster, ClusterError, kind
 from tools.cluster.binaries import binary
@@ -80,8 +80,8 @@ def used(cluster: Cluster) -> Iterator[Kueue]:
 
 def _is_known(cluster: Cluster) -> bool:
     """Tell whether the operator has found that it may use it: it looks every 15 s."""
-    logs = ("logs", "-l", "app.kubernetes.io/name=tftraining-operator", "--tail=-1")
-    return "Kueue can be used: yes" in cluster.kubectl("-n", NAMESPACE, *logs)
+    logs = cluster.kubectl("-n", NAMESPACE, "logs", *OPERATOR_PODS, "--tail=-1")
+    return "Kueue can be used: yes" in logs
 
 
 def _let_operator_use_it(cluster: Cluster, value: str) -> None:

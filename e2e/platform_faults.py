@@ -9,14 +9,13 @@ from contextlib import AbstractContextManager, contextmanager, suppress
 from datetime import datetime
 
 from e2e.faults import Pod, control_plane, in_node, pid_of
-from e2e.install import NAMESPACE, OPERATOR, RELEASE
+from e2e.install import NAMESPACE, OPERATOR, OPERATOR_PODS, RELEASE
 from tools.cluster import Cluster, ClusterError
 from tools.waiting import eventually
 
 _APISERVER = "/etc/kubernetes/manifests/kube-apiserver.yaml"
 _ASIDE = "/etc/kubernetes/kube-apiserver.yaml"
 _API_SECONDS = 120
-_OPERATOR_PODS = ("-l", "app.kubernetes.io/name=tftraining-operator")
 _PROGRESS_PORT = 8080
 _QUOTA = "no-pods"
 
@@ -28,7 +27,7 @@ def kill_operator(cluster: Cluster) -> None:
     So is their lease, which would bind new ones for a while to somebody who is surely dead.
     """
     scope = ("-n", NAMESPACE)
-    listed = cluster.kubectl(*scope, "get", "pods", *_OPERATOR_PODS, "-o", "json")
+    listed = cluster.kubectl(*scope, "get", "pods", *OPERATOR_PODS, "-o", "json")
     running = [
         (pod["spec"]["nodeName"], str(status["containerID"]).rpartition("/")[2])
         for pod in json.loads(listed)["items"]
@@ -41,7 +40,7 @@ def kill_operator(cluster: Cluster) -> None:
         with suppress(ClusterError):
             in_node(cluster, node, f"kill -KILL {pids}", "killing the operator")
     now = ("--force", "--grace-period=0")
-    cluster.kubectl(*scope, "delete", "pods", *_OPERATOR_PODS, *now)
+    cluster.kubectl(*scope, "delete", "pods", *OPERATOR_PODS, *now)
     cluster.kubectl(*scope, "delete", "leases", "--all")
 
 
@@ -103,7 +102,7 @@ def without_apiserver(cluster: Cluster) -> Iterator[None]:
 
 def operator_pods(cluster: Cluster) -> list[Pod]:
     """Return the operator's pods as targets of faults."""
-    listed = cluster.kubectl("-n", NAMESPACE, "get", "pods", *_OPERATOR_PODS, "-o", "json")
+    listed = cluster.kubectl("-n", NAMESPACE, "get", "pods", *OPERATOR_PODS, "-o", "json")
     return [
         Pod(cluster, NAMESPACE, pod["metadata"]["name"], container="operator")
         for pod in json.loads(listed)["items"]

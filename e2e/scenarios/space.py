@@ -6,7 +6,7 @@ import re
 import secrets
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,6 +16,7 @@ import yaml
 
 from e2e.install import ROOT, make_namespace
 from tools.cluster import Cluster, ClusterError
+from tools.cluster.images import image_name
 from tools.waiting import eventually
 
 _Object = dict[str, Any]
@@ -78,6 +79,28 @@ def job_without_node(name: str, **spec: Any) -> _Object:  # noqa: ANN401 - YAML
     made = job(name, **spec)
     made["spec"]["template"]["spec"]["nodeSelector"] = {"example.com/node": "none"}
     return made
+
+
+def idle_pod(
+    name: str,
+    labels: Mapping[str, str] | None = None,
+    resources: _Object | None = None,
+    **spec: Any,  # noqa: ANN401 - YAML
+) -> _Object:
+    """Return a pod of no job that does nothing for an hour; keywords are more of its spec."""
+    container = {
+        "name": name,
+        "image": image_name("trainer"),
+        "command": ["python3", "-c", "import time; time.sleep(3600)"],
+        "securityContext": RESTRICTED,
+        "resources": resources or {},
+    }
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": name, "labels": dict(labels or {})},
+        "spec": {"containers": [container], "terminationGracePeriodSeconds": 0, **spec},
+    }
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from e2e.faults import Pod
-from e2e.install import NAMESPACE, OPERATOR
+from e2e.install import NAMESPACE, OPERATOR, OPERATOR_PODS
 from e2e.jobs import endless, tasks
 from e2e.platform_faults import kill_for_good, lease_holder
 from e2e.prometheus import Prometheus
@@ -101,8 +101,7 @@ def last_end(pod: Pod) -> dict[str, Any]:
 
 def test_the_leader_and_the_standby_are_ready(cluster: Cluster, leader: Pod) -> None:
     """So an upgrade can wait for either."""
-    selector = "app.kubernetes.io/name=tftraining-operator"
-    listed = cluster.kubectl("-n", NAMESPACE, "get", "pods", "-l", selector, "-o", "json")
+    listed = cluster.kubectl("-n", NAMESPACE, "get", "pods", *OPERATOR_PODS, "-o", "json")
     pods = {
         pod["metadata"]["name"]: {c["type"]: c["status"] for c in pod["status"]["conditions"]}
         for pod in json.loads(listed)["items"]

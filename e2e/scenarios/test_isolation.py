@@ -11,10 +11,9 @@ import yaml
 
 from e2e.install import ROOT, install, make_namespace
 from e2e.jobs import claim, endless, tasks
-from e2e.scenarios.space import RESTRICTED, Space
+from e2e.scenarios.space import Space, idle_pod
 from tools.cluster import Cluster
 from tools.cluster.firewall import enforced
-from tools.cluster.images import image_name
 from tools.waiting import eventually
 
 # The firewall judges the traffic of all pods.
@@ -57,15 +56,7 @@ class Caller:
 
     def start(self) -> None:
         """Make it: a pod that belongs to no job."""
-        container = {
-            "name": self.name,
-            "image": image_name("trainer"),
-            "command": ["python3", "-c", "import time; time.sleep(3600)"],
-            "securityContext": RESTRICTED,
-        }
-        spec = {"containers": [container], "terminationGracePeriodSeconds": 0}
-        metadata = {"name": self.name, "labels": self.labels}
-        self.space.apply({"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec})
+        self.space.apply(idle_pod(self.name, self.labels))
 
     def wait(self) -> None:
         """Wait until it runs."""

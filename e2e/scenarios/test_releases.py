@@ -6,7 +6,16 @@ from contextlib import ExitStack
 import pytest
 
 from e2e.demo import say
-from e2e.install import CHART, NAMESPACE, RELEASE, helm, install, remove_release, roll_back
+from e2e.install import (
+    CHART,
+    NAMESPACE,
+    OPERATOR_PODS,
+    RELEASE,
+    helm,
+    install,
+    remove_release,
+    roll_back,
+)
 from e2e.previous import NoHistoryError, Version, previous_version
 from e2e.scenarios.space import Space, new_space
 from e2e.scenarios.upgrade.measuring import upgrading
@@ -62,7 +71,7 @@ def before(cluster: Cluster) -> Iterator[Version]:
 def leave_no_operator(cluster: Cluster) -> None:
     """Remove the release; its pods end after Helm has."""
     remove_release(cluster)
-    of_operator = ("-l", "app.kubernetes.io/name=tftraining-operator", "-o", "name")
+    of_operator = (*OPERATOR_PODS, "-o", "name")
     eventually(
         lambda: not cluster.kubectl("-n", NAMESPACE, "get", "pods", *of_operator),
         "no operator is left",

@@ -30,14 +30,13 @@ CPUS = 5
 
 IN_TREE_VERSION = "v1beta1" if KUBERNETES == "1.37" else "v1alpha2"
 IN_TREE = f"podgroups.{IN_TREE_VERSION}.scheduling.k8s.io"
+GATE = "--feature-gates=GenericWorkload=true"
 IN_TREE_FLAGS = (
-    "--feature-gates=GenericWorkload=true",
+    GATE,
     f"--runtime-config=scheduling.k8s.io/{IN_TREE_VERSION}=true",
 )
 """Of the API server."""
-SCHEDULER_GATES = "--feature-gates=GenericWorkload=true" + (
-    ",GangScheduling=true" if KUBERNETES != "1.37" else ""
-)
+SCHEDULER_GATES = GATE if KUBERNETES == "1.37" else f"{GATE},GangScheduling=true"
 COSCHEDULING = "podgroups.v1alpha1.scheduling.x-k8s.io"
 VOLCANO = "podgroups.v1beta1.scheduling.volcano.sh"
 CRDS = {

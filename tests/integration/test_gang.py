@@ -14,6 +14,7 @@ from tests.apiserver import PROGRAMS, ApiServer, running, working
 from tests.conftest import ROOT, program_or_skip
 from tests.integration.gangs import (
     COSCHEDULING,
+    GATE,
     IN_TREE,
     IN_TREE_FLAGS,
     NODES,
@@ -52,14 +53,13 @@ def gang_server() -> Iterator[ApiServer]:
     """An API server with PodGroups, the controller that lets them go, nodes and our CRD."""
     programs = {name: program_or_skip(name) for name in PROGRAMS}
     manager = program_or_skip("kube-controller-manager")
-    gate = IN_TREE_FLAGS[0]
     with running(programs, *IN_TREE_FLAGS) as server:
         server.serve_crd(ROOT / "crds")
         for name in NODES:
             add_node(server, name)
         for index, role in enumerate(("worker", "chief", "ps")):
             server.apply(priority(role, index + 1))
-        with working(manager, server, "--controllers=podgroup-protection-controller", gate):
+        with working(manager, server, "--controllers=podgroup-protection-controller", GATE):
             yield server
 
 

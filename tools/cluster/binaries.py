@@ -195,13 +195,7 @@ _OF_CONTROL_PLANE = ("kube-apiserver", "kube-controller-manager", "kube-schedule
 
 
 def of_kubernetes(name: str, minor: str) -> str:
-    """Return the name of a program in another minor version of Kubernetes, if it has one.
-
-    Raises ClusterError for a minor version that is not locked here.
-    """
-    if minor not in OTHER_KUBERNETES:
-        known = ", ".join(OTHER_KUBERNETES)
-        raise ClusterError(f"there is no family kubernetes-{minor}; the others are {known}")
+    """Return the name of a program in another minor version of Kubernetes, if it has one."""
     return f"{name}-{minor}" if name in _OF_CONTROL_PLANE else name
 
 

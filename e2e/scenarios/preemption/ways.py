@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from e2e.kueue import used
+from e2e.platform_faults import no_room
 from e2e.scenarios.drill import Drill
-from e2e.scenarios.space import RESTRICTED, job
+from e2e.scenarios.space import idle_pod, job
 from tools.cluster import Cluster
-from tools.cluster.images import image_name
 from tools.waiting import eventually
 
 _Object = dict[str, Any]
@@ -109,7 +109,9 @@ class Scheduler:
     @contextmanager
     def taken(self, drill: Drill) -> Iterator[None]:
         """Create the more important pod, and delete it."""
-        drill.space.apply(_pod(_HIGH, {_SLOT: str(_PODS)}))
+        slots = {_SLOT: str(_PODS)}
+        resources = {"requests": slots, "limits": slots}
+        drill.space.apply(idle_pod(_HIGH, resources=resources, priorityClassName=_HIGH))
         yield
         drill.space.kubectl("delete", "pod", _HIGH)
 
@@ -132,11 +134,9 @@ class Drain:
         """Drain the nodes of this job's pods, and uncordon them."""
         nodes = drill.space.cluster.kubectl("get", "nodes", "-o", "name").split()
         selector = f"--pod-selector=tftraining.dev/job={drill.job}"
-        try:
+        with no_room(drill.space.cluster):
             drill.space.kubectl("drain", *nodes, selector, "--delete-emptydir-data")
             yield
-        finally:
-            drill.space.kubectl("uncordon", *nodes)
 
 
 WAYS: tuple[Way, ...] = (Queue(), Scheduler(), Drain())
@@ -160,19 +160,3 @@ def _offer(cluster: Cluster, node: str, change: _Object) -> None:
         return bool(found["allocatable"].get(_SLOT) == change.get("value"))
 
     eventually(posted, f"{node} offers {change.get('value', 'no')} {_SLOT}", _POSTED_SECONDS)
-
-
-def _pod(priority: str, requests: dict[str, str]) -> _Object:
-    container = {
-        "name": "urgent",
-        "image": image_name("trainer"),
-        "command": ["python3", "-c", "import time; time.sleep(3600)"],
-        "securityContext": RESTRICTED,
-        "resources": {"requests": requests, "limits": requests},
-    }
-    spec = {
-        "priorityClassName": priority,
-        "terminationGracePeriodSeconds": 0,
-        "containers": [container],
-    }
-    return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": priority}, "spec": spec}

@@ -47,7 +47,8 @@ class Groups:
             except ApiError as error:
                 # An API of others that does not answer must not stop jobs that do not need it.
                 logger.warning("cannot list groups of %s: %s", gang, one_line(error.message))
-                versions |= {g: v for g, v in self.offer.versions.items() if g is gang}
+                if gang in self.offer.versions:
+                    versions[gang] = self.offer.versions[gang]
                 forbidden |= self.offer.forbidden & {gang}
         offer = Offer(versions, frozenset(forbidden))
         if offer != self.offer:
