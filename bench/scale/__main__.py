@@ -11,7 +11,7 @@ from rich.markup import escape
 
 from bench.scale import report, training_operator
 from bench.scale.cluster import cluster
-from bench.scale.contenders import ROOT, Contender, Ours, Raw
+from bench.scale.contenders import Contender, Ours, Raw
 from bench.scale.life import Life, live
 from bench.scale.results import Results
 from bench.scale.training_operator import TrainingOperator
@@ -33,6 +33,9 @@ def main(
     rounds: Annotated[
         int, typer.Option(min=0, help="Each measures every contender once; 0: only the tables.")
     ] = 5,
+    shards: Annotated[
+        int | None, typer.Option(help="Our operator also as so many shards.")
+    ] = None,
     steady: Annotated[
         float, typer.Option(help="Seconds for which running jobs are left to report.")
     ] = 60.0,
@@ -50,7 +53,7 @@ def main(
 ) -> None:
     """Measure contenders in turn, round after round, on one API server."""
     found = Results.of(Raw.name, results)
-    contenders = _contenders(only, against)
+    contenders = _contenders(only, against, shards)
     first = found.last_round() + 1
     try:
         if rounds:
@@ -72,8 +75,12 @@ def main(
         fill(page, section, text)
 
 
-def _contenders(only: Sequence[str] | None, against: Path | None) -> list[Contender]:
-    found: list[Contender] = [Raw(), Ours(OURS, ROOT)]
+def _contenders(
+    only: Sequence[str] | None, against: Path | None, shards: int | None
+) -> list[Contender]:
+    found: list[Contender] = [Raw(), Ours(OURS), Ours(f"{OURS}, without fairness", fair=False)]
+    if shards is not None:
+        found.append(Ours(f"{OURS}, {shards} shards", shards=shards))
     if against is not None:
         found.append(Ours(f"{OURS}, before", against.absolute()))
     found.append(TrainingOperator("tuned", *training_operator.TUNED))

@@ -3,7 +3,7 @@
 import os
 import sys
 from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -32,6 +32,8 @@ ROOT = Path(__file__).parents[2]
 IMAGE = "registry.invalid/trainer:bench"
 ROLES = {"chief": 1, "worker": 4, "ps": 2, "evaluator": 1}
 PODS = sum(ROLES.values())
+_LEASES = "default"
+"""The namespace of the shards' leases."""
 TEMPLATE = {"spec": {"containers": [{"name": CONTAINER, "image": IMAGE}]}}
 
 
@@ -39,14 +41,27 @@ TEMPLATE = {"spec": {"containers": [{"name": CONTAINER, "image": IMAGE}]}}
 class Running:
     """A contender that is ready."""
 
-    process: Process | None = None
-    """Its process; a bare client has none beside this one."""
-    stalls: Path | None = None
-    """Where the longest turns of its event loop are noted."""
+    processes: tuple[Process, ...] = ()
+    """Its processes; a bare client has none beside this one."""
+    stalls: tuple[Path, ...] = ()
+    """Where the longest turns of their event loops are noted."""
 
     def longest_stall(self, since: float) -> float | None:
-        """Return the longest turn (s) of its loop after `since` (monotonic), None if unmeasured."""
-        return None if self.stalls is None else stalls.longest(self.stalls, since)
+        """Return the longest turn (s) of a loop after `since` (monotonic), None if unmeasured."""
+        return max((stalls.longest(each, since) for each in self.stalls), default=None)
+
+    def cpu(self) -> list[float]:
+        """Return the CPU seconds that each process has used."""
+        return [process.cpu() for process in self.processes]
+
+    def problem(self) -> str | None:
+        """Return which process has ended, None while all run."""
+        found = (process.problem() for process in self.processes)
+        return next((problem for problem in found if problem), None)
+
+    def last_words(self) -> str:
+        """Return the last lines of the logs."""
+        return "\n".join(process.last_words() for process in self.processes)
 
 
 class Contender(Protocol):
@@ -68,6 +83,10 @@ class Contender(Protocol):
     def asks(self) -> str | None:
         """Label selector of the evaluators if it asks pods for their progress, else None."""
 
+    @property
+    def only_creates(self) -> bool:
+        """Whether nothing is measured of it but the creation of its pods."""
+
     def crds(self) -> Sequence[Path]:
         """Return the manifests of its CustomResourceDefinitions."""
 
@@ -85,6 +104,7 @@ class Raw:
     agents = (client.AGENT,)
     collection = None
     asks = None
+    only_creates = True
 
     def crds(self) -> Sequence[Path]:
         """Return none: it creates pods and services."""
@@ -113,16 +133,21 @@ class Raw:
 
 
 class Ours:
-    """Our operator as it is shipped, from this checkout or from another one."""
+    """Our operator as it is shipped, from this checkout or from another one; or several shards."""
 
     collection = f"/apis/{API_VERSION}/namespaces/{{namespace}}/{PLURAL}"
     agents = ("tftraining-operator", "OpenAPI-Generator", "kopf")
     asks = f"{LABEL_ROLE}={Role.EVALUATOR}"
 
-    def __init__(self, name: str, checkout: Path, **settings: str) -> None:
+    def __init__(
+        self, name: str, checkout: Path = ROOT, *, shards: int = 1, fair: bool = True
+    ) -> None:
+        """Without fairness, its namespaces don't take turns; see stalls."""
         self.name = name
+        self.only_creates = not fair
         self._checkout = checkout
-        self._settings = settings
+        self._shards = shards
+        self._fair = fair
 
     def crds(self) -> Sequence[Path]:
         """Return this checkout's, whichever is measured."""
@@ -130,7 +155,16 @@ class Ours:
 
     @contextmanager
     def started(self, cluster: Cluster) -> Iterator[Running]:
-        """Run the operator's process."""
+        """Run the operator's process, or one for each shard."""
+        with ExitStack() as stack:
+            found = [
+                stack.enter_context(self._process(cluster, number))
+                for number in range(self._shards)
+            ]
+            yield Running(tuple(process for process, _ in found), tuple(file for _, file in found))
+
+    @contextmanager
+    def _process(self, cluster: Cluster, number: int) -> Iterator[tuple[Process, Path]]:
         noted = cluster.folder / f"stalls-{free_port()}"
         probes = f"http://127.0.0.1:{free_port()}"
         environment = {
@@ -139,12 +173,19 @@ class Ours:
             "KUBECONFIG": str(cluster.server.kubeconfig),
             "TFTRAINING_HEALTH": f"{probes}/healthz",
             "TFTRAINING_METRICS_PORT": str(free_port()),
-            **self._settings,
         }
+        if self._shards > 1:
+            environment |= {
+                "TFTRAINING_LEASE_NAMESPACE": _LEASES,
+                "TFTRAINING_LEASE_IDENTITY": f"shard-{number}",
+                "TFTRAINING_SHARDS": str(self._shards),
+            }
         command: list[str | Path] = [sys.executable, "-m", "bench.scale.stalls", noted]
-        log = cluster.folder / "operator.log"
+        if not self._fair:
+            command.append(stalls.UNFAIR)
+        log = cluster.folder / f"operator-{number}.log"
         with processes.running(command, environment, log, f"{probes}/readyz") as process:
-            yield Running(process, noted)
+            yield process, noted
 
     def submission(self, namespace: str, jobs: int) -> Iterator[tuple[str, _Object]]:
         """Yield TFTrainingJobs."""

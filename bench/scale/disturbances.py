@@ -9,11 +9,13 @@ from typing import Any
 
 from tftraining_operator.api.keys import CONTAINER
 
-from bench.scale.client import Client
+from bench.scale.client import AT_ONCE, Client
 from bench.scale.contenders import IMAGE, job_name
 from bench.scale.tables import Table, all_of, created_since, none_of
 
 PER_SECOND = 5.0
+_MOST = 200
+"""Of each disturbance, which tell of a hundredth."""
 _KILLED = 137
 
 
@@ -33,7 +35,7 @@ def chosen(jobs: int) -> tuple[list[int], list[int]]:
 
     They are others if there is more than one, so that it can be told what the end of a job costs.
     """
-    failing, ending = range(0, jobs, 2), range(1, jobs, 2)
+    failing, ending = range(0, jobs, 2)[:_MOST], range(1, jobs, 2)[:_MOST]
     return list(failing), list(ending or failing)
 
 
@@ -54,13 +56,12 @@ async def ends(
 ) -> list[End]:
     """Let evaluators and then chiefs complete; return what became of the jobs."""
 
+    names = {job_name(number): f"{job_name(number)}-chief-0" for number in jobs}
+    await _complete(client, pods_path, pods, [f"{name}-evaluator-0" for name in names])
+
     async def succeed(name: str) -> None:
         await client.patch_status(f"{pods_path}/{name}", _ended("Succeeded", 0))
 
-    names = {job_name(number): f"{job_name(number)}-chief-0" for number in jobs}
-    evaluators = [f"{name}-evaluator-0" for name in names]
-    await asyncio.gather(*map(succeed, evaluators))
-    await pods.until(all_of(evaluators, "completed evaluators", ("0/1", "Completed")))
     moments = await _one_by_one(list(names.values()), succeed)
     await states.until(all_of(names, f"{len(jobs)} jobs Succeeded", ("Succeeded",)))
     return [
@@ -69,12 +70,33 @@ async def ends(
     ]
 
 
+async def all_end(
+    client: Client, pods_path: str, pods: Table, states: Table, jobs: Sequence[int]
+) -> None:
+    """Let jobs end, all at once."""
+    names = [job_name(number) for number in jobs]
+    for role in ("evaluator", "chief"):
+        await _complete(client, pods_path, pods, [f"{name}-{role}-0" for name in names])
+    await states.until(all_of(names, f"{len(jobs)} jobs Succeeded", ("Succeeded",)))
+
+
 async def absences(client: Client, pods_path: str, pods: Table, jobs: Sequence[int]) -> list[str]:
     """Delete a worker of each job, while no operator runs; return their names."""
     names = [f"{job_name(number)}-worker-1" for number in jobs]
     await client.delete(*(f"{pods_path}/{name}" for name in names), grace=0)
     await pods.until(none_of(names, f"deletion of {len(names)} workers"))
     return names
+
+
+async def _complete(client: Client, pods_path: str, pods: Table, names: Sequence[str]) -> None:
+    left = iter(names)
+
+    async def succeed() -> None:
+        for name in left:
+            await client.patch_status(f"{pods_path}/{name}", _ended("Succeeded", 0))
+
+    await asyncio.gather(*(succeed() for _ in range(AT_ONCE)))
+    await pods.until(all_of(names, "completed pods", ("0/1", "Completed")))
 
 
 async def _one_by_one(

@@ -41,13 +41,15 @@ class Life:
     """From the deletion of the jobs until their last pod is gone."""
     cpu: float | None = None
     """CPU seconds of the operator, from the first request until all run."""
+    small: float | None = None
+    """From the request for one job in another namespace, just after all others, until its pods."""
     rest: float | None = None
-    """Share of one core that it uses while nothing happens."""
+    """Share of one core that it uses while nothing happens: all jobs have ended."""
     rest_writes: int = 0
     synced: float | None = None
     """From the start of a new process until it has replaced pods that were gone meanwhile."""
     steady: float | None = None
-    """Share of one core while all jobs report their progress."""
+    """Share of one core while all jobs report their progress; of the busiest of its processes."""
     steady_writes: float | None = None
     """Writes a second meanwhile."""
     replaced: list[float] = field(default_factory=list)
@@ -55,7 +57,7 @@ class Life:
     succeeded: list[float] = field(default_factory=list)
     """From the chief's exit until the job has Succeeded, for each of some."""
     memory: float | None = None
-    """Peak of its resident memory, MB."""
+    """Peak of a process's resident memory, MB."""
     stall: float | None = None
     """Longest turn of its event loop, CPU seconds."""
     requests: Requests = field(default_factory=Requests)
@@ -69,6 +71,7 @@ def live(
 ) -> Life:
     """Measure one round in a namespace of its own. Raises StalledError, or another ClusterError."""
     cluster.add_namespace(namespace)
+    cluster.add_namespace(_small(namespace))
     return asyncio.run(_Round(cluster, contender, namespace, jobs, steady_seconds).live())
 
 
@@ -92,16 +95,15 @@ class _Round:
         self._jobs_path = collection.format(namespace=namespace) if collection else None
         self._pods = Table("pods", self._problem)
         self._states = Table("jobs", self._problem)
+        self._small = Table("pods of the small job", self._problem)
 
     async def live(self) -> Life:
         async with connected(self._cluster.server) as client, self._followed(client):
             async with self._started():
                 await self._create(client)
-                if self._running.process is not None:
-                    await self._rest()
-                else:
+                if self._contender.only_creates:
                     await self._delete(client)
-            if self._jobs_path is not None:
+            if not self._contender.only_creates:
                 await self._again(client)
         return self._life
 
@@ -111,7 +113,11 @@ class _Round:
             if self._jobs_path is None:
                 yield
                 return
-            async with self._states.follow(client, self._jobs_path, ("State",)):
+            small = f"/api/v1/namespaces/{_small(self._namespace)}/pods"
+            async with (
+                self._states.follow(client, self._jobs_path, ("State",)),
+                self._small.follow(client, small, ()),
+            ):
                 yield
 
     @asynccontextmanager
@@ -125,25 +131,25 @@ class _Round:
             try:
                 yield
             except StalledError as error:
-                said = self._running.process.last_words() if self._running.process else ""
+                said = self._running.last_words()
                 raise StalledError(f"{self._contender.name}: {error}\n{said}".strip()) from error
             self._note(began)
             self._running = Running()
             await asyncio.to_thread(stack.close)
 
     def _note(self, began: float) -> None:
-        if (process := self._running.process) is not None:
+        for process in self._running.processes:
             self._life.memory = max(self._life.memory or 0.0, process.peak_memory())
         if (stall := self._running.longest_stall(began)) is not None:
             self._life.stall = max(self._life.stall or 0.0, stall)
 
     async def _create(self, client: Client) -> None:
-        life, jobs, process = self._life, self._life.jobs, self._running.process
+        life, jobs, running = self._life, self._life.jobs, self._running
         objects = list(self._contender.submission(self._namespace, jobs))
         mark = await self._mark()
-        if process is not None:
+        for process in running.processes:
             process.forget_peak()
-        used = process.cpu() if process is not None else 0.0
+        used = sum(running.cpu())
         began = time.perf_counter()
 
         async def existing() -> None:
@@ -154,10 +160,20 @@ class _Round:
                 life.all_run = await self._states.until(running)
             life.all_run -= began
 
-        await asyncio.gather(client.create(objects), existing())
-        if process is not None:
-            life.cpu = process.cpu() - used
+        async def submit() -> None:
+            await client.create(objects)
+            if self._jobs_path is not None:
+                life.small = await self._submit_small(client)
+
+        await asyncio.gather(submit(), existing())
+        if running.processes:
+            life.cpu = sum(running.cpu()) - used
         life.requests = await self._since(mark)
+
+    async def _submit_small(self, client: Client) -> float:
+        began = time.perf_counter()
+        await client.create(self._contender.submission(_small(self._namespace), 1))
+        return await self._small.until(at_least(PODS, "pods of the small job")) - began
 
     async def _rest(self) -> None:
         with self._share() as share:
@@ -176,10 +192,9 @@ class _Round:
         evaluators = await self._evaluators(client)
         with self._reports(evaluators):
             async with self._started():
-                process = self._running.process
                 await self._pods.until(created_since(gone, "workers that were missing at a start"))
-                if process is not None:
-                    life.synced = max(self._pods.appeared[name] for name in names) - process.began
+                started = min(process.began for process in self._running.processes)
+                life.synced = max(self._pods.appeared[name] for name in names) - started
                 await self._pods.until(at_least(life.jobs * PODS, "running pods", _RUNS))
                 await asyncio.sleep(_SETTLE_SECONDS)
                 await self._steady()
@@ -189,6 +204,10 @@ class _Round:
                 ends = await disturbances.ends(client, path, pods, self._states, ending)
                 life.succeeded = [end.seconds for end in ends]
                 life.ending = await self._since(mark, {end.job: end.chief_exit for end in ends})
+                left = sorted(set(range(life.jobs)) - set(ending))
+                await disturbances.all_end(client, path, pods, self._states, left)
+                await asyncio.sleep(_SETTLE_SECONDS)
+                await self._rest()
                 await self._delete(client)
 
     async def _steady(self) -> None:
@@ -202,9 +221,10 @@ class _Round:
     async def _delete(self, client: Client) -> None:
         began = time.perf_counter()
         services = self._pods_path.replace("/pods", "/services")
-        await client.delete(
-            *((self._jobs_path,) if self._jobs_path else (self._pods_path, services))
-        )
+        mine = self._jobs_path
+        if mine is not None:
+            await client.delete(mine.replace(self._namespace, _small(self._namespace)))
+        await client.delete(*((mine,) if mine else (self._pods_path, services)))
         self._life.deleted = await self._pods.until(none_of(None, "deletion of all pods")) - began
 
     async def _evaluators(self, client: Client) -> list[str]:
@@ -221,12 +241,12 @@ class _Round:
 
     @contextmanager
     def _share(self) -> Iterator[list[float]]:
-        """Measure the share of a core that the process uses during the block."""
-        process, found = self._running.process, [0.0]
-        used, began = process.cpu() if process else 0.0, time.perf_counter()
+        """Measure the share of a core that the busiest process uses during the block."""
+        running, found = self._running, [0.0]
+        before, began = running.cpu(), time.perf_counter()
         yield found
-        if process is not None:
-            found[0] = (process.cpu() - used) / (time.perf_counter() - began)
+        used = (after - each for after, each in zip(running.cpu(), before, strict=True))
+        found[0] = max(used, default=0.0) / (time.perf_counter() - began)
 
     async def _since(self, mark: Mark, ended: Mapping[str, str] | None = None) -> Requests:
         end, agents = await self._mark(), self._contender.agents
@@ -236,5 +256,8 @@ class _Round:
         return await asyncio.to_thread(Mark.now, self._cluster.audit)
 
     def _problem(self) -> str | None:
-        own = self._running.process.problem() if self._running.process else None
-        return own or self._cluster.problem()
+        return self._running.problem() or self._cluster.problem()
+
+
+def _small(namespace: str) -> str:
+    return f"{namespace}-small"

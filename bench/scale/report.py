@@ -81,6 +81,7 @@ _CREATION: tuple[_Column, ...] = (
     ("CPU a job", _each(_seconds, _per_job)),
     ("writes a job", _each("{:.1f}".format, lambda life: _a_job(life, life.requests.writes))),
     ("reads a job", _each("{:.1f}".format, lambda life: _a_job(life, life.requests.reads))),
+    ("a small job beside", _each(_seconds, lambda life: life.small)),
     ("deleted", _each(_seconds, lambda life: life.deleted)),
 )
 _RUNNING: tuple[_Column, ...] = (
@@ -89,7 +90,7 @@ _RUNNING: tuple[_Column, ...] = (
     ("chief's exit → Succeeded, p50", _pooled(0.5, lambda life: life.succeeded)),
     ("p99", _pooled(0.99, lambda life: life.succeeded)),
     ("start → synced", _each(_seconds, lambda life: life.synced)),
-    ("at rest", _each(_percent, lambda life: life.rest)),
+    ("all ended", _each(_percent, lambda life: life.rest)),
     ("all report", _each(_percent, lambda life: life.steady)),
     ("writes a second", _each("{:.1f}".format, lambda life: life.steady_writes)),
     ("RSS", _each("{:.0f} MB".format, lambda life: life.memory)),

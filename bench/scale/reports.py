@@ -81,7 +81,7 @@ def _checkpoint(step: int) -> dict[str, Any] | None:
 
 
 class _Server(asyncio.Protocol):
-    """One connection; a request has no body, so it ends with an empty line."""
+    """One connection for one request, which has no body and so ends with an empty line."""
 
     def __init__(self, began: float, evaluators: frozenset[str]) -> None:
         self._began = began
@@ -95,13 +95,14 @@ class _Server(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         self._text += data
-        while b"\r\n\r\n" in self._text:
-            _, _, self._text = self._text.partition(b"\r\n\r\n")
+        if b"\r\n\r\n" in self._text:
             body = json.dumps(self._report(time.monotonic() - self._began)).encode()
             head = (
-                f"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: {len(body)}"
+                "HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Type: application/json\r\n"
+                f"Content-Length: {len(body)}\r\n\r\n"
             )
-            self._transport.write(f"{head}\r\n\r\n".encode() + body)
+            self._transport.write(head.encode() + body)
+            self._transport.close()
 
 
 async def _serve(evaluators: frozenset[str], ready: int) -> None:

@@ -1,11 +1,12 @@
 """Runs the operator and notes the longest turn of its event loop.
 
-    python -m bench.scale.stalls FILE
+    python -m bench.scale.stalls FILE [unfair]
 
 In a turn the loop runs all callbacks that are ready, and nothing else can happen meanwhile. In CPU
 seconds of the loop's thread, to within a millisecond: for how long others had the processor is no
 matter of the operator. A line of FILE is a time (monotonic) and the longest turn of the half second
-before it.
+before it. `unfair`: without what keeps a namespace or a job from taking all passes and calls, to
+see what that is good for.
 """
 
 import asyncio
@@ -15,7 +16,10 @@ import time
 from pathlib import Path
 
 from tftraining_operator.__main__ import main
+from tftraining_operator.controller import runtime
+from tftraining_operator.reconcile import limits
 
+UNFAIR = "unfair"
 _PERIOD_SECONDS = 0.5
 _EXACT_SECONDS = 0.001
 """Short turns are taken together: to ask for a thread's CPU time is a system call, and to make one
@@ -61,6 +65,14 @@ def longest(file: Path, since: float) -> float:
     return max((float(each[1]) for each in lines if float(each[0]) > since), default=0.0)
 
 
+def make_unfair() -> None:
+    """Let all keys be of one group, and all calls of one limit."""
+    runtime._namespace = lambda _key: None  # type: ignore[assignment,return-value] # noqa: SLF001
+    limits.NAMESPACE = limits.JOB = limits.ALL
+
+
 if __name__ == "__main__":
+    if UNFAIR in sys.argv[2:]:
+        make_unfair()
     Stalls(Path(sys.argv[1])).install()
     sys.exit(main())

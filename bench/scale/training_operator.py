@@ -33,6 +33,7 @@ class TrainingOperator:
     collection = "/apis/kubeflow.org/v1/namespaces/{namespace}/tfjobs"
     agents = ("training-operator",)
     asks = None
+    only_creates = False
 
     def __init__(self, name: str, *flags: str) -> None:
         self.name = f"training-operator {version(_FAMILY, _MODULE).removeprefix('v')}, {name}"
@@ -66,7 +67,7 @@ class TrainingOperator:
             meanwhile(lambda end: _mount_certificates(cluster.server, end)),
             processes.running(command, environment, log, ready) as process,
         ):
-            yield Running(process)
+            yield Running((process,))
 
     def submission(self, namespace: str, jobs: int) -> Iterator[tuple[str, dict[str, Any]]]:
         """Yield TFJobs."""

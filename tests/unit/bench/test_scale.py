@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import json
+import time
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from tftraining_operator.controller.progress_request import ask
 from tftraining_operator.core.progress import parse_report
 
 from bench.scale import report, reports
@@ -136,6 +139,17 @@ async def test_who_waits_is_told_at_once_that_a_process_has_ended() -> None:
 )
 def test_which_jobs_are_disturbed(jobs: int, failing: list[int], ending: list[int]) -> None:
     assert chosen(jobs) == (failing, ending)
+
+
+async def test_what_is_played_answers_as_the_operator_asks() -> None:
+    loop = asyncio.get_running_loop()
+    connection = partial(reports._Server, time.monotonic() - 60, frozenset({"127.0.0.2"}))
+    server = await loop.create_server(connection, "0.0.0.0", 0)
+    port = server.sockets[0].getsockname()[1]
+    async with server, asyncio.timeout(5):
+        for address, role in (("127.0.0.1", "chief"), ("127.0.0.2", "evaluator")):
+            status, text = await ask(f"http://{address}:{port}/progress")
+            assert (status, json.loads(text or b"{}")["role"]) == (200, role)
 
 
 @pytest.mark.parametrize("seconds", [0.0, 30.0, 3000.0])
