@@ -49,6 +49,8 @@ class Disturbance:
     """Those of a second operator that works at the same time, if there is one."""
     turns: Sequence[int] = ()
     """How many turns the calls wait for, over and over, so that others come in between."""
+    crowded: bool = False
+    """Whether other jobs always wait for their passes."""
 
 
 NOTHING = Disturbance()
@@ -68,6 +70,7 @@ class World:
         self.cluster = FakeCluster(faults=dict(disturbance.faults), pause=pause)
         self._runner = runner
         self._offer = offer
+        self._crowded = disturbance.crowded
         self._job = job
         self.key: JobKey = self.cluster.submit(job.raw)
         self.operators = [self._operator(lags=disturbance.lags)]
@@ -137,6 +140,7 @@ class World:
             retry_seconds=0,
             lags=lags,
             offer=self._offer,
+            crowded=self._crowded,
         )
 
 

@@ -136,6 +136,10 @@ class Life(RuleBasedStateMachine):
     def time_passes(self, seconds: int) -> None:
         self._work(lambda: self.operator.wait(seconds))
 
+    @rule(crowded=st.booleans())
+    def other_jobs_wait_or_do_not(self, *, crowded: bool) -> None:
+        self.operator.crowded = crowded
+
     @rule()
     def operator_restarts(self) -> None:
         self.operator = Operator(self.cluster, self.runner)

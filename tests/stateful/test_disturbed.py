@@ -115,6 +115,7 @@ LATE_AND_BROKEN = st.builds(
     Disturbance,
     faults=st.dictionaries(_WRITES, st.sampled_from(list(Fault)), max_size=12),
     lags=_LAGS,
+    crowded=st.booleans(),
 )
 WITH_A_RIVAL = st.builds(
     Disturbance,
@@ -122,6 +123,7 @@ WITH_A_RIVAL = st.builds(
     lags=st.just([]),
     rival_lags=_LAGS,
     turns=st.lists(st.integers(0, 3), min_size=1, max_size=12),
+    crowded=st.booleans(),
 )
 
 

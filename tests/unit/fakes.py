@@ -532,6 +532,7 @@ class Operator:
         budgeting: Budgeting | None = None,
         pod_metadata: PodMetadata | None = None,
         observe: StatusObserver = METRICS.saw_status,
+        crowded: bool = False,
     ) -> None:
         self.cluster = cluster
         self.networking = networking or Networking()
@@ -544,6 +545,8 @@ class Operator:
         self._retry_seconds = retry_seconds
         self._due: dict[JobKey, datetime] = {}
         self.passes = 0
+        self.crowded = crowded
+        """Whether other jobs wait for their passes."""
         self.reconciler = Reconciler(
             cluster,
             self.store,
@@ -556,6 +559,7 @@ class Operator:
             networking=lambda: self.networking,
             budgeting=lambda: self.budgeting,
             observe=observe,
+            give_way=self._give_way,
         )
         cluster.dead = False
         self._read = dict.fromkeys(Kind, len(cluster.watch))
@@ -567,6 +571,11 @@ class Operator:
 
     def look(self, key: JobKey) -> None:
         self._due[key] = self.cluster.clock()
+
+    def _give_way(self, key: JobKey) -> bool:
+        if self.crowded:
+            self.look(key)
+        return self.crowded
 
     def one_pass(self, key: JobKey) -> float | None:
         self.passes += 1

@@ -212,7 +212,7 @@ async def test_a_template_that_the_server_refuses_names_role_and_words() -> None
         'unknown field "spec.contaners"', status=400
     )
     with pytest.raises(InvalidTemplateError) as refused:
-        await bench.applier.prepare(bench.job, bench.pods()[:1], None)
+        await bench.applier.prepare(bench.job, bench.pods()[:1], None, bench.cluster.clock())
     assert "the pod template of ps is refused" in str(refused.value)
     assert 'unknown field "spec.contaners"' in str(refused.value)
 
@@ -227,7 +227,7 @@ async def test_a_template_that_the_server_refuses_names_role_and_words() -> None
 async def test_a_trial_judges_the_template_alone(error: errors.ApiError) -> None:
     bench = Bench()
     bench.cluster.refuse = lambda _kind, _body: error
-    await bench.applier.prepare(bench.job, bench.pods(), None)
+    await bench.applier.prepare(bench.job, bench.pods(), None, bench.cluster.clock())
     assert bench.cluster.pods() == {}
     assert bench.cluster.calls["dry_run"] == 4
 
@@ -236,12 +236,12 @@ async def test_a_trial_that_the_server_cannot_make_now_is_repeated() -> None:
     bench = Bench()
     bench.cluster.failing["dry_run"] = [errors.TransientError("busy", status=500)]
     with pytest.raises(errors.TransientError):
-        await bench.applier.prepare(bench.job, bench.pods(), None)
+        await bench.applier.prepare(bench.job, bench.pods(), None, bench.cluster.clock())
 
 
 async def test_the_service_is_made_while_the_template_is_tried() -> None:
     bench = Bench()
-    await bench.applier.prepare(bench.job, bench.pods()[:1], desired.service(bench.job))
+    await bench.applier.prepare(bench.job, bench.pods()[:1], desired.service(bench.job), bench.cluster.clock())
     assert len(bench.store.children(Kind.SERVICE, KEY)) == 1
     assert bench.cluster.pods() == {}
 
@@ -252,5 +252,5 @@ async def test_a_service_that_is_somebody_elses_is_told_before_any_pod_is_made()
     theirs["metadata"] |= {"ownerReferences": [], "labels": {}}
     await bench.cluster.create(Kind.SERVICE, theirs)
     with pytest.raises(NameConflictError, match="service mnist exists"):
-        await bench.applier.prepare(bench.job, bench.pods()[:1], desired.service(bench.job))
+        await bench.applier.prepare(bench.job, bench.pods()[:1], desired.service(bench.job), bench.cluster.clock())
     assert bench.cluster.pods() == {}

@@ -98,9 +98,15 @@ def test_at_rest_a_pass_makes_no_call(operator: Operator, cluster: FakeCluster) 
 def test_templates_are_tried_before_there_are_pods_and_when_they_may_have_changed(
     operator: Operator, cluster: FakeCluster
 ) -> None:
-    def edit(**policy: object) -> int:
+    def edit(image: str = "", **policy: object) -> int:
         before = cluster.calls["dry_run"]
-        cluster.edit(key, lambda spec: spec.setdefault("runPolicy", {}).update(policy))
+
+        def change(spec: Raw) -> None:
+            spec.setdefault("runPolicy", {}).update(policy)
+            if image:
+                spec["template"]["spec"]["containers"][0]["image"] = image
+
+        cluster.edit(key, change)
         at_rest(operator)
         return cluster.calls["dry_run"] - before
 
@@ -110,8 +116,8 @@ def test_templates_are_tried_before_there_are_pods_and_when_they_may_have_change
     assert edit(backoffLimit=5) == 0, "a running job's templates cannot change"
     assert cluster.status(key).observed_generation == 2
     assert edit(suspend=True) == 0
-    assert edit(backoffLimit=6) == tried, "a suspended job's can"
-    assert edit(suspend=False) == tried
+    assert edit(image="another") == tried, "a suspended job's can"
+    assert edit(suspend=False) == 0, "the server would say the same"
     assert cluster.status(key).state == "Running"
 
 
@@ -1213,6 +1219,28 @@ def test_a_report_of_steps_asks_for_a_pass_when_these_may_be_written(
     assert operator.reconciler.progress_due(key) == 3
     cluster.clock.now += timedelta(seconds=60)
     assert operator.reconciler.progress_due(key) == 0
+
+
+def test_jobs_that_have_news_at_the_same_moment_write_them_in_turns(
+    operator: Operator, cluster: FakeCluster
+) -> None:
+    keys = [cluster.submit(a_job().named(f"job-{number}").raw) for number in range(50)]
+    operator.settle()
+    cluster.run_pods()
+    operator.settle()
+    for step in (1, 2):
+        operator.wait(6)
+        before = cluster.calls["patch_status"]
+        operator.progress.told[Role.CHIEF] = Report(step=step, total_steps=1000)
+        for key in keys:
+            operator.look(key)
+        operator.settle()
+    assert cluster.calls["patch_status"] - before == 20
+    operator.wait(0.5)
+    assert cluster.calls["patch_status"] - before == 30
+    operator.wait(1.1)
+    assert cluster.calls["patch_status"] - before == 50
+    assert {cluster.status(key).progress.step for key in keys} == {2}
 
 
 def test_only_running_chief_and_evaluator_are_asked_for_progress(

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Self
 
 from tftraining_operator.reconcile import workqueue
 from tftraining_operator.reconcile.errors import TransientError
-from tftraining_operator.reconcile.workqueue import SOON, WorkQueue
+from tftraining_operator.reconcile.workqueue import SOON, Routine, WorkQueue
 
 from tests.unit.virtual_time import in_virtual_time
 
@@ -321,6 +321,56 @@ async def test_what_is_asked_for_during_a_pass_is_not_put_off_by_its_end() -> No
         desk.queue.add_within("a", 0.02)
         desk.gate.set()
         assert await desk.passes(2) == ["a", "a"]
+
+
+async def test_a_pass_gives_way_only_to_what_is_not_routine() -> None:
+    ways: list[bool] = []
+
+    async with Desk(workers=1) as desk:
+
+        async def handle(key: str) -> None:
+            desk.done.append(key)
+            if key == "a" and not ways:
+                ways.append(desk.queue.give_way(key))
+
+        desk.queue._handle = handle
+        desk.queue.add("a")
+        desk.queue.add("b")
+        desk.queue.add("c", routine=True)
+        assert await desk.passes(4) == ["a", "b", "c", "a"]
+        assert ways == [True]
+        ways.clear()
+        desk.queue.add("a")
+        desk.queue.add("c", routine=True)
+        assert await desk.passes(6) == ["a", "b", "c", "a", "a", "c"]
+        assert ways == [False]
+
+
+async def test_what_a_pass_asks_for_as_routine_comes_after_the_rest() -> None:
+    async with Desk(workers=1) as desk:
+        desk.answers = [Routine(0.02)]
+        desk.queue.add("a")
+        await desk.passes(1)
+        desk.gate.clear()
+        desk.queue.add("b")
+        await asyncio.sleep(0.04)
+        desk.queue.add("c")
+        desk.gate.set()
+        assert await desk.passes(4) == ["a", "b", "c", "a"]
+
+
+async def test_routine_passes_leave_workers_to_what_is_urgent() -> None:
+    async with Desk(workers=8) as desk:
+        desk.gate.clear()
+        for number in range(20):
+            desk.queue.add(f"routine-{number}", routine=True)
+        await quiet()
+        assert len(desk.at_work) == 2
+        desk.queue.add("urgent")
+        await quiet()
+        assert "urgent" in desk.at_work
+        desk.gate.set()
+        await desk.passes(21)
 
 
 def flood(desk: Desk) -> None:

@@ -101,6 +101,35 @@ def test_what_keeps_a_pod_from_starting_is_told_at_once(
     assert cluster.status(key).state == "ImagePullBackOff"
 
 
+def test_where_others_wait_what_was_created_is_told_with_what_came_of_it(
+    operator: Operator, cluster: FakeCluster
+) -> None:
+    operator.crowded = True
+    key = cluster.submit(a_job().with_workers(4).with_role("ps", replicas=2).raw)
+    operator.see()
+    operator.one_pass(key)
+    assert len(cluster.pods()) == 7
+    assert cluster.calls["patch_status"] == 0
+    for name in cluster.pods():
+        cluster.act(name, PodBuilder.running)
+    operator.settle()
+    operator.wait(5)
+    status = cluster.status(key)
+    assert status.state == "Running"
+    assert [event["reason"] for event in cluster.events] == ["Created", "Running"]
+    assert cluster.events[0]["note"] == "created 7 pods and the service"
+    assert (cluster.calls["patch_status"], cluster.calls["dry_run"]) == (1, 1)
+
+
+def test_what_was_created_is_told_though_the_first_status_was_refused(
+    operator: Operator, cluster: FakeCluster
+) -> None:
+    cluster.failing["patch_status"] = [errors.ConflictError("modified", status=409)]
+    started(operator)
+    operator.wait(5)
+    assert [event["reason"] for event in cluster.events] == ["Created"]
+
+
 SERVERS = ("ps-0", "ps-1", "worker-0", "worker-1", "worker-2", "worker-3")
 
 

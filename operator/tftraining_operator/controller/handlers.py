@@ -1,6 +1,6 @@
-"""kopf's triggers. Each only says: look at this job again. The only module that imports kopf.
+"""kopf's triggers: start, stop, and to look at a job again. The only module that imports kopf.
 
-Pods are watched without it, by pod_watch.
+What jobs own is watched without it, by child_watch.
 """
 
 import gc
@@ -19,14 +19,6 @@ from tftraining_operator.reconcile.store import Kind
 _GARBAGE_THRESHOLDS = (10_000, 20, 50)
 """Nearly all that is made here goes by its count of references, without a collection."""
 
-_CHILDREN = {keys.LABEL_JOB: kopf.PRESENT}
-
-_SAFEGUARDS = {
-    Kind.NETWORK_POLICY: ("networking.k8s.io", "v1", "networkpolicies"),
-    Kind.DISRUPTION_BUDGET: ("policy", "v1", "poddisruptionbudgets"),
-}
-"""What is watched only if the operator may."""
-
 
 def registry(runtime: Runtime) -> kopf.OperatorRegistry:
     """Return the triggers of one operator process."""
@@ -36,16 +28,12 @@ def registry(runtime: Runtime) -> kopf.OperatorRegistry:
     @kopf.on.startup(registry=found, errors=kopf.ErrorsMode.PERMANENT)
     async def start(settings: kopf.OperatorSettings, **_: object) -> None:
         _configure(settings)
+        # What exists by then stays: looking through it for garbage would stop the loop.
+        gc.disable()
         await runtime.start()
-        # Only now is it known whether they may be watched; kopf begins to watch after this.
-        for kind in runtime.usable_safeguards():
-            resource = _SAFEGUARDS[kind]
-            watch = kopf.on.event(*resource, labels=_CHILDREN, param=kind, registry=found)
-            watch(safeguard_changed)
-        # What exists by now stays: looking through it for garbage would stop the loop.
-        gc.collect()
         gc.freeze()
         gc.set_threshold(*_GARBAGE_THRESHOLDS)
+        gc.enable()
 
     @kopf.on.login(registry=found)
     async def login(
@@ -61,17 +49,6 @@ def registry(runtime: Runtime) -> kopf.OperatorRegistry:
     @kopf.on.event(keys.GROUP, keys.VERSION, keys.PLURAL, registry=found)
     async def job_changed(event: kopf.RawEvent, **_: object) -> None:
         runtime.see(Kind.JOB, event["object"], event["type"])
-
-    @kopf.on.event("", "v1", "services", labels=_CHILDREN, registry=found)
-    async def service_changed(event: kopf.RawEvent, **_: object) -> None:
-        runtime.see(Kind.SERVICE, event["object"], event["type"])
-
-    async def safeguard_changed(
-        event: kopf.RawEvent,
-        param: Any = None,  # noqa: ANN401 - kopf's; the Kind
-        **_: object,
-    ) -> None:
-        runtime.see(param, event["object"], event["type"])
 
     return found
 
@@ -98,8 +75,6 @@ def _configure(settings: kopf.OperatorSettings) -> None:
     settings.queueing.idle_timeout = 0.1
     settings.watching.chunk_size = PAGE
     settings.networking.trust_env = bool(getproxies())
-    for plural in ("services", *(plural for _, _, plural in _SAFEGUARDS.values())):
-        settings.watching.label_selectors[plural] = keys.LABEL_JOB
     settings.watching.server_timeout = 300
     settings.watching.client_timeout = 320  # a stream that went silent
     settings.watching.connect_timeout = 10

@@ -35,8 +35,8 @@ class Listings:
         self._look = look
         self._first = first
         self._lock = asyncio.Lock()
-        self.pods_at: dict[str | None, str] = {}
-        """The resource version at which the pods of a namespace were listed last."""
+        self.versions: dict[tuple[Kind, str | None], str] = {}
+        """The resource version at which each kind was listed last, by namespace."""
 
     async def list_all(self) -> None:
         """List everything. Raises ApiError."""
@@ -47,8 +47,7 @@ class Listings:
             for namespace in self._namespaces:
                 for kind in (Kind.POD, Kind.SERVICE, Kind.JOB):
                     version = await self._list(kind, namespace)
-                    if kind is Kind.POD:
-                        self.pods_at[namespace] = version
+                    self.versions[kind, namespace] = version
                 # Before the passes: a chief that is not known would be restarted.
                 for raw in (await self._cluster.list_unlabelled_pods(namespace)).items:
                     if (key := self._store.put(Kind.POD, raw)) is not None:
@@ -69,17 +68,28 @@ class Listings:
             else:
                 return
 
-    async def list_pods(self, namespace: str | None) -> str:
-        """List the pods of a namespace; return their resource version. Raises ApiError."""
+    async def list_kind(self, kind: Kind, namespace: str | None) -> str:
+        """List one kind in a namespace; return its resource version. Raises ApiError."""
         async with self._lock:
-            return await self._list(Kind.POD, namespace)
+            return await self._list(kind, namespace)
 
     async def _list(self, kind: Kind, namespace: str | None) -> str:
-        listing, version = self._store.begin_listing(kind, namespace), ""
-        async for page in self._cluster.pages(kind, namespace):
-            version = page.resource_version
-            for key in self._store.take_page(listing, page.items, version):
-                self._look(key)
-        for key in self._store.end_listing(listing, version):
-            self._look(key)
-        return version
+        return await take_in(self._cluster, self._store, kind, namespace, self._look)
+
+
+async def take_in(
+    cluster: KubernetesApi,
+    store: Store,
+    kind: Kind,
+    namespace: str | None,
+    look: Callable[[JobKey], None],
+) -> str:
+    """List a kind into the store, page by page; return the resource version. Raises ApiError."""
+    listing, version = store.begin_listing(kind, namespace), ""
+    async for page in cluster.pages(kind, namespace):
+        version = page.resource_version
+        for key in store.take_page(listing, page.items, version):
+            look(key)
+    for key in store.end_listing(listing, version):
+        look(key)
+    return version

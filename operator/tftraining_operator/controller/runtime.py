@@ -16,12 +16,12 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from tftraining_operator.controller import logs
+from tftraining_operator.controller.child_watch import ChildWatch
 from tftraining_operator.controller.groups import Groups
 from tftraining_operator.controller.kubernetes_api import Call, KubernetesApi
 from tftraining_operator.controller.listings import Listings
 from tftraining_operator.controller.metrics import Metrics
 from tftraining_operator.controller.namespaces import Namespaces
-from tftraining_operator.controller.pod_watch import PodWatch
 from tftraining_operator.controller.poller import ProgressPoller
 from tftraining_operator.controller.recorder import Recorder
 from tftraining_operator.controller.safeguards import Safeguards
@@ -76,7 +76,6 @@ class Runtime:
         self._listings: Listings | None = None
         self._reconciler: Reconciler | None = None
         self._namespaces: Namespaces | None = None
-        self._safeguards: list[Safeguards] = []
         self._workloads: list[Workloads] = []
         self._queue: WorkQueue[JobKey] | None = None
         self._unlisted = asyncio.Event()
@@ -99,10 +98,10 @@ class Runtime:
             Workloads(cluster, self._store, each, self._look, self._look_at_all)
             for each in namespaces
         ]
-        policies, budgets = self._safeguards = [
+        policies, budgets = (
             Safeguards(kind, cluster, self._store, namespaces, self._look)
             for kind in (Kind.NETWORK_POLICY, Kind.DISRUPTION_BUDGET)
-        ]
+        )
         listings = self._listings = Listings(
             cluster,
             self._store,
@@ -110,7 +109,8 @@ class Runtime:
             self._look,
             [
                 groups.list,
-                *(each.list for each in self._safeguards),
+                policies.list,
+                budgets.list,
                 *(each.list for each in self._workloads),
             ],
         )
@@ -126,6 +126,7 @@ class Runtime:
             networking=lambda: replace(self._settings.networking, problem=policies.problem),
             budgeting=lambda: Budgeting(self._settings.disruption_budget, budgets.problem),
             observe=self._metrics.saw_status,
+            give_way=self._give_way,
         )
 
         own = self._namespaces = Namespaces(
@@ -160,18 +161,15 @@ class Runtime:
             self.start_task("progress polling", poller.run())
             self.start_task("resync", self._keep_in_sync(listings))
             self.start_task("listing of groups", self._follow(groups))
-            for namespace in namespaces:
-                pods = PodWatch(cluster, namespace, self.see, listings.list_pods)
-                follow = pods.follow(listings.pods_at[namespace])
-                self.start_task("watch of pods", follow)
+            listed = listings.versions | policies.versions | budgets.versions
+            for (kind, namespace), version in listed.items():
+                if kind is not Kind.JOB:
+                    watch = ChildWatch(cluster, kind, namespace, self.see, listings.list_kind)
+                    self.start_task(f"watch of {kind}s", watch.follow(version))
             for each in self._workloads:
                 follow = each.follow(self._settings.groups_seconds)
                 self.start_task("watch of Workloads", follow)
             self.start_task("reads of pods without our label", self._read_unlisted(cluster))
-
-    def usable_safeguards(self) -> list[Kind]:
-        """Return which of the kinds that an older chart gives no permission for can be used."""
-        return [each.kind for each in self._safeguards if not each.problem]
 
     def start_task(self, name: str, work: Coroutine[Any, Any, object]) -> None:
         """Run `work` until `stop`; the process is unwell once it exits by itself."""
@@ -260,6 +258,9 @@ class Runtime:
     def _look_soon(self, changed: JobKey | None) -> None:
         if changed is not None and self._queue is not None and self._share.works_on(changed):
             self._queue.add_soon(changed)
+
+    def _give_way(self, key: JobKey) -> bool:
+        return self._queue is not None and self._queue.give_way(key)
 
     def _look(self, key: JobKey) -> None:
         if self._queue is not None and self._share.works_on(key):

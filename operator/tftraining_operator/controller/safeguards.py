@@ -1,13 +1,14 @@
 """Lists the jobs' NetworkPolicies and PodDisruptionBudgets, and so finds out whether it may.
 
-Without that permission, which an older chart does not give, jobs train on, and say so; kopf must
-not watch what it cannot list. Called by runtime.py.
+Without that permission, which an older chart does not give, jobs train on, and say so; what cannot
+be listed is not watched. Called by runtime.py.
 """
 
 import logging
 from collections.abc import Callable, Sequence
 
 from tftraining_operator.controller.kubernetes_api import KubernetesApi, plural
+from tftraining_operator.controller.listings import take_in
 from tftraining_operator.core.text import one_line
 from tftraining_operator.reconcile.errors import ForbiddenError
 from tftraining_operator.reconcile.store import JobKey, Kind, Store
@@ -32,23 +33,24 @@ class Safeguards:
         self._namespaces = namespaces
         self._look = look
         self.problem = ""
+        self.versions: dict[tuple[Kind, str | None], str] = {}
+        """The resource version at which they were listed last, by namespace."""
 
     async def list(self) -> None:
         """List them all. Raises ApiError, but none for a missing permission."""
         problem = ""
         for namespace in self._namespaces:
-            mark = self._store.mark()
             try:
-                found = await self._cluster.list(self.kind, namespace)
+                version = await take_in(
+                    self._cluster, self._store, self.kind, namespace, self._look
+                )
             except ForbiddenError as error:
                 problem = (
                     f"the operator has no permission for {plural(self.kind)}: upgrade its chart"
                     f" ({one_line(error.message)})"
                 )
                 continue
-            version = found.resource_version
-            for key in self._store.replace(self.kind, found.items, version, namespace, mark):
-                self._look(key)
+            self.versions[self.kind, namespace] = version
         if problem != self.problem:
             if problem:
                 logger.warning("jobs get no %s: %s", self.kind, problem)

@@ -69,6 +69,15 @@ class Actions:
         """Tell whether there are any."""
         return bool(self.created or self.created_service or self.replaced or self.repairs)
 
+    def __add__(self, later: "Actions") -> "Actions":
+        """Return what two passes have done."""
+        return Actions(
+            created=[*self.created, *later.created],
+            created_service=self.created_service or later.created_service,
+            replaced={**self.replaced, **later.replaced},
+            repairs=[*dict.fromkeys([*self.repairs, *later.repairs])],
+        )
+
 
 def events_of(before: Status, after: Status, actions: Actions, now: datetime) -> list[Event]:
     """Return the events of one pass; none when nothing happened."""

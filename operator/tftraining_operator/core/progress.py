@@ -25,7 +25,8 @@ WRITE_INTERVAL = timedelta(seconds=5)
 """Writes that tell of progress only are at least this far apart: each wakes every watcher."""
 
 WRITES_PER_SECOND = 20
-"""Of all jobs together: where more report than that allows, each is written less often."""
+"""Of all jobs together: where more report than that allows, each is written less often, and those
+that have news at the same moment take turns."""
 
 QUIET_INTERVAL = timedelta(minutes=5)
 """In such a crowd, how long progress of less than a percent is kept back."""
@@ -244,11 +245,7 @@ def next_write(
     before: Status, after: Status, now: datetime, interval: timedelta = WRITE_INTERVAL
 ) -> datetime | None:
     """Return when a status that differs by progress only may be written; None for at once."""
-    names = ("progress", "repeated_examples", "last_checkpoint", "best", "evaluation")
-    silent = dict.fromkeys(names)
-    if before.progress is None or before.model_copy(update=silent) != after.model_copy(
-        update=silent
-    ):
+    if before.progress is None or not only_reports(before, after):
         return None
     percent = after.progress.percent if after.progress is not None else None
     beside = {"progress": None}
@@ -264,6 +261,13 @@ def news_due(
     newest = report.last_checkpoint
     more = newest is not None and (checkpoint is None or checkpoint.step != newest.step)
     return _due(written, _percent(report.step, report.total_steps), interval, says_more=more)
+
+
+def only_reports(before: Status, after: Status) -> bool:
+    """Tell whether a status brings nothing but what the job's pods report of themselves."""
+    names = ("progress", "repeated_examples", "last_checkpoint", "best", "evaluation")
+    silent = dict.fromkeys(names)
+    return before.model_copy(update=silent) == after.model_copy(update=silent)
 
 
 def is_progress_only(before: Status, after: Status) -> bool:

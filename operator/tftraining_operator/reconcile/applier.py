@@ -8,6 +8,7 @@ import asyncio
 import logging
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Any
 
 from tftraining_operator.api import keys
@@ -20,6 +21,7 @@ from tftraining_operator.core.plan import Plan
 from tftraining_operator.core.podtemplate import InvalidTemplateError
 from tftraining_operator.core.text import printable
 from tftraining_operator.reconcile import errors
+from tftraining_operator.reconcile.judgements import Judgements
 from tftraining_operator.reconcile.objects import NameConflictError, Objects
 from tftraining_operator.reconcile.protocols import Api
 from tftraining_operator.reconcile.refusals import forbidden, pod_refusal
@@ -66,21 +68,29 @@ class Applier:
         self._api = api
         self._objects = Objects(api, store)
         self._workloads = WorkloadWriter(api, store, self._objects)
+        self._judgements = Judgements()
 
-    async def prepare(self, job: Job, samples: Sequence[_Object], service: _Object | None) -> bool:
+    async def prepare(
+        self, job: Job, samples: Sequence[_Object], service: _Object | None, now: datetime
+    ) -> bool:
         """Let the API server judge sample pods; return whether the service was created meanwhile.
+
+        It is not asked for what it has accepted lately.
 
         Raises InvalidTemplateError with the API server's words, ApiError; NameConflictError for a
         job that was never started.
         """
         services = [service] if service is not None else []
         making = (self._objects.create(job, Kind.SERVICE, body) for body in services)
+        samples = self._judgements.unknown(samples, now)
         tries = (self._api.create(Kind.POD, sample, dry_run=True) for sample in samples)
         key = JobKey(job.namespace, job.name)
         made, results = await asyncio.gather(
             self._objects.together(key, making), self._objects.together(key, tries)
         )
         for sample, result in zip(samples, results, strict=True):
+            if not isinstance(result, BaseException):
+                self._judgements.accept(sample, now)
             if isinstance(result, errors.InvalidObjectError):
                 role = sample["metadata"]["labels"][keys.LABEL_ROLE]
                 raise InvalidTemplateError(

@@ -12,9 +12,11 @@ from tftraining_operator.api.keys import Role
 from tftraining_operator.api.status import CheckpointStatus, Progress
 from tftraining_operator.core.budgeting import Budgeting
 from tftraining_operator.core.cause import Cause
+from tftraining_operator.core.events import Actions
 from tftraining_operator.core.facts import NO_QUEUE, Facts, QueueFacts
 from tftraining_operator.core.networking import Networking
 from tftraining_operator.core.observed import Observed, Pod
+from tftraining_operator.core.pace import Pace
 from tftraining_operator.core.progress import Report
 from tftraining_operator.core.schedulers.offer import Offer
 from tftraining_operator.core.starting import HOLD
@@ -47,6 +49,10 @@ class Memory:
     checkpoint: CheckpointStatus | None = None
     """The stored last checkpoint."""
     corrected: dict[str, datetime] = field(default_factory=dict)
+    judged: int | None = None
+    """The generation whose templates the API server has accepted."""
+    untold: Actions = Actions()
+    """What was done for the job and is told with its next status."""
     _delay: timedelta = _FIRST_RETRY
     _chief_uid: str = ""
     _asked_since: datetime | None = None
@@ -54,6 +60,7 @@ class Memory:
     _trains_since: _Moments = field(default_factory=dict)
     _immediate: int = 0
     _held_since: datetime | None = None
+    _turn: datetime | None = None
     _ending: dict[str, str] = field(default_factory=dict)
 
     @property
@@ -158,6 +165,16 @@ class Memory:
             self._held_since = now
         due = self._held_since + HOLD
         return due if due > now else None
+
+    def turn(self, pace: Pace, now: datetime) -> datetime | None:
+        """Return until when a status waits for its turn among all jobs, None to write it now."""
+        if self._turn is None:
+            self._turn = pace.turn(now)
+        return self._turn if self._turn > now else None
+
+    def note_told(self) -> None:
+        """Note that the status says all that there is to say."""
+        self.untold, self._turn = Actions(), None
 
     def next_pass_after_write(self) -> float:
         """Return in how many seconds to look again at what a write may have begun.

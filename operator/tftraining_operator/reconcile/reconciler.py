@@ -20,14 +20,17 @@ from tftraining_operator.core.job import InvalidJobError, Job, is_ours, parse_jo
 from tftraining_operator.core.naming import pod_name
 from tftraining_operator.core.networking import Networking
 from tftraining_operator.core.observed import Observed, observe
+from tftraining_operator.core.pace import Pace
 from tftraining_operator.core.patch import status_patch
 from tftraining_operator.core.plan import Plan, make_plan
 from tftraining_operator.core.pod_metadata import PodMetadata, pod_metadata
 from tftraining_operator.core.podtemplate import InvalidTemplateError
 from tftraining_operator.core.progress import (
+    WRITES_PER_SECOND,
     is_progress_only,
     news_due,
     next_write,
+    only_reports,
     write_interval,
 )
 from tftraining_operator.core.schedulers.offer import Offer
@@ -47,6 +50,7 @@ from tftraining_operator.reconcile.protocols import (
 from tftraining_operator.reconcile.queue_facts import read_queue_facts
 from tftraining_operator.reconcile.rejection import Rejection, rejected
 from tftraining_operator.reconcile.store import GROUPS, JobKey, Kind, Store
+from tftraining_operator.reconcile.workqueue import Routine
 
 _Object = dict[str, Any]
 
@@ -68,7 +72,9 @@ class Reconciler:
         networking: Callable[[], Networking] = Networking,
         budgeting: Callable[[], Budgeting] = Budgeting,
         observe: StatusObserver = lambda _raw, _before, _after: None,
+        give_way: Callable[[JobKey], bool] = lambda _key: False,
     ) -> None:
+        """`give_way` asks for a later pass over a job if others wait, and tells whether they do."""
         self._api = api
         self._store = store
         self._reports = reports
@@ -80,8 +86,10 @@ class Reconciler:
         self._networking = networking
         self._budgeting = budgeting
         self._observe_status = observe
+        self._give_way = give_way
         self._applier = Applier(api, store)
         self._memories: dict[JobKey, Memory] = {}
+        self._pace = Pace(WRITES_PER_SECOND)
 
     async def __call__(self, key: JobKey) -> float | None:
         """Do one pass; return in how many seconds to do another though nothing changes."""
@@ -111,8 +119,11 @@ class Reconciler:
         memory.forget_refusals(now)
         image = trainer_image(job, self._store.children(Kind.POD, key), self._trainer_image)
         given = pod_metadata(job, self._pod_metadata)
-        samples = desired.samples(job, image, given) if _is_new(job) else []
-        prepared = bool(samples) and await self._prepare(key, job, memory, samples, now)
+        prepared = False
+        if _is_new(job) and memory.judged != job.meta.generation:
+            samples = desired.samples(job, image, given)
+            prepared = await self._prepare(key, job, memory, samples, now)
+            memory.judged = job.meta.generation
         observed = self._observe(key, job, memory, now)
         if _misses_chief(job, observed):
             await self._read_chief(job)
@@ -123,21 +134,30 @@ class Reconciler:
             queue = await read_queue_facts(self._api, job, observed)
         decision = decide(job, observed, self._facts(key, memory, queue), now)
         plan = make_plan(job, observed, decision, image, given)
+        before = self._store.mark()
         outcome = await self._applier.apply(job, plan, carefully=memory.was_refused)
         if plan.delete_job:
             return None
         _note(memory, outcome, now)
-        observed = self._observe(key, job, memory, now)
+        done = _actions(job, plan, outcome, created_service=prepared or outcome.created_service)
+        actions = memory.untold = memory.untold + done
+        if _creates_first(job, plan, outcome) and self._give_way(key):
+            return None
+        if outcome.ending or self._store.mark() != before:
+            observed = self._observe(key, job, memory, now)
         facts = self._facts(key, memory, queue)
         status = compute_status(
             job, observed, decision, facts, now, trainer_image=image, given=given
         )
-        actions = _actions(job, plan, outcome, created_service=prepared or outcome.created_service)
         if not actions and only_starts(job.status, status):
             due = memory.hold(now)
         else:
             due = next_write(job.status, status, now, write_interval(self._reports.count()))
+        if due is None and job.status != status and only_reports(job.status, status):
+            due = memory.turn(self._pace, now)
         written = due is None and await self._write(key, raw, job, status, actions=actions, now=now)
+        if due is None:
+            memory.note_told()
         known = status if written else job.status
         memory.progress, memory.checkpoint = known.progress, known.last_checkpoint
         if written and not is_progress_only(job.status, status):
@@ -172,7 +192,7 @@ class Reconciler:
             or memory.was_refused
         )
         service = desired.service(job) if wanted else None
-        return await self._applier.prepare(job, samples, service)
+        return await self._applier.prepare(job, samples, service, now)
 
     async def _read_chief(self, job: Job) -> None:
         """Read the chief's pod: a watch that is late is no evidence that it is gone."""
@@ -309,6 +329,12 @@ def _note(memory: Memory, outcome: Outcome, now: datetime) -> None:
         memory.note_success()
 
 
+def _creates_first(job: Job, plan: Plan, outcome: Outcome) -> bool:
+    """Tell whether a pass has only created pods of a job that had none: telling it can wait."""
+    beside = plan.removals or plan.group or plan.workload or outcome.has_refusals
+    return bool(job.status.start_time is None and outcome.created and not beside)
+
+
 def _actions(job: Job, plan: Plan, outcome: Outcome, *, created_service: bool) -> Actions:
     return Actions(
         created=outcome.created,
@@ -327,4 +353,7 @@ def _next_look(
 ) -> float | None:
     """Return when to look again: the decision says it, but for what came of carrying it out."""
     moments = [m for m in (decision.look_again, memory.retry_at, due) if m is not None]
-    return max(0.0, (min(moments) - now) / timedelta(seconds=1)) if moments else None
+    if not moments:
+        return None
+    seconds = max(0.0, (min(moments) - now) / timedelta(seconds=1))
+    return Routine(seconds) if min(moments) == due else seconds

@@ -3,7 +3,7 @@
 Fed by watches, timers and the poller; calls the pass. Knows nothing of Kubernetes. Keys take turns:
 one that asks for the next pass at once, or whose passes fail, delays no other. So do the groups of
 keys, which namespaces are: one with thousands of keys delays no other. What is routine, such as
-progress to write, comes after all else.
+progress to write, comes after all else, though not for ever.
 """
 
 import asyncio
@@ -35,10 +35,15 @@ PATIENCE = 5.0
 """How long (s) routine passes wait for others at most."""
 
 
+class Routine(float):
+    """In how many seconds to call again for something that waits while there is other work."""
+
+
 class WorkQueue(Generic[K]):
     """Calls `handle(key)` for every added key; what it returns is when to call again (s).
 
-    Of the `workers`, which are the passes at once, at most half may be of one group.
+    Of the `workers`, which are the passes at once, at most half may be of one group, and a quarter
+    routine: what is urgent finds one.
     """
 
     def __init__(
@@ -56,6 +61,8 @@ class WorkQueue(Generic[K]):
         self._urgent: Turns[K] = Turns(group)
         self._routine: Turns[K] = Turns(group)
         self._working: dict[K, float] = {}
+        self._routinely: set[K] = set()
+        """Of these, the keys of routine passes."""
         self._ended = asyncio.Event()
         self._busy: Counter[Hashable] = Counter()
         self._again: dict[K, bool] = {}
@@ -76,9 +83,18 @@ class WorkQueue(Generic[K]):
             self._dispatch()
 
     def add_soon(self, key: K) -> None:
-        """Ask for a pass in a moment: what happens to the key until then shares it."""
+        """Ask for a routine pass in a moment: what happens to the key until then shares it."""
         if key not in self._urgent:
-            self._add_by(key, SOON)
+            self._add_by(key, SOON, routine=True)
+
+    def give_way(self, key: K) -> bool:
+        """Let a routine pass over a key follow its present one, if others wait that are not so.
+
+        Return whether they do, and what the present pass has yet to do may be left to that one.
+        """
+        if self._urgent:
+            self.add(key, routine=True)
+        return bool(self._urgent)
 
     def add_after(self, key: K, seconds: float, *, routine: bool = False) -> None:
         """Ask for a pass in `seconds`, instead of at the time asked for before."""
@@ -135,7 +151,12 @@ class WorkQueue(Generic[K]):
         overdue = oldest is not None and self._clock() - oldest > PATIENCE
         turns = (self._routine, self._urgent) if overdue else (self._urgent, self._routine)
         for waiting in turns:
+            routine = waiting is self._routine
+            if routine and len(self._routinely) >= max(1, self._workers // 4):
+                continue
             if (key := waiting.take(self._may_work)) is not None:
+                if routine:
+                    self._routinely.add(key)
                 return key
         return None
 
@@ -148,6 +169,7 @@ class WorkQueue(Generic[K]):
             await self._pass(key)
         finally:
             del self._working[key]
+            self._routinely.discard(key)
             self._ended.set()
             self._busy[self._group(key)] -= 1
             if not self._busy[self._group(key)]:
@@ -167,7 +189,8 @@ class WorkQueue(Generic[K]):
             if wake_in is None or wake_in > 0:
                 self._immediate.pop(key, None)
             if wake_in is not None:
-                self._add_by(key, wake_in if wake_in > 0 else self._delay(key))
+                seconds = wake_in if wake_in > 0 else self._delay(key)
+                self._add_by(key, seconds, routine=isinstance(wake_in, Routine))
 
     def _delay(self, key: K) -> float:
         """Return when a key that asks for the next pass at once gets it."""

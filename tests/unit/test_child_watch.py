@@ -1,4 +1,4 @@
-"""The pods' watch: no event is lost, whatever ends a stream."""
+"""A watch of what jobs own: no event is lost, whatever ends a stream."""
 
 from __future__ import annotations
 
@@ -7,14 +7,13 @@ import contextlib
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from tftraining_operator.controller import pod_watch
-from tftraining_operator.controller.pod_watch import PodWatch
+from tftraining_operator.controller import child_watch
+from tftraining_operator.controller.child_watch import ChildWatch
 from tftraining_operator.reconcile.errors import ApiError, TransientError
+from tftraining_operator.reconcile.store import Kind
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping
-
-    from tftraining_operator.reconcile.store import Kind
 
 
 def event(kind: str, version: int, **fields: Any) -> dict[str, Any]:
@@ -41,7 +40,7 @@ class Server:
                 raise each
             yield each
 
-    async def list_all(self, _namespace: str | None) -> str:
+    async def list_all(self, _kind: Kind, _namespace: str | None) -> str:
         self.listed += 1
         return "100"
 
@@ -50,7 +49,8 @@ class Server:
 
     async def follow(self) -> None:
         """Follow from version 7 until nothing more comes."""
-        following = asyncio.create_task(PodWatch(self, None, self.see, self.list_all).follow("7"))
+        watch = ChildWatch(self, Kind.POD, None, self.see, self.list_all)
+        following = asyncio.create_task(watch.follow("7"))
         async with asyncio.timeout(5):
             while self.streams or len(self.asked) < 2:  # noqa: ASYNC110 - whoever asks last
                 await asyncio.sleep(0.001)
@@ -85,7 +85,7 @@ async def test_a_bookmark_is_no_event_of_a_pod_but_moves_the_version() -> None:
 async def test_a_version_that_the_server_does_not_have_is_replaced_by_a_listing(
     end: dict[str, Any] | ApiError, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(pod_watch, "_PAUSE_SECONDS", 0.0)
+    monkeypatch.setattr(child_watch, "_PAUSE_SECONDS", 0.0)
     server = Server([event("ADDED", 8), end])
     await server.follow()
     assert server.asked[:2] == ["7", "100"]
@@ -102,7 +102,7 @@ async def test_a_version_that_the_server_does_not_have_is_replaced_by_a_listing(
 async def test_where_the_server_says_nothing_of_the_version_all_is_not_listed_again(
     end: ApiError, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(pod_watch, "_PAUSE_SECONDS", 0.0)
+    monkeypatch.setattr(child_watch, "_PAUSE_SECONDS", 0.0)
     server = Server([event("ADDED", 8), end])
     await server.follow()
     assert server.asked[:2] == ["7", "8"]

@@ -1,7 +1,7 @@
-"""Follows the pods of all jobs by a watch of the operator's own; called by runtime.py.
+"""Follows what jobs own by watches of the operator's own; called by runtime.py.
 
-Nine of ten watch events are of pods, and each costs kopf a task, a queue and several objects before
-a handler is called, and at its start once more for each pod. So kopf watches all but these.
+Nearly all watch events are of pods, and each costs kopf a task, a queue and several objects before
+a handler is called, and at its start once more for each object. So kopf watches only the jobs.
 """
 
 import asyncio
@@ -27,7 +27,7 @@ _VERSION_IS_GOOD = (0, 429)
 """Codes that say nothing of the version: no answer at all, and too many requests."""
 
 
-class PodApi(Protocol):
+class WatchApi(Protocol):
     """The call of a watch; see controller.kubernetes_api."""
 
     def watch(  # noqa: D102
@@ -35,18 +35,20 @@ class PodApi(Protocol):
     ) -> AsyncIterator[_Object]: ...
 
 
-class PodWatch:
-    """The pods of one namespace, or of all."""
+class ChildWatch:
+    """The objects of one kind, in one namespace or in all."""
 
     def __init__(
         self,
-        cluster: PodApi,
+        cluster: WatchApi,
+        kind: Kind,
         namespace: str | None,
         see: Callable[[Kind, Mapping[str, Any], str], None],
-        list_all: Callable[[str | None], Awaitable[str]],
+        list_all: Callable[[Kind, str | None], Awaitable[str]],
     ) -> None:
         """Follow them; `list_all` takes in a whole listing and returns its resource version."""
         self._cluster = cluster
+        self._kind = kind
         self._namespace = namespace
         self._see = see
         self._list_all = list_all
@@ -58,7 +60,7 @@ class PodWatch:
         while True:
             try:
                 if not self._version:
-                    self._version = await self._list_all(self._namespace)
+                    self._version = await self._list_all(self._kind, self._namespace)
                 await self._watch()
             except ApiError as error:
                 # Whatever the server says against a version, one that it lists is good.
@@ -66,15 +68,15 @@ class PodWatch:
                     self._version = ""
                 if error.status == _EXPIRED:
                     continue
-                logger.warning("the watch of pods ended: %s", one_line(error.message))
+                logger.warning("the watch of %ss ended: %s", self._kind, one_line(error.message))
                 await asyncio.sleep(_PAUSE_SECONDS * random.uniform(0.5, 1.5))  # noqa: S311
 
     async def _watch(self) -> None:
-        events = self._cluster.watch(Kind.POD, self._namespace, self._version, _WATCH_SECONDS)
+        events = self._cluster.watch(self._kind, self._namespace, self._version, _WATCH_SECONDS)
         async for event in events:
-            kind, raw = event["type"], event["object"]
-            if kind == "ERROR":
+            what, raw = event["type"], event["object"]
+            if what == "ERROR":
                 raise ApiError(str(raw.get("message")), status=int(raw.get("code") or 0))
             self._version = raw["metadata"]["resourceVersion"]
-            if kind != "BOOKMARK":
-                self._see(Kind.POD, raw, kind)
+            if what != "BOOKMARK":
+                self._see(self._kind, raw, what)

@@ -1,0 +1,34 @@
+"""Writes that can wait take turns: a moment in which all jobs have news is no flood of writes."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+from tftraining_operator.core.pace import Pace
+
+NOW = datetime(2026, 1, 2, tzinfo=UTC)
+
+
+def waits(pace: Pace, count: int, at: float = 0.0) -> list[float]:
+    """In how many seconds each of so many that come at once has its turn."""
+    now = NOW + timedelta(seconds=at)
+    return [(pace.turn(now) - now).total_seconds() for _ in range(count)]
+
+
+def test_what_comes_now_and_then_never_waits() -> None:
+    pace = Pace(20)
+    assert [waits(pace, 1, at=second)[0] for second in range(5)] == [0.0] * 5
+
+
+def test_of_a_crowd_a_seconds_worth_goes_at_once_and_the_rest_in_turns() -> None:
+    found = waits(Pace(20), 60)
+    assert found[:20] == [0.0] * 20
+    assert found[20:22] == [0.05, 0.1]
+    assert found[-1] == 2.0
+
+
+def test_turns_that_were_given_are_not_given_again() -> None:
+    pace = Pace(20)
+    waits(pace, 60)
+    assert waits(pace, 2, at=1.0) == [1.05, 1.1]
+    assert waits(pace, 21, at=60.0)[-2:] == [0.0, 0.05]
