@@ -259,6 +259,8 @@ def _prepared(programs: Mapping[str, Path], folder: Path, flags: Sequence[str]) 
         programs["etcd"]: [
             f"--data-dir={folder / _DATA}",
             "--unsafe-no-fsync",
+            # Ten thousand jobs do not fit into the default of 2 GiB.
+            f"--quota-backend-bytes={8 * 2**30}",
             f"--listen-client-urls={etcd_url}",
             f"--advertise-client-urls={etcd_url}",
             "--listen-peer-urls=http://127.0.0.1:0",

@@ -1,5 +1,6 @@
 """A cluster without machines: kube-apiserver, etcd, scheduler, garbage collector, kwok."""
 
+import os
 import subprocess
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
@@ -18,6 +19,10 @@ _POD_ADDRESSES = "127.128.0.0/9"
 
 _UNLIMITED = ("--kube-api-qps=5000", "--kube-api-burst=10000")
 """What scheduler and collector may ask for in a second is no limit of those who are measured."""
+
+
+_GO_MEMORY = "12GiB"
+"""From where on the API server collects garbage more often: with ten thousand jobs it needs it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +51,7 @@ class Cluster:
 @contextmanager
 def cluster(crds: Sequence[Path]) -> Iterator[Cluster]:
     """Start a cluster that serves these CRDs, and end it whatever happens."""
+    os.environ.setdefault("GOMEMLIMIT", _GO_MEMORY)
     programs = {name: binary(name) for name in PROGRAMS}
     scheduler, manager, kwok = map(binary, ("kube-scheduler", "kube-controller-manager", "kwok"))
     with TemporaryDirectory(prefix="bench-scale-") as place, ExitStack() as stack:

@@ -206,7 +206,7 @@ class _Round:
                 life.ending = await self._since(mark, {end.job: end.chief_exit for end in ends})
                 left = sorted(set(range(life.jobs)) - set(ending))
                 await disturbances.all_end(client, path, pods, self._states, left)
-                await asyncio.sleep(_SETTLE_SECONDS)
+                await pods.rest(_SETTLE_SECONDS)
                 await self._rest()
                 await self._delete(client)
 

@@ -21,7 +21,7 @@ _TABLE = "application/json;as=Table;v=v1;g=meta.k8s.io"
 
 QUIET_SECONDS = 120.0
 """Who changes nothing for so long is not waited for any more,"""
-LONGEST_SECONDS = 1800.0
+LONGEST_SECONDS = 3600.0
 """nor who does not come to an end."""
 _LOOK_SECONDS = 1.0
 _NAMED = 5
@@ -93,6 +93,12 @@ class Table:
         finally:
             self._waiting = [each for each in self._waiting if each[1] is not future]
         return future.result()
+
+    async def rest(self, seconds: float) -> None:
+        """Wait until nothing has changed for so long."""
+        while (left := self._changed + seconds - time.perf_counter()) > 0:
+            self._check()
+            await asyncio.sleep(left)
 
     def __str__(self) -> str:
         """Count the objects by their cells; name some of the less common ones."""

@@ -30,7 +30,12 @@ class Server:
         self.seen: list[tuple[str, str]] = []
 
     async def watch(
-        self, _kind: Kind, _namespace: str | None, resource_version: str, _seconds: int
+        self,
+        _kind: Kind,
+        _namespace: str | None,
+        resource_version: str,
+        _seconds: int,
+        _concerns: object = None,
     ) -> AsyncIterator[dict[str, Any]]:
         self.asked.append(resource_version)
         if not self.streams:

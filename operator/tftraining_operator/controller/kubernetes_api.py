@@ -20,11 +20,12 @@ from kubernetes.aio import client, config
 
 from tftraining_operator import __version__
 from tftraining_operator.api import keys
+from tftraining_operator.core.event_line import told
 from tftraining_operator.core.naming import servers_selector
 from tftraining_operator.core.schedulers import SCHEDULERS, kueue
 from tftraining_operator.core.text import one_line, printable
 from tftraining_operator.reconcile import errors
-from tftraining_operator.reconcile.store import GROUPS, Kind
+from tftraining_operator.reconcile.store import GROUPS, JobKey, Kind
 
 _Object = dict[str, Any]
 
@@ -267,9 +268,17 @@ class KubernetesApi:
         return await self._call("GET", path)
 
     async def watch(
-        self, kind: Kind, namespace: str | None, resource_version: str, seconds: int
+        self,
+        kind: Kind,
+        namespace: str | None,
+        resource_version: str,
+        seconds: int,
+        concerns: Callable[[JobKey], bool] | None = None,
     ) -> AsyncIterator[_Object]:
-        """Yield the watch events of our objects of a kind, bookmarks too, for so many seconds."""
+        """Yield the watch events of our objects of a kind, bookmarks too, for so many seconds.
+
+        An event of a job that it does not concern may come as a bookmark.
+        """
         query = {
             "watch": "true",
             "allowWatchBookmarks": "true",
@@ -298,7 +307,8 @@ class KubernetesApi:
                 async for chunk in response.content.iter_any():
                     *lines, left = (left + chunk).split(b"\n")
                     for line in lines:
-                        yield _parse("GET", path, line)
+                        skipped = None if concerns is None else _foreign(line, concerns)
+                        yield skipped or _parse("GET", path, line)
         except (TimeoutError, aiohttp.ClientError, OSError) as error:
             raise errors.TransientError(f"GET {path}: {one_line(str(error))}") from error
 
@@ -384,6 +394,14 @@ class KubernetesApi:
         """Return the header that says who calls; a token may have been renewed."""
         settings = await self._configuration.auth_settings()
         return {each["key"]: each["value"] for each in settings.values() if each["value"]}
+
+
+def _foreign(line: bytes, concerns: Callable[[JobKey], bool]) -> _Object | None:
+    """Return a bookmark for an event of a job that does not concern us, None for any other."""
+    found = told(line)
+    if found is None or concerns(JobKey(found.namespace, found.job)):
+        return None
+    return {"type": "BOOKMARK", "object": {"metadata": {"resourceVersion": found.resource_version}}}
 
 
 async def _whole(pages: AsyncIterator[Listing]) -> Listing:

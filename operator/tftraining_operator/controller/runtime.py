@@ -162,9 +162,12 @@ class Runtime:
             self.start_task("resync", self._keep_in_sync(listings))
             self.start_task("listing of groups", self._follow(groups))
             listed = listings.versions | policies.versions | budgets.versions
+            concerns = self._share.takes_in if self._settings.shards > 1 else None
             for (kind, namespace), version in listed.items():
                 if kind is not Kind.JOB:
-                    watch = ChildWatch(cluster, kind, namespace, self.see, listings.list_kind)
+                    watch = ChildWatch(
+                        cluster, kind, namespace, self.see, listings.list_kind, concerns
+                    )
                     self.start_task(f"watch of {kind}s", watch.follow(version))
             for each in self._workloads:
                 follow = each.follow(self._settings.groups_seconds)

@@ -120,6 +120,15 @@ async def test_who_waits_for_what_does_not_come_is_told_what_is_there() -> None:
     assert str(raised.value).endswith("there are jobs: 2 Running, 1 Starting (c)")
 
 
+async def test_rest_begins_when_nothing_has_changed_for_a_while() -> None:
+    table = Table("pods")
+    table.take_listing(listing(a="Running"), COLUMNS)
+    began = time.perf_counter()
+    await table.rest(0.05)
+    assert time.perf_counter() - began >= 0.04
+    await asyncio.wait_for(table.rest(0.05), 0.01)
+
+
 async def test_who_waits_is_told_at_once_that_a_process_has_ended() -> None:
     found: list[str] = []
     table = Table("jobs", lambda: found[0] if found else None)
