@@ -13,6 +13,7 @@ from bench.scale import report, training_operator
 from bench.scale.cluster import cluster
 from bench.scale.contenders import Contender, Ours, Raw
 from bench.scale.life import Life, live
+from bench.scale.promises import OURS
 from bench.scale.results import Results
 from bench.scale.training_operator import TrainingOperator
 from tools.cluster.shell import ClusterError
@@ -20,8 +21,6 @@ from tools.pages import fill
 
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
 console = Console(highlight=False, width=None if sys.stdout.isatty() else 200)
-
-OURS = "ours"
 
 
 @app.command()
@@ -33,9 +32,7 @@ def main(
     rounds: Annotated[
         int, typer.Option(min=0, help="Each measures every contender once; 0: only the tables.")
     ] = 5,
-    shards: Annotated[
-        int | None, typer.Option(help="Our operator also as so many shards.")
-    ] = None,
+    shards: Annotated[int | None, typer.Option(help="Our operator also as so many shards.")] = None,
     steady: Annotated[
         float, typer.Option(help="Seconds for which running jobs are left to report.")
     ] = 60.0,

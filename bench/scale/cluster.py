@@ -1,5 +1,6 @@
 """A cluster without machines: kube-apiserver, etcd, scheduler, garbage collector, kwok."""
 
+import json
 import os
 import subprocess
 from collections.abc import Iterator, Sequence
@@ -9,7 +10,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from bench.scale import audit
-from tests.apiserver import PROGRAMS, ApiServer, collecting, companion, running, working
+from tests.apiserver import PROGRAMS, ApiServer, collecting, companion, running
 from tools.cluster.binaries import binary
 
 NODES = 20
@@ -61,7 +62,9 @@ def cluster(crds: Sequence[Path]) -> Iterator[Cluster]:
             # Some are too large for the annotation in which kubectl keeps what was applied.
             server.serve_crd(crd, "--server-side")
         components = {
-            "scheduler": stack.enter_context(working(scheduler, server, *_UNLIMITED)),
+            "scheduler": stack.enter_context(
+                companion(scheduler, folder, f"--config={_scheduling(server)}", "--secure-port=0")
+            ),
             "garbage collector": stack.enter_context(collecting(manager, server, *_UNLIMITED)),
             "kwok": stack.enter_context(
                 companion(
@@ -81,6 +84,30 @@ def cluster(crds: Sequence[Path]) -> Iterator[Cluster]:
         # Admission gives each new node the taint of one that is not ready.
         server.kubectl("taint", "nodes", "--all", "node.kubernetes.io/not-ready-")
         yield Cluster(server, folder, components)
+
+
+def _scheduling(server: ApiServer) -> Path:
+    """Write the scheduler's configuration.
+
+    Without its default constraints, for which it counts all pods of a Service on all nodes anew for
+    each pod that belongs to one: from some thousand jobs on it would do nothing else.
+    """
+    spread = {"defaultingType": "List", "defaultConstraints": []}
+    config = {
+        "apiVersion": "kubescheduler.config.k8s.io/v1",
+        "kind": "KubeSchedulerConfiguration",
+        "clientConnection": {"kubeconfig": str(server.kubeconfig), "qps": 5000, "burst": 10000},
+        "leaderElection": {"leaderElect": False},
+        "profiles": [
+            {
+                "schedulerName": "default-scheduler",
+                "pluginConfig": [{"name": "PodTopologySpread", "args": spread}],
+            }
+        ],
+    }
+    path = server.kubeconfig.with_name("scheduler.json")
+    path.write_text(json.dumps(config))
+    return path
 
 
 def _node(number: int) -> dict[str, object]:

@@ -55,7 +55,6 @@ async def ends(
     client: Client, pods_path: str, pods: Table, states: Table, jobs: Sequence[int]
 ) -> list[End]:
     """Let evaluators and then chiefs complete; return what became of the jobs."""
-
     names = {job_name(number): f"{job_name(number)}-chief-0" for number in jobs}
     await _complete(client, pods_path, pods, [f"{name}-evaluator-0" for name in names])
 

@@ -7,7 +7,9 @@ from collections.abc import Callable, Iterable, Sequence
 
 from bench.scale.audit import Requests
 from bench.scale.life import Life
+from bench.scale.promises import promises
 from bench.scale.results import Results
+from bench.scale.words import percent, quantile, seconds
 from tools.pages import table
 
 _Column = tuple[str, Callable[[Sequence[Life]], str]]
@@ -17,6 +19,8 @@ def markdown(results: Results) -> str:
     """Return the tables."""
     rounds = {number for lives in results.lives.values() for number in lives}
     parts = [f"{os.cpu_count()} cores, rounds: {len(rounds)}, medians."]
+    if found := promises(results):
+        parts += [found]
     if results.lives:
         parts += [
             _table(results, _CREATION, ratio=True),
@@ -43,10 +47,6 @@ def _table(results: Results, columns: Sequence[_Column], *, ratio: bool = False)
     return table(head, rows, others="---")
 
 
-def _seconds(value: float) -> str:
-    return f"{value:.1f} s" if value >= 1 else f"{1000 * value:.0f} ms"
-
-
 def _each(text: Callable[[float], str], of: Callable[[Life], float | None]) -> Callable[..., str]:
     """Write the median of the rounds; nothing if none has the value."""
 
@@ -61,14 +61,10 @@ def _pooled(share: float, of: Callable[[Life], Sequence[float]]) -> Callable[...
     """Write a quantile of what all rounds have together."""
 
     def column(lives: Iterable[Life]) -> str:
-        known = sorted(value for life in lives for value in of(life))
-        return _seconds(known[min(len(known) - 1, int(share * len(known)))]) if known else ""
+        known = [value for life in lives for value in of(life)]
+        return seconds(quantile(known, share)) if known else ""
 
     return column
-
-
-def _percent(share: float) -> str:
-    return f"{100 * share:.1f} %"
 
 
 def _per_job(life: Life) -> float | None:
@@ -76,25 +72,25 @@ def _per_job(life: Life) -> float | None:
 
 
 _CREATION: tuple[_Column, ...] = (
-    ("all pods exist", _each(_seconds, lambda life: life.pods_exist)),
-    ("all run", _each(_seconds, lambda life: life.all_run)),
-    ("CPU a job", _each(_seconds, _per_job)),
+    ("all pods exist", _each(seconds, lambda life: life.pods_exist)),
+    ("all run", _each(seconds, lambda life: life.all_run)),
+    ("CPU a job", _each(seconds, _per_job)),
     ("writes a job", _each("{:.1f}".format, lambda life: _a_job(life, life.requests.writes))),
     ("reads a job", _each("{:.1f}".format, lambda life: _a_job(life, life.requests.reads))),
-    ("a small job beside", _each(_seconds, lambda life: life.small)),
-    ("deleted", _each(_seconds, lambda life: life.deleted)),
+    ("a small job beside", _each(seconds, lambda life: life.small)),
+    ("deleted", _each(seconds, lambda life: life.deleted)),
 )
 _RUNNING: tuple[_Column, ...] = (
     ("failure → replacement, p50", _pooled(0.5, lambda life: life.replaced)),
     ("p99", _pooled(0.99, lambda life: life.replaced)),
     ("chief's exit → Succeeded, p50", _pooled(0.5, lambda life: life.succeeded)),
     ("p99", _pooled(0.99, lambda life: life.succeeded)),
-    ("start → synced", _each(_seconds, lambda life: life.synced)),
-    ("all ended", _each(_percent, lambda life: life.rest)),
-    ("all report", _each(_percent, lambda life: life.steady)),
+    ("start → synced", _each(seconds, lambda life: life.synced)),
+    ("all ended", _each(percent, lambda life: life.rest)),
+    ("all report", _each(percent, lambda life: life.steady)),
     ("writes a second", _each("{:.1f}".format, lambda life: life.steady_writes)),
     ("RSS", _each("{:.0f} MB".format, lambda life: life.memory)),
-    ("longest turn", _each(_seconds, lambda life: life.stall)),
+    ("longest turn", _each(seconds, lambda life: life.stall)),
 )
 
 

@@ -72,6 +72,14 @@ class Group:
         """Read how many jobs an operator counts as its own."""
         return int(self.operators[name].metric("tftraining_jobs"))
 
+    def decoded(self, name: str) -> int:
+        """Read of how many created pods an operator has decoded the event."""
+        return int(
+            self.operators[name].metric(
+                "tftraining_operator_watch_events_total", resource="pods", type="ADDED"
+            )
+        )
+
     def stop(self) -> None:
         for operator in self.operators.values():
             operator.stop(signal.SIGKILL)
@@ -116,6 +124,8 @@ def test_three_share_the_jobs_and_those_of_a_killed_one_go_to_the_others(group: 
     assert {name: group.works_on(name) for name in NAMES} == {
         name: expected[name] for name in NAMES
     }
+    decoded = {name: group.decoded(name) for name in NAMES}
+    assert decoded == {name: expected[name] * len(TASKS) for name in NAMES}, "no others' pods"
 
     killed = expected.most_common(1)[0][0]
     group.operators[killed].stop(signal.SIGKILL)

@@ -241,7 +241,9 @@ async def test_a_trial_that_the_server_cannot_make_now_is_repeated() -> None:
 
 async def test_the_service_is_made_while_the_template_is_tried() -> None:
     bench = Bench()
-    await bench.applier.prepare(bench.job, bench.pods()[:1], desired.service(bench.job), bench.cluster.clock())
+    await bench.applier.prepare(
+        bench.job, bench.pods()[:1], desired.service(bench.job), bench.cluster.clock()
+    )
     assert len(bench.store.children(Kind.SERVICE, KEY)) == 1
     assert bench.cluster.pods() == {}
 
@@ -252,5 +254,7 @@ async def test_a_service_that_is_somebody_elses_is_told_before_any_pod_is_made()
     theirs["metadata"] |= {"ownerReferences": [], "labels": {}}
     await bench.cluster.create(Kind.SERVICE, theirs)
     with pytest.raises(NameConflictError, match="service mnist exists"):
-        await bench.applier.prepare(bench.job, bench.pods()[:1], desired.service(bench.job), bench.cluster.clock())
+        await bench.applier.prepare(
+            bench.job, bench.pods()[:1], desired.service(bench.job), bench.cluster.clock()
+        )
     assert bench.cluster.pods() == {}

@@ -50,7 +50,9 @@ def test_the_jobs_of_a_search_have_one_shape() -> None:
         pytest.param(lambda pod: container(pod)["env"][0].update(value=1), id="number as variable"),
         pytest.param(lambda pod: container(pod)["env"][0].update(name="-"), id="variable's name"),
         pytest.param(lambda pod: container(pod)["env"].pop(), id="one variable fewer"),
-        pytest.param(lambda pod: container(pod).update(env="none"), id="variables that are no list"),
+        pytest.param(
+            lambda pod: container(pod).update(env="none"), id="variables that are no list"
+        ),
         pytest.param(lambda pod: pod["spec"].update(containers=["a"]), id="container"),
         pytest.param(lambda pod: pod["spec"].update(initContainers=[{"name": "a"}]), id="another"),
     ],

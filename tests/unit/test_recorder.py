@@ -114,3 +114,33 @@ async def test_an_event_that_cannot_be_recorded_stops_nothing(
     assert caplog.messages[1:] == [
         "team-a/mnist: failed to record event PodFailed: denied by policy"
     ]
+
+
+@pytest.mark.parametrize(
+    ("failures", "tries"),
+    [
+        pytest.param([errors.TransientError("busy", status=429)] * 2, 3, id="a busy server"),
+        pytest.param(
+            [errors.TransientError("late", status=504), errors.AlreadyExistsError("exists")],
+            2,
+            id="one that had created it",
+        ),
+        pytest.param([errors.TransientError("no route to host")], 1, id="no server"),
+        pytest.param([errors.ForbiddenError("no", status=403)], 1, id="one that refuses it"),
+        pytest.param([errors.TransientError("busy", status=429)] * 9, 3, id="no end"),
+    ],
+)
+async def test_an_event_is_tried_again_where_the_server_only_has_no_time(
+    failures: list[errors.ApiError], tries: int
+) -> None:
+    tried = []
+    left = list(failures)
+
+    class Busy(Api):
+        async def create_event(self, body: Raw) -> None:
+            tried.append(body["metadata"]["name"])
+            if left:
+                raise left.pop(0)
+
+    await record(an_event("exited"), Busy())
+    assert tried == tried[:1] * tries, "by one name"

@@ -50,6 +50,7 @@ class ChildWatch:
         namespace: str | None,
         see: Callable[[Kind, Mapping[str, Any], str], None],
         list_all: Callable[[Kind, str | None], Awaitable[str]],
+        *,
         concerns: Callable[[JobKey], bool] | None = None,
     ) -> None:
         """Follow them; `list_all` takes in a whole listing and returns its resource version.

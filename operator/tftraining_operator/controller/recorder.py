@@ -20,6 +20,7 @@ logger = logging.getLogger(__name__)
 
 CONTROLLER = f"{keys.GROUP}/operator"
 _NOTE_BYTES = 1024
+_TRIES = 3
 _REASON_LENGTH = 128
 
 
@@ -47,7 +48,7 @@ class Recorder:
             with about(**_pod_fields(job, event)):
                 logger.log(level, "%s/%s: %s: %s", job.namespace, job.name, reason, note)
             try:
-                await self._api.create_event(self._body(job, event))
+                await self._create(self._body(job, event))
             except errors.ApiError as error:
                 logger.warning(
                     "%s/%s: failed to record event %s: %s",
@@ -56,6 +57,18 @@ class Recorder:
                     reason,
                     one_line(error.message),
                 )
+
+    async def _create(self, body: dict[str, Any]) -> None:
+        """Create an event, again if the server was busy: the next call waits as long as it asks."""
+        for left in reversed(range(_TRIES)):
+            try:
+                return await self._api.create_event(body)
+            except errors.AlreadyExistsError:
+                return None  # the answer to the first try was lost
+            except errors.TransientError as error:
+                if not left or not error.status:
+                    raise
+        return None
 
     def _serial(self, now: datetime) -> int:
         """Return a number that grows: kubectl lists a job's events by their names."""

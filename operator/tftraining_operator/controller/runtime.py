@@ -166,7 +166,7 @@ class Runtime:
             for (kind, namespace), version in listed.items():
                 if kind is not Kind.JOB:
                     watch = ChildWatch(
-                        cluster, kind, namespace, self.see, listings.list_kind, concerns
+                        cluster, kind, namespace, self.see, listings.list_kind, concerns=concerns
                     )
                     self.start_task(f"watch of {kind}s", watch.follow(version))
             for each in self._workloads:

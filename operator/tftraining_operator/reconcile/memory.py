@@ -51,7 +51,7 @@ class Memory:
     corrected: dict[str, datetime] = field(default_factory=dict)
     judged: int | None = None
     """The generation whose templates the API server has accepted."""
-    untold: Actions = Actions()
+    untold: Actions = field(default_factory=Actions)
     """What was done for the job and is told with its next status."""
     _delay: timedelta = _FIRST_RETRY
     _chief_uid: str = ""

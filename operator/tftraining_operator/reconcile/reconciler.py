@@ -12,7 +12,7 @@ from tftraining_operator.core import desired
 from tftraining_operator.core.budgeting import Budgeting
 from tftraining_operator.core.conditions import find, is_finished
 from tftraining_operator.core.decide import decide
-from tftraining_operator.core.decision import Decision
+from tftraining_operator.core.decision import Decision, Phase
 from tftraining_operator.core.events import Actions, events_of
 from tftraining_operator.core.facts import NO_QUEUE, Facts, QueueFacts
 from tftraining_operator.core.gang import SchedulerUnavailableError
@@ -123,7 +123,6 @@ class Reconciler:
         if _is_new(job) and memory.judged != job.meta.generation:
             samples = desired.samples(job, image, given)
             prepared = await self._prepare(key, job, memory, samples, now)
-            memory.judged = job.meta.generation
         observed = self._observe(key, job, memory, now)
         if _misses_chief(job, observed):
             await self._read_chief(job)
@@ -149,6 +148,23 @@ class Reconciler:
         status = compute_status(
             job, observed, decision, facts, now, trainer_image=image, given=given
         )
+        return await self._tell(
+            key, raw, job, status, memory=memory, decision=decision, actions=actions, now=now
+        )
+
+    async def _tell(
+        self,
+        key: JobKey,
+        raw: _Object,
+        job: Job,
+        status: Status,
+        *,
+        memory: Memory,
+        decision: Decision,
+        actions: Actions,
+        now: datetime,
+    ) -> float | None:
+        """Write what a pass came to, at once or later; return when to do another pass."""
         if not actions and only_starts(job.status, status):
             due = memory.hold(now)
         else:
@@ -162,7 +178,8 @@ class Reconciler:
         memory.progress, memory.checkpoint = known.progress, known.last_checkpoint
         if written and not is_progress_only(job.status, status):
             # What was stored may have begun a deadline, and no watch event follows our own write.
-            return memory.next_pass_after_write()
+            seconds = memory.next_pass_after_write()
+            return Routine(seconds) if _goes_on(decision) else seconds
         memory.note_rest()
         return _next_look(decision, memory, due, now)
 
@@ -192,7 +209,9 @@ class Reconciler:
             or memory.was_refused
         )
         service = desired.service(job) if wanted else None
-        return await self._applier.prepare(job, samples, service, now)
+        created = await self._applier.prepare(job, samples, service, now)
+        memory.judged = job.meta.generation
+        return created
 
     async def _read_chief(self, job: Job) -> None:
         """Read the chief's pod: a watch that is late is no evidence that it is gone."""
@@ -327,6 +346,12 @@ def _note(memory: Memory, outcome: Outcome, now: datetime) -> None:
         memory.note_refusals(outcome.refused, frozenset(outcome.held), outcome.undeletable, now)
     elif outcome.created:
         memory.note_success()
+
+
+def _goes_on(decision: Decision) -> bool:
+    """Tell whether a decision stored nothing that is yet to be acted on."""
+    waits = decision.restart or decision.announced or decision.chief_completed
+    return decision.phase is Phase.ACTIVE and not waits
 
 
 def _creates_first(job: Job, plan: Plan, outcome: Outcome) -> bool:

@@ -31,7 +31,7 @@ LONGEST_DELAY = 5.0
 """The longest delay of a pass that is asked for at once."""
 SOON = 0.1
 """The moment (s) in which events that no one waits for share a pass."""
-PATIENCE = 5.0
+PATIENCE = 10.0
 """How long (s) routine passes wait for others at most."""
 
 

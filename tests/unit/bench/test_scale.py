@@ -153,7 +153,7 @@ def test_which_jobs_are_disturbed(jobs: int, failing: list[int], ending: list[in
 async def test_what_is_played_answers_as_the_operator_asks() -> None:
     loop = asyncio.get_running_loop()
     connection = partial(reports._Server, time.monotonic() - 60, frozenset({"127.0.0.2"}))
-    server = await loop.create_server(connection, "0.0.0.0", 0)
+    server = await loop.create_server(connection, "0.0.0.0", 0)  # noqa: S104 - loopback
     port = server.sockets[0].getsockname()[1]
     async with server, asyncio.timeout(5):
         for address, role in (("127.0.0.1", "chief"), ("127.0.0.2", "evaluator")):
