@@ -136,6 +136,13 @@ bench-start: .venv/ready ## Measure how long each command of tftj takes to start
 bench-scale: .venv/ready ## Measure what many jobs at once cost, beside a bare client and training-operator (three hours)
 	@$(PY) -m bench.scale --page docs/scale.md
 
+.PHONY: bench-shards
+bench-shards: .venv/ready ## Measure ten thousand jobs on three shards, beside fifty on one (two hours)
+	@rm -f .test-logs/shards.json && mkdir -p .test-logs
+	@$(PY) -m bench.scale --jobs 50 --rounds 1 --only ours --results .test-logs/shards.json
+	@$(PY) -m bench.scale --jobs 10000 --rounds 1 --shards 3 --only shards --results .test-logs/shards.json \
+	  --page docs/scale.md --section shards
+
 .PHONY: bench-train
 bench-train: .venv/ready .venv-trainer/ready ## Measure the speed-up of distributed training (15 minutes on an idle machine)
 	@$(PY) -m bench.training

@@ -358,7 +358,9 @@ def test_a_suspended_job_that_is_refused_says_why(operator: Operator) -> None:
     key = suspended(operator)
     refusal = errors.InvalidObjectError("no such field", status=422)
     operator.cluster.refuse = lambda kind, _body: refusal if kind is Kind.POD else None
-    operator.cluster.edit(key, lambda spec: spec["template"].update(metadata={"labels": {}}))
+    operator.cluster.edit(
+        key, lambda spec: spec["template"].update(metadata={"labels": {"a": "b"}})
+    )
     operator.settle()
     assert line(operator.cluster).startswith("InvalidTemplate: the pod template of ")
     assert "resume" not in line(operator.cluster)
