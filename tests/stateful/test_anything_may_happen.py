@@ -350,6 +350,8 @@ class Life(RuleBasedStateMachine):
         done = is_finished(job.status) or job.status.chief_completion_time is not None
         if done or rival or self.operator.behind or self.cluster.failing or self.cluster.faults:
             return
+        if self.operator.retrying:
+            return  # a write has just failed, and is repeated in a moment
         if any("deletionTimestamp" in raw["metadata"] for raw in self.cluster.pods().values()):
             return  # servers stay until the chief has saved and is gone
         live = {

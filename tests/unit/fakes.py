@@ -545,6 +545,8 @@ class Operator:
         self._retry_seconds = retry_seconds
         self._due: dict[JobKey, datetime] = {}
         self.passes = 0
+        self.retrying: set[JobKey] = set()
+        """Of which keys the last pass failed."""
         self.crowded = crowded
         """Whether other jobs wait for their passes."""
         self.reconciler = Reconciler(
@@ -634,10 +636,12 @@ class Operator:
         """Do what the queue does with a key."""
         del self._due[key]
         self.passes += 1
+        self.retrying.discard(key)
         try:
             seconds = await self.reconciler(key)
         except errors.ApiError:
             seconds = self._retry_seconds
+            self.retrying.add(key)
         # A watch event that came meanwhile has put the key into the queue again.
         if seconds is not None and key not in self._due:
             self._due[key] = self.cluster.clock() + timedelta(seconds=max(0.0, seconds))
