@@ -32,10 +32,10 @@ class Operator:
         """Start it and wait until it says that it is ready."""
         self.launch()
         try:
-            eventually(self.ready, f"the operator is ready; its log: {self.log}", 45)
-        except AssertionError:
+            eventually(self.ready, "the operator is ready", 45)
+        except AssertionError as error:
             self.stop(signal.SIGKILL)
-            raise
+            raise AssertionError(f"{error}; its log ends: {self.logged()[-3000:]}") from error
 
     def launch(self) -> None:
         """Start it."""

@@ -30,6 +30,24 @@ MOST = 100
 """Requests meanwhile. Eight jobs begin with some 110 on an easy way."""
 
 ACCOUNT = "hard-pressed"
+RIGHTS = (
+    {
+        "apiVersion": "v1",
+        "kind": "ServiceAccount",
+        "metadata": {"name": ACCOUNT, "namespace": "default"},
+    },
+    {
+        "apiVersion": "rbac.authorization.k8s.io/v1",
+        "kind": "ClusterRoleBinding",
+        "metadata": {"name": ACCOUNT},
+        "roleRef": {
+            "apiGroup": "rbac.authorization.k8s.io",
+            "kind": "ClusterRole",
+            "name": "cluster-admin",
+        },
+        "subjects": [{"kind": "ServiceAccount", "name": ACCOUNT, "namespace": "default"}],
+    },
+)
 FLOW = {
     "apiVersion": "flowcontrol.apiserver.k8s.io/v1",
     "kind": "FlowSchema",
@@ -74,14 +92,7 @@ def way(apiserver: ApiServer, crd: str, tmp_path_factory: pytest.TempPathFactory
     """The way of an operator that has no privilege which would let it pass before others."""
     assert crd
     folder = tmp_path_factory.mktemp("operator")
-    apiserver.kubectl("create", "serviceaccount", ACCOUNT, "-n", "default")
-    apiserver.kubectl(
-        "create",
-        "clusterrolebinding",
-        ACCOUNT,
-        "--clusterrole=cluster-admin",
-        f"--serviceaccount=default:{ACCOUNT}",
-    )
+    apiserver.apply(*RIGHTS)
     kubeconfig = kubeconfig_of(apiserver, "default", ACCOUNT, folder / "kubeconfig")
     with leading(apiserver, kubeconfig) as found:
         operator = Operator(kubeconfig, folder / "log")
