@@ -13,7 +13,6 @@ OURS = "ours"
 _TUNED, _DEFAULTS = "tuned", "defaults"
 _CREATED_TOGETHER = 200
 _MANY = 1000
-_MOST = 10_000
 
 
 class _Line(NamedTuple):
