@@ -27,7 +27,7 @@ RETRY_AFTER = 2
 LATE = 2.0
 """Seconds by which a slow server's answers are late."""
 _FAILING = 0.1
-_HOP_BY_HOP = {"connection", "content-length", "content-encoding", "transfer-encoding"}
+_HOP_BY_HOP = {"connection", "content-length", "transfer-encoding"}
 
 
 async def easy() -> web.Response | None:
