@@ -172,8 +172,13 @@ class _Round:
 
     async def _submit_small(self, client: Client) -> float:
         began = time.perf_counter()
-        await client.create(self._contender.submission(_small(self._namespace), 1))
-        return await self._small.until(at_least(PODS, "pods of the small job")) - began
+        space = _small(self._namespace)
+        await client.create(self._contender.submission(space, 1))
+        found = await self._small.until(at_least(PODS, "pods of the small job")) - began
+        if self._jobs_path is not None:
+            # It would report its progress for as long as it is there.
+            await client.delete(self._jobs_path.replace(self._namespace, space))
+        return found
 
     async def _rest(self) -> None:
         with self._share() as share:
@@ -221,10 +226,9 @@ class _Round:
     async def _delete(self, client: Client) -> None:
         began = time.perf_counter()
         services = self._pods_path.replace("/pods", "/services")
-        mine = self._jobs_path
-        if mine is not None:
-            await client.delete(mine.replace(self._namespace, _small(self._namespace)))
-        await client.delete(*((mine,) if mine else (self._pods_path, services)))
+        await client.delete(
+            *((self._jobs_path,) if self._jobs_path else (self._pods_path, services))
+        )
         self._life.deleted = await self._pods.until(none_of(None, "deletion of all pods")) - began
 
     async def _evaluators(self, client: Client) -> list[str]:

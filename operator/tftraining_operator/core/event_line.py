@@ -1,8 +1,9 @@
 """Whose object a line of a watch tells of, read without decoding it.
 
-With several shards most events are of jobs that others work on, and to decode one costs fifty times
-what it takes to see that. The API server writes the fields of an object in one order, and a quote
-within a text only behind a backslash; a line that looks otherwise is decoded.
+With several shards most events are of jobs that others work on, and to decode one costs five times
+what it takes to see that, before it is cut down and kept. The API server writes the fields of an
+object in one order, and a quote within a text only behind a backslash; a line that looks otherwise
+is decoded.
 """
 
 import re
