@@ -65,6 +65,11 @@ class Life:
     ending: Requests = field(default_factory=Requests)
     """About the jobs that have Succeeded, each from its chief's exit."""
 
+    @property
+    def cpu_a_job(self) -> float | None:
+        """CPU seconds of the operator for each job."""
+        return None if self.cpu is None else self.cpu / self.jobs
+
 
 def live(
     cluster: Cluster, contender: Contender, namespace: str, jobs: int, steady_seconds: float

@@ -54,18 +54,15 @@ def _lines(results: Results) -> Iterable[_Line]:
     ours = _lives(results, jobs, OURS)
     yield _Line(f"{jobs} jobs: writes for a job's life", _writes(ours), "{:.1f}".format, most=20)
     for who in (_TUNED, _DEFAULTS):
-        theirs = _median(_lives(results, jobs, _name(results, who)), _cpu)
+        theirs = _cpu(_lives(results, jobs, _name(results, who)))
         what = f"{jobs} jobs: CPU a job, ours to training-operator's ({who})"
-        cpu = _median(ours, _cpu)
+        cpu = _cpu(ours)
         yield _Line(what, cpu / theirs if cpu and theirs else None, times, most=1.0)
     yield from _carried(results, _MANY, OURS, f"{_MANY} jobs")
     for name in sorted({who for jobs, who in results.lives if "shards" in who}):
         at = max(jobs for jobs, who in results.lives if who == name)
         yield from _carried(results, at, name, f"{at} jobs, {name.split(', ')[-1]}, each")
-        many, few = (
-            _median(_lives(results, at, name), _cpu),
-            _median(_lives(results, 50, OURS), _cpu),
-        )
+        many, few = _cpu(_lives(results, at, name)), _cpu(_lives(results, 50, OURS))
         what = f"{at} jobs: CPU a job, to that with 50"
         yield _Line(what, many / few if many and few else None, times, most=1.2)
 
@@ -101,8 +98,7 @@ def _name(results: Results, part: str) -> str | None:
 
 def _ratio(results: Results, jobs: int, who: str | None, to: str) -> float | None:
     """Return how often as long as somebody else one takes, as the median of the rounds."""
-    first, second = (results.lives.get((jobs, each or ""), {}) for each in (who, to))
-    found = [first[n].pods_exist / second[n].pods_exist for n in first.keys() & second.keys()]
+    found = results.ratios(jobs, who or "", to)
     return statistics.median(found) if found else None
 
 
@@ -114,12 +110,8 @@ def _writes(lives: Sequence[Life]) -> float | None:
     return began + sum(life.ending.writes.total() for life in lives) / max(ends, 1)
 
 
-def _cpu(life: Life) -> float | None:
-    return None if life.cpu is None else life.cpu / life.jobs
-
-
-def _median(lives: Sequence[Life], of: Callable[[Life], float | None]) -> float | None:
-    known = [value for life in lives if (value := of(life)) is not None]
+def _cpu(lives: Sequence[Life]) -> float | None:
+    known = [value for life in lives if (value := life.cpu_a_job) is not None]
     return statistics.median(known) if known else None
 
 

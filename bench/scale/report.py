@@ -38,7 +38,7 @@ def _table(results: Results, columns: Sequence[_Column], *, ratio: bool = False)
     for (jobs, who), lives in sorted(results.lives.items(), key=lambda each: each[0][0]):
         row = [str(jobs), who, *(text(list(lives.values())) for _, text in columns)]
         if ratio:
-            found = results.ratios(jobs, who)
+            found = results.ratios(jobs, who, results.raw)
             row.insert(3, f"{statistics.median(found):.2f}" if found else "")
         if any(row[2:]):
             rows.append(row)
@@ -67,14 +67,10 @@ def _pooled(share: float, of: Callable[[Life], Sequence[float]]) -> Callable[...
     return column
 
 
-def _per_job(life: Life) -> float | None:
-    return None if life.cpu is None else life.cpu / life.jobs
-
-
 _CREATION: tuple[_Column, ...] = (
     ("all pods exist", _each(seconds, lambda life: life.pods_exist)),
     ("all run", _each(seconds, lambda life: life.all_run)),
-    ("CPU a job", _each(seconds, _per_job)),
+    ("CPU a job", _each(seconds, lambda life: life.cpu_a_job)),
     ("writes a job", _each("{:.1f}".format, lambda life: _a_job(life, life.requests.writes))),
     ("reads a job", _each("{:.1f}".format, lambda life: _a_job(life, life.requests.reads))),
     ("a small job beside", _each(seconds, lambda life: life.small)),

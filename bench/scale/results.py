@@ -43,13 +43,13 @@ class Results:
         """Return the number of the last round, 0 for none."""
         return max((number for rounds in self.lives.values() for number in rounds), default=0)
 
-    def ratios(self, jobs: int, who: str) -> list[float]:
-        """Return how often as long as the bare client it took, in each round that has both."""
-        raw = self.lives.get((jobs, self.raw), {})
+    def ratios(self, jobs: int, who: str, to: str) -> list[float]:
+        """Return how often as long as somebody else one took, in each round that has both."""
+        others = self.lives.get((jobs, to), {})
         return [
-            life.pods_exist / raw[number].pods_exist
-            for number, life in self.lives[jobs, who].items()
-            if number in raw
+            life.pods_exist / others[number].pods_exist
+            for number, life in self.lives.get((jobs, who), {}).items()
+            if number in others
         ]
 
     def _put(self, who: str, number: int, life: Life) -> None:

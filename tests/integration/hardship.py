@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import random
 import ssl
-import threading
 from collections import Counter
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
@@ -14,7 +12,10 @@ from typing import TYPE_CHECKING
 import aiohttp
 from aiohttp import web
 
+from tests.integration.relay import Relay, between
+
 if TYPE_CHECKING:
+    import threading
     from collections.abc import Awaitable, Callable, Iterator
     from pathlib import Path
 
@@ -52,31 +53,20 @@ async def unreliable() -> web.Response | None:
     return web.Response(status=500, text="etcd: request timed out") if failed else None
 
 
-class Way:
+class Way(Relay):
     """A reverse proxy on loopback, without TLS towards its client."""
 
     def __init__(self, server: ApiServer) -> None:
-        self.url = ""
+        super().__init__()
         self.asked: Counter[str] = Counter()
         """How many requests came since it was last made hard or easy, by method."""
         self._server = server
         self._trouble: Trouble = easy
-        self._loop = asyncio.new_event_loop()
-        self._ended = asyncio.Event()
 
     def make(self, trouble: Trouble) -> None:
         """Do this with every request that comes from now on."""
         self.asked = Counter()
         self._trouble = trouble
-
-    def end(self) -> None:
-        """Close it."""
-        self._loop.call_soon_threadsafe(self._ended.set)
-
-    def run(self, ready: threading.Event) -> None:
-        """Serve until ended, in this thread."""
-        with asyncio.Runner(loop_factory=lambda: self._loop) as runner:
-            runner.run(self._serve(ready))
 
     async def _serve(self, ready: threading.Event) -> None:
         app = web.Application(client_max_size=2**24)
@@ -117,15 +107,6 @@ class Way:
 @contextmanager
 def leading(server: ApiServer, kubeconfig: Path) -> Iterator[Way]:
     """Lead whoever uses this kubeconfig, which is changed, over a way for the block."""
-    way, ready = Way(server), threading.Event()
-    thread = threading.Thread(target=way.run, args=(ready,), daemon=True)
-    thread.start()
-    assert ready.wait(30)
-    config = json.loads(kubeconfig.read_text())
-    config["clusters"][0]["cluster"] = {"server": way.url}
-    kubeconfig.write_text(json.dumps(config))
-    try:
+    way = Way(server)
+    with between(way, kubeconfig, kubeconfig):
         yield way
-    finally:
-        way.end()
-        thread.join(30)

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import json
 import re
 import ssl
-import threading
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import urlsplit
 
+from tests.integration.relay import Relay, between
+
 if TYPE_CHECKING:
+    import threading
     from collections.abc import Iterator
     from pathlib import Path
 
@@ -29,19 +30,17 @@ class Write(NamedTuple):
     path: str
 
 
-class Wire:
+class Wire(Relay):
     """A relay on loopback, without TLS towards its client."""
 
     def __init__(self, server: ApiServer) -> None:
+        super().__init__()
         self.writes: list[Write] = []
         """What the client has sent, in its order."""
-        self.url = ""
         self._server = urlsplit(server.url)
         self._trust = ssl.create_default_context(cafile=str(server.ca))
         self._open = asyncio.Event()
         self._open.set()
-        self._ended = asyncio.Event()
-        self._loop = asyncio.new_event_loop()
 
     def block(self) -> None:
         """Let nothing pass in either direction, and tell nobody."""
@@ -50,15 +49,6 @@ class Wire:
     def unblock(self) -> None:
         """Let everything pass again, what was held up included."""
         self._loop.call_soon_threadsafe(self._open.set)
-
-    def end(self) -> None:
-        """Close the relay."""
-        self._loop.call_soon_threadsafe(self._ended.set)
-
-    def run(self, ready: threading.Event) -> None:
-        """Relay until ended, in this thread."""
-        with asyncio.Runner(loop_factory=lambda: self._loop) as runner:
-            runner.run(self._serve(ready))
 
     async def _serve(self, ready: threading.Event) -> None:
         listening = await asyncio.start_server(self._relay, "127.0.0.1", 0)
@@ -102,16 +92,5 @@ class Wire:
 def wired(server: ApiServer, kubeconfig: Path) -> Iterator[Wire]:
     """Lay a wire to the server and write the kubeconfig of its client."""
     wire = Wire(server)
-    ready = threading.Event()
-    thread = threading.Thread(target=wire.run, args=(ready,))
-    thread.start()
-    try:
-        assert ready.wait(10)
-        config = json.loads(server.kubeconfig.read_text())
-        config["clusters"][0]["cluster"] = {"server": wire.url}
-        kubeconfig.write_text(json.dumps(config))
+    with between(wire, server.kubeconfig, kubeconfig):
         yield wire
-    finally:
-        with contextlib.suppress(RuntimeError):
-            wire.end()
-        thread.join(10)
