@@ -28,12 +28,15 @@ NODES = ("node-1", "node-2")
 CPUS = 5
 """Of each node. A job has three pods of 2 CPUs: 60 % of the cluster, which has room for four."""
 
-IN_TREE_VERSION = "v1beta1" if KUBERNETES == "1.37" else "v1alpha2"
+IN_TREE_VERSION = {"1.35": "", "1.37": "v1beta1"}.get(KUBERNETES, "v1alpha2")
+"""What the operator uses of Kubernetes' own gangs, "" where there is nothing that it knows."""
+needs_in_tree = pytest.mark.skipif(
+    not IN_TREE_VERSION, reason=f"Kubernetes {KUBERNETES} has no PodGroups that the operator uses"
+)
 IN_TREE = f"podgroups.{IN_TREE_VERSION}.scheduling.k8s.io"
 GATE = "--feature-gates=GenericWorkload=true"
 IN_TREE_FLAGS = (
-    GATE,
-    f"--runtime-config=scheduling.k8s.io/{IN_TREE_VERSION}=true",
+    (GATE, f"--runtime-config=scheduling.k8s.io/{IN_TREE_VERSION}=true") if IN_TREE_VERSION else ()
 )
 """Of the API server."""
 SCHEDULER_GATES = GATE if KUBERNETES == "1.37" else f"{GATE},GangScheduling=true"
@@ -77,12 +80,18 @@ def bound(space: Namespace, job: str) -> int:
 
 
 def groups(space: Namespace, resource: str) -> dict[str, _Object]:
-    """Read a scheduler's groups by name."""
+    """Read the operator's groups for a scheduler, by name."""
     plural, version, group = resource.split(".", 2)
     path = f"/apis/{group}/{version}/namespaces/{space.name}/{plural}"
-    return {
-        each["metadata"]["name"]: each for each in space.server.request("GET", path).body["items"]
-    }
+    ours = {"labelSelector": "tftraining.dev/job"}
+    found = space.server.request("GET", path, query=ours).body["items"]
+    return {each["metadata"]["name"]: each for each in found}
+
+
+def gangs(space: Namespace, resource: str) -> dict[str, _Object]:
+    """Read the groups of gangs, without those of pods that come later."""
+    found = groups(space, resource)
+    return {name: each for name, each in found.items() if not name.endswith("-later")}
 
 
 def message(space: Namespace, job: str) -> str:

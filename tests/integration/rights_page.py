@@ -35,10 +35,10 @@ def rendered(helm: Path, *options: str) -> list[dict[str, Any]]:
     return [each for each in yaml.safe_load_all(done.stdout) if each]
 
 
-def install_rights(server: ApiServer, helm: Path) -> list[dict[str, Any]]:
+def install_rights(server: ApiServer, helm: Path, *options: str) -> list[dict[str, Any]]:
     """Make the operator's ServiceAccount and roles, as the chart does; return them."""
     shown = ("rbac", "serviceaccount")
-    made = rendered(helm, *(f"--show-only=templates/{name}.yaml" for name in shown))
+    made = rendered(helm, *options, *(f"--show-only=templates/{name}.yaml" for name in shown))
     server.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}})
     server.apply(*made)
     return made

@@ -21,7 +21,17 @@ import pytest
 from tests.apiserver import PROGRAMS, ApiServer, KubectlError, running
 from tests.conftest import KUBERNETES, ROOT, program_or_skip
 from tests.integration.accounts import kubeconfig_of
-from tests.integration.gangs import IN_TREE_FLAGS
+from tests.integration.gangs import (
+    COSCHEDULING,
+    IN_TREE,
+    IN_TREE_FLAGS,
+    VOLCANO,
+    groups,
+    needs_in_tree,
+    priority,
+    serve_groups,
+    suspend,
+)
 from tests.integration.jobs import Namespace, manifest
 from tests.integration.process import Operator
 from tests.integration.rights_page import (
@@ -33,6 +43,7 @@ from tests.integration.rights_page import (
     page,
     rendered,
 )
+from tests.kueue import Kueue, installed
 from tools.ports import free_port
 from tools.waiting import eventually
 
@@ -84,8 +95,18 @@ class Audited:
         ]
 
     def used(self, user: str = USER) -> set[Right]:
-        """Return the rights that were needed for a request."""
-        return {_right(each) for each in self.requests(user)}
+        """Return the rights that were needed for a request, and there."""
+        found = self.requests(user)
+        return {_right(each) for each in found if each["responseStatus"]["code"] != 403}
+
+    @contextlib.contextmanager
+    def enabled(self, helm: Path, scheduler: str) -> Iterator[set[Right]]:
+        """Grant what the chart does with a scheduler enabled; yield what it grants beside."""
+        roles = install_rights(self.server, helm, f"--set=scheduling.{scheduler}=true")
+        try:
+            yield _granted(roles) - self.granted()
+        finally:
+            self.server.apply(*self.roles)
 
     def refused(self, user: str = USER) -> list[Right]:
         """Return what was refused for want of a right."""
@@ -172,6 +193,7 @@ def test_the_guide_prints_what_kubectl_lists_of_the_operators_rights(audited: Au
     assert PAGE.read_text() == page(audited.server), "run `make manifests`"
 
 
+@needs_in_tree
 def test_the_lives_of_jobs_need_every_right_of_the_chart_and_no_other(
     audited: Audited, operator: Operator
 ) -> None:
@@ -197,6 +219,7 @@ def test_the_lives_of_jobs_need_every_right_of_the_chart_and_no_other(
     assert _uids(space) == pods, "no pod was touched"
     it_ends_the_servers_of_another_job(audited, space)
     it_reads_what_lost_its_labels(audited, space)
+    it_forms_a_gang(audited, space, "InTree", IN_TREE)
     space.kubectl("scale", "tftj/mnist", "--replicas=1")
     eventually(lambda: "mnist-worker-1" not in space.pods(), "a worker is taken away")
     chief = pods["mnist-chief-0"]
@@ -221,20 +244,29 @@ def it_ends_the_servers_of_another_job(audited: Audited, space: Namespace) -> No
 
 def it_reads_what_lost_its_labels(audited: Audited, space: Namespace) -> None:
     """Take the labels of one object of each kind: only reading it tells whose it is."""
-    space.apply(manifest("gang", scheduling={"gang": "InTree"}))
-    eventually(lambda: "gang-chief-0" in space.pods(), "the pods of the gang")
-    group = space.kubectl("get", "podgroups.scheduling.k8s.io", "-o", "name").strip()
     children = ("service/mnist", f"networkpolicy/{POLICY}", f"poddisruptionbudget/{BUDGET}")
-    for each in (*children, "pod/mnist-worker-0", group):
-        space.kubectl("label", each, "tftraining.dev/job-", "tftraining.dev/job-uid-")
+    for each in (*children, "pod/mnist-worker-0"):
+        _unlabel(space, each)
     kinds = {("", "services"), ("", "pods"), ("networking.k8s.io", "networkpolicies")}
-    kinds |= {("scheduling.k8s.io", "podgroups"), ("policy", "poddisruptionbudgets")}
+    kinds |= {("policy", "poddisruptionbudgets")}
     wanted = {(*kind, "get") for kind in kinds}
     eventually(lambda: wanted <= audited.used(), "objects without labels are read", 45)
-    suspend = json.dumps({"spec": {"runPolicy": {"suspend": True}}})
-    space.kubectl("patch", "tftj", "gang", "--type=merge", "-p", suspend)
-    deletes = ("scheduling.k8s.io", "podgroups", "delete")
-    eventually(lambda: deletes in audited.used(), "the group is deleted")
+
+
+def it_forms_a_gang(audited: Audited, space: Namespace, gang: str, resource: str) -> None:
+    """Form one, take the labels of its group, and suspend the job."""
+    plural, _, group = resource.split(".", 2)
+    space.apply(manifest("gang", scheduling={"gang": gang}))
+    eventually(lambda: "gang-chief-0" in space.pods(), "the pods of the gang")
+    (name,) = groups(space, resource)
+    _unlabel(space, f"{resource}/{name}")
+    eventually(lambda: (group, plural, "get") in audited.used(), "the group is read", 45)
+    suspend(space, "gang")
+    eventually(lambda: (group, plural, "delete") in audited.used(), "the group is deleted")
+
+
+def _unlabel(space: Namespace, what: str) -> None:
+    space.kubectl("label", what, "tftraining.dev/job-", "tftraining.dev/job-uid-")
 
 
 def it_repairs_the_network_policy(space: Namespace) -> None:
@@ -277,6 +309,75 @@ def it_opens_and_isolates(space: Namespace) -> None:
         change = json.dumps({"spec": {"network": {"policy": policy}}})
         space.kubectl("patch", "tftj", "mnist", "--type=merge", "-p", change)
         eventually(lambda: ("spec" in _policy(space)) is there, f"{policy}", 10)  # noqa: B023
+
+
+@pytest.mark.parametrize(("gang", "resource"), [("PodGroup", COSCHEDULING), ("Volcano", VOLCANO)])
+def test_a_gang_needs_every_right_for_its_scheduler(
+    audited: Audited, operator: Operator, helm: Path, gang: str, resource: str
+) -> None:
+    serve_groups(audited.server, resource)
+    space = _space(audited.server, f"gang-of-{gang.lower()}")
+    with audited.enabled(helm, gang[0].lower() + gang[1:]) as rights:
+        operator.start()
+        it_forms_a_gang(audited, space, gang, resource)
+        assert _unneeded(audited, rights) == set(), "take these out of the chart's rules"
+        operator.stop()
+
+
+@pytest.fixture
+def kueue(audited: Audited) -> Iterator[Kueue]:
+    found = installed(audited.server, program_or_skip("kueue"))
+    found.start()
+    yield found
+    found.stop()
+
+
+def test_jobs_in_queues_need_every_right_for_kueue(
+    audited: Audited, operator: Operator, helm: Path, kueue: Kueue
+) -> None:
+    space = _space(audited.server, "queues")
+    kueue.queue("queues", space.name)
+    kueue.priority("urgent", 100)
+    audited.server.apply(priority("high", 10))
+
+    def workload(job: str) -> str:
+        found = eventually(lambda: kueue.workload(space.name, job), f"{job} has a Workload")
+        return str(found["metadata"]["name"])
+
+    with audited.enabled(helm, "kueue") as rights:
+        operator.start()
+        first_job = _queued("first")
+        first_job["metadata"]["labels"]["kueue.x-k8s.io/priority-class"] = "urgent"
+        space.apply(first_job)
+        space.wait_for("Admitted", name="first", seconds=60)
+        space.apply(_queued("second", priorityClassName="test-high"))
+        space.apply(_queued("third"))
+        for job in ("second", "third"):
+            space.wait_for("Admitted", "False", name=job)
+        space.kubectl("scale", "tftj/third", "--replicas=2")
+        first = workload("first")
+        _unlabel(space, f"workloads.v1beta2.kueue.x-k8s.io/{first}")
+        kueue.set_active(space.name, first, active=False)
+        suspend(space, "third")
+        assert _unneeded(audited, rights) == set(), "take these out of the chart's rules"
+        operator.stop()
+
+
+def _queued(name: str, **pods: str) -> _Object:
+    """A job of three pods with 2 CPUs each: the queue has room for one."""
+    container = {"name": "tensorflow", "image": "any", "resources": {"requests": {"cpu": "2"}}}
+    template = {"spec": {"containers": [container], **pods}}
+    found = manifest(name, template=template, worker={"replicas": 1})
+    found["metadata"]["labels"] = {"kueue.x-k8s.io/queue-name": "queues"}
+    return found
+
+
+def _unneeded(audited: Audited, rights: set[Right]) -> set[Right]:
+    """Wait until every one of the rights was needed; return which were not."""
+    assert rights, "the chart grants something"
+    with contextlib.suppress(AssertionError):
+        eventually(lambda: rights <= audited.used(), "every right is needed", 45)
+    return rights - audited.used()
 
 
 def test_without_the_rights_of_newer_charts_jobs_train_and_say_so(
