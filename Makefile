@@ -64,7 +64,7 @@ test-stateful: .venv/ready ## Run the operator against a fake API: killed at eve
 test-protocol: .venv/ready ## Run the API tests against the fake and a real kube-apiserver
 	@$(PY) -m tools.suites protocol
 
-test-integration: .venv/ready ## Run the operator's process against a real kube-apiserver and etcd; KUBERNETES=1.37 against those of another version
+test-integration: .venv/ready ## Run the operator's process against a real kube-apiserver and etcd; KUBERNETES=1.35 or 1.37 against those of another version
 	@$(PY) -m tools.suites upgrade integration
 
 test-trainer: .venv-trainer/ready .venv/ready ## Run the trainer's tests: real TensorFlow processes on loopback

@@ -252,7 +252,7 @@ def companion(program: Path, folder: Path, *flags: str) -> Iterator[subprocess.P
 def _prepared(programs: Mapping[str, Path], folder: Path, flags: Sequence[str]) -> ApiServer:
     etcd_port, port = free_port(), free_port()
     token = secrets.token_hex(16)
-    key, certificate = _certificate(folder)
+    key, public = certificate(folder)
     (folder / "tokens.csv").write_text(f'{token},admin,admin,"system:masters"\n')
     etcd_url = f"http://127.0.0.1:{etcd_port}"
     commands = {
@@ -271,13 +271,13 @@ def _prepared(programs: Mapping[str, Path], folder: Path, flags: Sequence[str]) 
             "--advertise-address=127.0.0.1",
             f"--secure-port={port}",
             f"--cert-dir={folder}",
-            f"--tls-cert-file={certificate}",
+            f"--tls-cert-file={public}",
             f"--tls-private-key-file={key}",
             f"--token-auth-file={folder}/tokens.csv",
             "--authorization-mode=RBAC",
             "--service-account-issuer=https://kubernetes.default.svc",
             f"--service-account-signing-key-file={key}",
-            f"--service-account-key-file={certificate}",
+            f"--service-account-key-file={public}",
             "--service-cluster-ip-range=198.19.0.0/24",
             "--disable-admission-plugins=ServiceAccount",
             # The endpoints of the Service `kubernetes` may not be on loopback.
@@ -289,28 +289,28 @@ def _prepared(programs: Mapping[str, Path], folder: Path, flags: Sequence[str]) 
         url=f"https://127.0.0.1:{port}",
         kubeconfig=folder / "kubeconfig",
         token=token,
-        ca=certificate,
+        ca=public,
         _kubectl=programs["kubectl"],
-        _pool=urllib3.PoolManager(ca_certs=str(certificate), maxsize=8, retries=False),
+        _pool=urllib3.PoolManager(ca_certs=str(public), maxsize=8, retries=False),
         _processes=_Processes(folder, commands),
     )
     server.kubeconfig.write_text(json.dumps(_kubeconfig(server)))
     return server
 
 
-def _certificate(folder: Path) -> tuple[Path, Path]:
-    """Make one key and self-signed certificate, for TLS and for the tokens of ServiceAccounts."""
+def certificate(folder: Path) -> tuple[Path, Path]:
+    """Make a key and a self-signed certificate of loopback, for TLS and ServiceAccount tokens."""
     openssl = shutil.which("openssl")
     if openssl is None:
         raise StartError("openssl is needed to make the API server's certificate")
-    key, certificate = folder / "server.key", folder / "server.crt"
+    key, public = folder / "server.key", folder / "server.crt"
     options: dict[str, str | Path] = {
         "-newkey": "ec",
         "-pkeyopt": "ec_paramgen_curve:prime256v1",
         "-subj": "/CN=kube-apiserver",
         "-days": "2",
         "-keyout": key,
-        "-out": certificate,
+        "-out": public,
     }
     extensions = (
         "subjectAltName=IP:127.0.0.1,DNS:localhost",
@@ -322,7 +322,7 @@ def _certificate(folder: Path) -> tuple[Path, Path]:
     for extension in extensions:
         command += ["-addext", extension]
     subprocess.run(command, check=True, capture_output=True)
-    return key, certificate
+    return key, public
 
 
 def _spawn(program: Path, flags: Sequence[str], log: Path) -> subprocess.Popen[bytes]:

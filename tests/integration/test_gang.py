@@ -1,11 +1,11 @@
-"""Gangs on a real API server: with the real schedulers of Kubernetes and of scheduler-plugins, and
-with the real CRD of Volcano, whose scheduler the test plays.
+"""Gangs on a real API server, placed by the real schedulers of Kubernetes, scheduler-plugins and
+Volcano; only nodes and kubelets are played.
 """
 
 from __future__ import annotations
 
 import secrets
-from datetime import UTC, datetime
+from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -17,6 +17,7 @@ from tests.integration.gangs import (
     GATE,
     IN_TREE,
     IN_TREE_FLAGS,
+    IN_TREE_VERSION,
     NODES,
     SCHEDULER_GATES,
     VOLCANO,
@@ -25,9 +26,11 @@ from tests.integration.gangs import (
     bound,
     coscheduling,
     first_and_second,
+    gangs,
     groups,
     let_pods_go,
     message,
+    needs_in_tree,
     priority,
     remade,
     serve_groups,
@@ -36,6 +39,7 @@ from tests.integration.gangs import (
 )
 from tests.integration.jobs import Namespace
 from tests.integration.process import Operator
+from tests.volcano import queue, volcano
 from tools.waiting import eventually, meanwhile
 
 if TYPE_CHECKING:
@@ -53,14 +57,17 @@ def gang_server() -> Iterator[ApiServer]:
     """An API server with PodGroups, the controller that lets them go, nodes and our CRD."""
     programs = {name: program_or_skip(name) for name in PROGRAMS}
     manager = program_or_skip("kube-controller-manager")
-    with running(programs, *IN_TREE_FLAGS) as server:
+    with ExitStack() as stack:
+        server = stack.enter_context(running(programs, *IN_TREE_FLAGS))
         server.serve_crd(ROOT / "crds")
         for name in NODES:
             add_node(server, name)
         for index, role in enumerate(("worker", "chief", "ps")):
             server.apply(priority(role, index + 1))
-        with working(manager, server, "--controllers=podgroup-protection-controller", GATE):
-            yield server
+        if IN_TREE_VERSION:
+            flags = ("--controllers=podgroup-protection-controller", GATE)
+            stack.enter_context(working(manager, server, *flags))
+        yield server
 
 
 @pytest.fixture(scope="module")
@@ -111,6 +118,7 @@ def test_without_gangs_two_jobs_take_each_others_nodes_and_both_wait(
         assert (bound(space, "red"), bound(space, "blue")) == (2, 2)
 
 
+@needs_in_tree
 def test_with_gangs_one_job_runs_and_the_other_has_no_node_until_it_has_ended(
     space: Namespace, scheduler: Path
 ) -> None:
@@ -142,6 +150,7 @@ def test_with_gangs_one_job_runs_and_the_other_has_no_node_until_it_has_ended(
         eventually(lambda: len(groups(space, IN_TREE)) == 1, f"the group of {first} is gone")
 
 
+@needs_in_tree
 def test_a_waiting_gang_follows_the_size_of_its_job(space: Namespace) -> None:
     space.apply(a_job("mnist", "InTree"))
     eventually(lambda: len(space.pods()) == 3, "all pods exist")
@@ -162,9 +171,13 @@ def test_a_waiting_gang_follows_the_size_of_its_job(space: Namespace) -> None:
     eventually(lambda: not space.pods() and not groups(space, IN_TREE), "all is gone")
 
 
-def sizes(space: Namespace) -> list[int]:
-    """The sizes of all gangs of coscheduling."""
-    return sorted(group["spec"]["minMember"] for group in groups(space, COSCHEDULING).values())
+def members(space: Namespace, resource: str) -> dict[str, int]:
+    """The sizes of all gangs, by job."""
+    found = gangs(space, resource).values()
+    return {
+        each["metadata"]["labels"]["tftraining.dev/job"]: each["spec"]["minMember"]
+        for each in found
+    }
 
 
 def test_coscheduling_places_a_job_whole_and_the_next_one_when_it_has_ended(
@@ -192,85 +205,75 @@ def test_coscheduling_places_a_job_whole_and_the_next_one_when_it_has_ended(
         assert (waiting["status"], waiting["reason"]) == ("False", "Queued")
         assert waiting["message"].startswith(f"waiting since {since} for nodes for all 3 pods: ")
         train(space, first)
-        remade(space, COSCHEDULING, space.status(second)["gang"]["group"])
-
-        space.kubectl("scale", f"tftj/{second}", "--replicas=2")
-        eventually(lambda: sizes(space) == [3, 4], f"the gang of {second} is larger")
-        again = f"waiting since {since} for nodes for all 4 pods: "
-        eventually(lambda: message(space, second).startswith(again), "what it waits for now")
-        eventually(lambda: "4 more cpu needed" in message(space, second), "what it lacks now")
-        assert bound(space, second) == 0
-
-        space.end(f"{first}-chief-0", 0)
-        space.wait_for("Succeeded", name=first)
-        eventually(lambda: bound(space, second) == 4, f"{second} has all of its nodes", 60)
-        eventually(lambda: len(groups(space, COSCHEDULING)) == 1, f"the group of {first} is gone")
-        suspend(space, second)
-        eventually(lambda: not groups(space, COSCHEDULING), f"the group of {second} is gone")
+        it_grows_and_has_its_turn(space, COSCHEDULING, first, second, "4 more cpu needed")
 
 
-def test_volcano_is_used_when_its_api_comes(
-    request: pytest.FixtureRequest, space: Namespace
+def it_grows_and_has_its_turn(
+    space: Namespace, resource: str, first: str, second: str, lacks: str
 ) -> None:
-    space.apply(a_job("mnist", "Volcano", queue="research"))
-    refused = space.wait_for("Accepted", "False")
-    assert refused["reason"] == "SchedulerUnavailable"
-    assert f"the cluster does not serve {VOLCANO}" in refused["message"]
+    """Take a waiting job's group away and scale the job; end the one that runs, then this one."""
+    since = space.status(second)["gang"]["waitingSince"]
+    remade(space, resource, space.status(second)["gang"]["group"])
+    space.kubectl("scale", f"tftj/{second}", "--replicas=2")
+    sizes = {first: 3, second: 4}
+    eventually(lambda: members(space, resource) == sizes, f"the gang of {second} is larger")
+    again = f"waiting since {since} for nodes for all 4 pods: "
+    eventually(lambda: message(space, second).startswith(again), "what it waits for now")
+    eventually(lambda: lacks in message(space, second), "what it lacks now")
+    assert bound(space, second) == 0
+
+    space.end(f"{first}-chief-0", 0)
+    space.wait_for("Succeeded", name=first)
+    eventually(lambda: bound(space, second) == 4, f"{second} has all of its nodes", 60)
+    eventually(lambda: set(members(space, resource)) == {second}, f"the group of {first} is gone")
+    suspend(space, second)
+    eventually(lambda: not groups(space, resource), f"the group of {second} is gone")
+
+
+def test_volcano_places_a_job_whole_and_the_next_one_when_it_has_ended(
+    space: Namespace, helm: Path
+) -> None:
+    for name in ("red", "blue"):
+        space.apply(a_job(name, "Volcano"))
+    for name in ("red", "blue"):
+        refused = space.wait_for("Accepted", "False", name=name)
+        assert refused["reason"] == "SchedulerUnavailable"
+        assert f"the cluster does not serve {VOLCANO}" in refused["message"]
     assert not space.pods()
 
-    crd = serve_groups(space.server, VOLCANO)
-    request.addfinalizer(lambda: space.server.kubectl("delete", "crd", crd))
-    pods = space.wait_for_pods("mnist-chief-0", "mnist-ps-0", "mnist-worker-0")
-    ((name, group),) = groups(space, VOLCANO).items()
-    assert group["spec"] == {
-        "minMember": 3,
-        "minResources": {"cpu": "6"},
-        "queue": "research",
-        "priorityClassName": "test-chief",
-    }
-    for pod in pods.values():
-        assert pod["metadata"]["annotations"]["scheduling.k8s.io/group-name"] == name
-        assert pod["spec"]["schedulerName"] == "volcano"
-
-    _say_no_room(space, name)
-    eventually(lambda: "no room at all" in message(space, "mnist"), "the job says why it waits")
-    assert space.status()["state"] == "Queued"
-    remade(space, VOLCANO, name)
-
-    for pod in pods:
-        _bind(space, pod)
-    eventually(lambda: space.status()["gang"].get("scheduledTime"), "the gang has its nodes")
-    space.run_all()
-    space.end("mnist-chief-0", 0)
-    space.wait_for("Succeeded")
-    eventually(lambda: not groups(space, VOLCANO), "the group is gone")
+    with volcano(space.server, helm):
+        # What Volcano's webhooks refused at first is tried again after 30 s.
+        eventually(lambda: len(space.pods()) == 6, "all pods exist", 60)
+        specs = [group["spec"] for group in gangs(space, VOLCANO).values()]
+        spec = {"minMember": 3, "minResources": {"cpu": "6"}, "queue": "default"}
+        assert specs == [{**spec, "priorityClassName": "test-chief"}] * 2
+        first, second = first_and_second(space)
+        lacks = "Volcano's queue default has not admitted it: {}/{} tasks in gang unschedulable"
+        eventually(lambda: lacks.format(3, 3) in message(space, second), "what it waits for")
+        train(space, first)
+        it_places_a_worker_that_is_made_again(space, first)
+        it_grows_and_has_its_turn(space, VOLCANO, first, second, lacks.format(4, 4))
+        it_says_what_keeps_a_queue_from_taking_a_job(space)
 
 
-def _say_no_room(space: Namespace, group: str) -> None:
-    """Let Volcano say of a group that it finds no nodes."""
-    condition = {
-        "type": "Unschedulable",
-        "status": "True",
-        "reason": "NotEnoughResources",
-        "message": "no room at all",
-        "transitionID": "1",
-        "lastTransitionTime": datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
-    }
-    plural, version, api = VOLCANO.split(".", 2)
-    path = f"/apis/{api}/{version}/namespaces/{space.name}/{plural}/{group}"
-    status = {"status": {"phase": "Inqueue", "conditions": [condition]}}
-    kind = "application/merge-patch+json"
-    answer = space.server.request("PATCH", path, status, content_type=kind)  # no subresource
-    assert answer.ok, answer.message
+def it_places_a_worker_that_is_made_again(space: Namespace, job: str) -> None:
+    """Let a worker fail while the queue has promised its room to the next job."""
+    worker = f"{job}-worker-0"
+    before = space.pods()[worker]["metadata"]["uid"]
+    space.end(worker, 1)
+
+    def has_come() -> bool:
+        found = space.pods().get(worker, {})
+        return bool(found) and found["metadata"]["uid"] != before and "nodeName" in found["spec"]
+
+    eventually(has_come, f"{worker} is made again, and has a node", 60)
 
 
-def _bind(space: Namespace, pod: str) -> None:
-    binding = {
-        "apiVersion": "v1",
-        "kind": "Binding",
-        "metadata": {"name": pod},
-        "target": {"apiVersion": "v1", "kind": "Node", "name": NODES[0]},
-    }
-    path = f"/api/v1/namespaces/{space.name}/pods/{pod}/binding"
-    answer = space.server.request("POST", path, binding)
-    assert answer.ok, answer.message
+def it_says_what_keeps_a_queue_from_taking_a_job(space: Namespace) -> None:
+    """Ask for a queue that does not exist, and make it."""
+    space.apply(a_job("green", "Volcano", queue="research"))
+    told = "unable to find job queue"
+    eventually(lambda: told in message(space, "green"), "why it has no pods")
+    assert space.status("green")["state"] == "Refused"
+    queue(space.server, "research")
+    eventually(lambda: bound(space, "green") == 3, "green has all of its nodes", 60)

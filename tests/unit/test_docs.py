@@ -154,7 +154,11 @@ def test_the_readme_names_the_versions_that_are_tested() -> None:
     [
         ("kueue", "sigs.k8s.io/kueue", "| Kueue, if used | 0.15 | {} |"),
         ("coscheduling", "sigs.k8s.io/scheduler-plugins", "of its PodGroup | {} |"),
-        ("volcano", "volcano.sh/volcano", "of its PodGroup | only the CRD of {} |"),
+        (
+            "volcano",
+            "volcano.sh/volcano",
+            "Volcano, if used for gangs | v1beta1 of its PodGroup | {} |",
+        ),
     ],
 )
 def test_the_readme_names_the_versions_of_schedulers(family: str, module: str, row: str) -> None:

@@ -430,6 +430,24 @@ def test_the_end_of_a_job_removes_its_group(operator: Operator, cluster: FakeClu
     assert not groups(cluster)
 
 
+def test_volcano_has_a_group_for_later_pods_as_long_as_the_job_runs(
+    operator: Operator, cluster: FakeCluster
+) -> None:
+    operator.offer = Offer({Gang.VOLCANO: "v1beta1"})
+    submitted(operator, a_job().with_spec(scheduling={"gang": "Volcano"}))
+    (name,) = groups(cluster, Gang.VOLCANO)
+    cluster.run_pods()
+    operator.settle()
+    assert set(groups(cluster, Gang.VOLCANO)) == {name, f"{name}-later"}
+    cluster.act("mnist-worker-0", lambda pod: pod.exited(1))
+    operator.wait(60)
+    worker = cluster.pods()["mnist-worker-0"]["metadata"]["annotations"]
+    assert worker["scheduling.k8s.io/group-name"] == f"{name}-later"
+    cluster.act("mnist-chief-0", lambda pod: pod.exited(0))
+    operator.settle()
+    assert not groups(cluster, Gang.VOLCANO)
+
+
 @pytest.mark.parametrize("runs", [False, True], ids=["waits", "runs"])
 def test_a_group_that_somebody_deletes_is_made_again(
     operator: Operator, cluster: FakeCluster, *, runs: bool

@@ -138,16 +138,31 @@ def test_a_pod_of_a_gang_carries(scheduler: Gang, where: tuple[str, ...], expect
     assert found == expected
 
 
-@pytest.mark.parametrize("scheduler", [Gang.IN_TREE, Gang.POD_GROUP, Gang.VOLCANO])
+@pytest.mark.parametrize("scheduler", [Gang.IN_TREE, Gang.POD_GROUP])
 def test_later_pods_carry_no_group(scheduler: Gang) -> None:
     assert "the-group" not in str(pod(a_job(), gang=a_gang(scheduler, scheduled=True)))
 
 
-def test_later_pods_stay_in_volcanos_queue() -> None:
+def test_later_pods_have_a_group_that_volcano_lets_in_at_once() -> None:
     job = a_job().with_spec(scheduling={"gang": "Volcano", "queue": "research"})
-    found = pod(job, gang=a_gang(Gang.VOLCANO, scheduled=True))
-    assert found["metadata"]["annotations"]["scheduling.volcano.sh/queue-name"] == "research"
+    gang = a_gang(Gang.VOLCANO, scheduled=True)
+    found = pod(job, gang=gang)
+    assert found["metadata"]["annotations"]["scheduling.k8s.io/group-name"] == "the-group-later"
+    assert "tftraining.dev/gang" not in found["metadata"]["annotations"], "it is not in the gang"
     assert found["spec"]["schedulerName"] == "volcano"
+    first, later = desired.pod_groups(job.build(), gang, "v1beta1")
+    assert first["metadata"]["name"] == "the-group"
+    assert later["metadata"]["name"] == "the-group-later"
+    assert later["spec"] == {"minMember": 1, "queue": "research"}, "no room is asked for"
+
+
+@pytest.mark.parametrize("scheduler", [Gang.IN_TREE, Gang.POD_GROUP, Gang.VOLCANO])
+@pytest.mark.parametrize("scheduled", [False, True])
+def test_only_volcano_has_a_second_group_once_the_gang_is_placed(
+    scheduler: Gang, *, scheduled: bool
+) -> None:
+    made = desired.pod_groups(a_job().build(), a_gang(scheduler, scheduled=scheduled), "v1")
+    assert len(made) == (2 if scheduled and scheduler is Gang.VOLCANO else 1)
 
 
 def test_a_template_chooses_the_scheduler_by_name() -> None:

@@ -70,6 +70,10 @@ def _containerd(name: str) -> Source:
     )
 
 
+def _volcano(name: str) -> Source:
+    return Source("volcano", f"volcano.sh/volcano/cmd/{name}", "volcano.sh/volcano")
+
+
 SOURCES: dict[str, Source] = {
     "etcd": Source("kubernetes", "go.etcd.io/etcd/server/v3", "go.etcd.io/etcd/server/v3"),
     "kube-apiserver": _kubernetes("kube-apiserver"),
@@ -173,6 +177,10 @@ SOURCES: dict[str, Source] = {
         "github.com/distribution/distribution/v3/cmd/registry",
         "github.com/distribution/distribution/v3",
     ),
+    # A scheduler of gangs, what closes its queues, and what refuses pods.
+    "volcano-scheduler": _volcano("scheduler"),
+    "volcano-controller-manager": _volcano("controller-manager"),
+    "volcano-webhook-manager": _volcano("webhook-manager"),
     # Devices without hardware, for scenarios with GPUs.
     "device-plugin": Source("device-plugin", ".", "k8s.io/kubelet"),
     # An object store, for tests of the trainer with gs:// locations.
@@ -188,7 +196,7 @@ SOURCES: dict[str, Source] = {
 }
 """Every program by name, the first needed first."""
 
-OTHER_KUBERNETES = ("1.37",)
+OTHER_KUBERNETES = ("1.35", "1.37")
 """Minor versions of Kubernetes that tests can run beside that of the family kubernetes."""
 
 _OF_CONTROL_PLANE = ("kube-apiserver", "kube-controller-manager", "kube-scheduler")

@@ -16,7 +16,7 @@ from tftraining_operator.core.conditions import is_finished
 from tftraining_operator.core.decision import Decision, Phase, stay
 from tftraining_operator.core.exit_codes import failure_reason
 from tftraining_operator.core.facts import Facts
-from tftraining_operator.core.gang import explained_by, is_in_the_way, next_gang
+from tftraining_operator.core.gang import explained_by, group_names, is_in_the_way, next_gang
 from tftraining_operator.core.job import Job
 from tftraining_operator.core.messages import describe_pod_failure, startup_culprit
 from tftraining_operator.core.observed import Observed, Pod, PodGroup
@@ -309,15 +309,16 @@ def _is_service_refused(job: Job, facts: Facts, now: datetime) -> bool:
 
 
 def _group_version(gang: GangStatus | None, facts: Facts, now: datetime) -> str:
-    if gang is None or (facts.waits(now) and gang.group in facts.refused):
+    refused = any(name in facts.refused for name in group_names(gang))
+    if gang is None or (facts.waits(now) and refused):
         return ""
     return facts.offer.version(gang.scheduler)
 
 
 def _groups_but(gang: GangStatus | None, observed: Observed) -> tuple[PodGroup, ...]:
-    """Return the groups to delete: all but that of the gang."""
-    kept = gang.group if gang is not None else None
-    return tuple(each for each in observed.groups if each.name != kept and not each.deleting)
+    """Return the groups to delete: all but those of the gang and of the pods after it."""
+    kept = group_names(gang)
+    return tuple(each for each in observed.groups if each.name not in kept and not each.deleting)
 
 
 def _is_unwanted(job: Job, pod: Pod) -> bool:

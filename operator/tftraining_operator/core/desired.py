@@ -1,6 +1,7 @@
 """The objects that a job should have: pods, and one of each kind beside them."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from tftraining_operator.api import keys
@@ -8,7 +9,7 @@ from tftraining_operator.api.keys import Role
 from tftraining_operator.api.scheduling import Gang
 from tftraining_operator.api.status import GangStatus
 from tftraining_operator.api.types import Strategy
-from tftraining_operator.core.gang import carried, needed, scheduling
+from tftraining_operator.core.gang import carried, later_group, needed, scheduling
 from tftraining_operator.core.job import Job
 from tftraining_operator.core.naming import (
     disruption_budget_name,
@@ -133,12 +134,12 @@ def _eviction_annotations(strategy: Strategy, role: Role) -> dict[str, str]:
     return {keys.ANNOTATION_SAFE_TO_EVICT: "true"} if does.tolerates_absence else {}
 
 
-def pod_group(job: Job, gang: GangStatus, version: str) -> _Object:
-    """Return the object that tells a scheduler of a gang, in a version of its API.
+def pod_groups(job: Job, gang: GangStatus, version: str) -> list[_Object]:
+    """Return the objects that tell a scheduler of a gang, in a version of its API.
 
-    Raises InvalidTemplateError.
+    The second, if the scheduler needs one, is for pods that come later. Raises
+    InvalidTemplateError.
     """
-    scheduler = SCHEDULERS[gang.scheduler]
     priorities = priority_classes(job)
     group = Group(
         name=gang.group,
@@ -153,11 +154,19 @@ def pod_group(job: Job, gang: GangStatus, version: str) -> _Object:
         queue=scheduling(job).queue,
         priority_class_name=priorities.pop() if len(priorities) == 1 else None,
     )
+    found = [_pod_group(job, gang, group)]
+    if (name := later_group(gang)) is not None:
+        found.append(_pod_group(job, gang, replace(group, name=name, members=1, requests={})))
+    return found
+
+
+def _pod_group(job: Job, gang: GangStatus, group: Group) -> _Object:
+    scheduler = SCHEDULERS[gang.scheduler]
     return {
-        "apiVersion": f"{scheduler.api.group}/{version}",
+        "apiVersion": f"{scheduler.api.group}/{group.version}",
         "kind": "PodGroup",
         "metadata": {
-            "name": gang.group,
+            "name": group.name,
             "namespace": job.namespace,
             "labels": job_labels(job.name, job.uid),
             "ownerReferences": [owner_reference(job)],

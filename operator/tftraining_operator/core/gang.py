@@ -2,7 +2,8 @@
 
 A gang is formed when a job starts, and for each attempt where all pods begin anew. Until each of
 its pods has a node, the job has no other pods, and all of them carry the gang's group. Later pods
-are scheduled one by one: a group counts its living pods, so a single one could wait for ever.
+are scheduled one by one: a group counts its living pods, so a single one could wait for ever. Where
+the scheduler wants a group for them too, it is another one.
 core/decide.py asks what the next gang is; core/schedulers knows how a scheduler is told of it.
 """
 
@@ -100,7 +101,19 @@ def carried(job: Job, gang: GangStatus | None, role: Role, index: int) -> Carrie
         found = scheduler.member(gang.group)
         own = {keys.ANNOTATION_GANG: gang.group}
         return replace(found, annotations={**found.annotations, **own})
-    return scheduler.single(scheduling(job).queue)
+    return scheduler.single(later_group(gang))
+
+
+def later_group(gang: GangStatus) -> str | None:
+    """Return the name of the group of pods that come after a gang, None while there is none."""
+    if is_waiting(gang) or not SCHEDULERS[gang.scheduler].groups_later_pods:
+        return None
+    return f"{gang.group}-later"
+
+
+def group_names(gang: GangStatus | None) -> list[str]:
+    """Return the names of all groups that there are to be."""
+    return [name for name in (gang.group, later_group(gang)) if name] if gang is not None else []
 
 
 def scheduling(job: Job) -> Scheduling:

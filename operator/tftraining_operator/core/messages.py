@@ -10,7 +10,7 @@ from tftraining_operator.api.status import GangStatus
 from tftraining_operator.core.cause import Cause
 from tftraining_operator.core.error_text import telling_line
 from tftraining_operator.core.facts import Facts
-from tftraining_operator.core.gang import explained_by
+from tftraining_operator.core.gang import explained_by, group_names
 from tftraining_operator.core.job import Job
 from tftraining_operator.core.naming import join_names, network_policy_name, pod_of_task
 from tftraining_operator.core.observed import Observed, Pod, slots
@@ -78,8 +78,7 @@ def refused_objects(
 ) -> list[tuple[str, Cause]]:
     """Return (what, cause) of the objects without which no pod is created, if they are refused."""
     wanted = {f"service {job.name}": job.name}
-    if gang is not None:
-        wanted[f"PodGroup {gang.group}"] = gang.group
+    wanted |= {f"PodGroup {name}": name for name in group_names(gang)}
     found = [(what, facts.refused[name]) for what, name in wanted.items() if name in facts.refused]
     if isolation.is_required(job) and (cause := isolation.problem(job, observed, facts)):
         found.append((f"NetworkPolicy {network_policy_name(job.name)}", cause))

@@ -34,8 +34,8 @@ class Plan:
     requires_network_policy: bool = False
     """Whether no pod may be created without it."""
     delete_groups: tuple[PodGroup, ...] = ()
-    group: tuple[Gang, dict[str, Any]] | None = None
-    """The group to create, and the scheduler that it is for."""
+    groups: tuple[tuple[Gang, dict[str, Any]], ...] = ()
+    """The groups to create, each with the scheduler that it is for."""
     pods: list[dict[str, Any]] = field(default_factory=list)
     refused: dict[str, Cause] = field(default_factory=dict)
     """Pods of a started job that cannot be made as its spec asks for, by name: the others are."""
@@ -58,7 +58,6 @@ def make_plan(
     Raises InvalidTemplateError for a job that was never started.
     """
     missing = decision.wants_service and not (observed.has_service or observed.service_occupied)
-    gang = decision.gang
     pods, refused = _pods(job, decision, trainer_image, given)
     return Plan(
         removals=decision.removals,
@@ -69,19 +68,25 @@ def make_plan(
         network_policy=_body(decision.isolation.policy, observed.network_policy),
         requires_network_policy=decision.isolation.required,
         delete_groups=decision.delete_groups,
-        group=(
-            (gang.scheduler, desired.pod_group(job, gang, decision.group_version))
-            if gang is not None
-            and decision.group_version
-            and all(known.name != gang.group for known in observed.groups)
-            else None
-        ),
+        groups=_groups(job, observed, decision),
         pods=pods,
         refused=refused,
         workload=decision.workload,
         delete_disruption_budget=decision.protection.delete,
         disruption_budget=_body(decision.protection, observed.disruption_budget),
         delete_job=decision.delete_job,
+    )
+
+
+def _groups(
+    job: Job, observed: Observed, decision: Decision
+) -> tuple[tuple[Gang, dict[str, Any]], ...]:
+    if decision.gang is None or not decision.group_version:
+        return ()
+    known = {each.name for each in observed.groups}
+    made = desired.pod_groups(job, decision.gang, decision.group_version)
+    return tuple(
+        (decision.gang.scheduler, body) for body in made if body["metadata"]["name"] not in known
     )
 
 

@@ -228,17 +228,19 @@ class Applier:
             except errors.ForbiddenError as error:
                 # It goes with the job at the latest.
                 logger.warning("%s: cannot delete group %s: %s", key, known.name, error.message)
-        if plan.group is None:
-            return True
-        gang, body = plan.group
-        try:
-            await self._objects.create(job, GROUPS[gang], body)
-        except (errors.ForbiddenError, errors.InvalidObjectError, errors.NotFoundError) as error:
-            message = printable(error.message)
-            missing = isinstance(error, errors.NotFoundError)
-            reason = Reason.SCHEDULER_UNAVAILABLE if missing else Reason.REFUSED
-            outcome.refused[body["metadata"]["name"]] = Cause(reason, message)
-            return False
+        for gang, body in plan.groups:
+            try:
+                await self._objects.create(job, GROUPS[gang], body)
+            except (
+                errors.ForbiddenError,
+                errors.InvalidObjectError,
+                errors.NotFoundError,
+            ) as error:
+                message = printable(error.message)
+                missing = isinstance(error, errors.NotFoundError)
+                reason = Reason.SCHEDULER_UNAVAILABLE if missing else Reason.REFUSED
+                outcome.refused[body["metadata"]["name"]] = Cause(reason, message)
+                return False
         return True
 
     async def _create_pods(

@@ -356,7 +356,7 @@ def _goes_on(decision: Decision) -> bool:
 
 def _creates_first(job: Job, plan: Plan, outcome: Outcome) -> bool:
     """Tell whether a pass has only created pods of a job that had none: telling it can wait."""
-    beside = plan.removals or plan.group or plan.workload or outcome.has_refusals
+    beside = plan.removals or plan.groups or plan.workload or outcome.has_refusals
     return bool(job.status.start_time is None and outcome.created and not beside)
 
 

@@ -38,6 +38,7 @@ class Coscheduling:
         needs="the CRD of scheduler-plugins and its scheduler",
         value="scheduling.podGroup",
     )
+    groups_later_pods = False
 
     def group_spec(self, group: Group) -> _Object:
         """Return the spec of a PodGroup."""
@@ -51,7 +52,7 @@ class Coscheduling:
         """Return what a pod of the gang carries."""
         return Carried(labels={_LABEL: group}, scheduler_name=_SCHEDULER)
 
-    def single(self, queue: str | None) -> Carried:  # noqa: ARG002 - it has no queues
+    def single(self, group: str | None) -> Carried:  # noqa: ARG002 - see groups_later_pods
         """Return the scheduler alone: two schedulers would not know of each other's choices."""
         return Carried(scheduler_name=_SCHEDULER)
 

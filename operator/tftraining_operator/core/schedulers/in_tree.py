@@ -31,6 +31,7 @@ class InTree:
         ),
         value="scheduling.inTree",
     )
+    groups_later_pods = False
 
     def group_spec(self, group: Group) -> _Object:
         """Return the spec of a PodGroup."""
@@ -43,7 +44,7 @@ class InTree:
         """Return what a pod of the gang carries."""
         return Carried(spec={"schedulingGroup": {"podGroupName": group}})
 
-    def single(self, queue: str | None) -> Carried:  # noqa: ARG002 - it has no queues
+    def single(self, group: str | None) -> Carried:  # noqa: ARG002 - see groups_later_pods
         """Return nothing: a pod without a group is an ordinary pod."""
         return Carried()
 

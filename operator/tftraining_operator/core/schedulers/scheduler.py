@@ -66,6 +66,8 @@ class Scheduler(Protocol):
     """One scheduler that can place a gang."""
 
     api: GroupApi
+    groups_later_pods: bool
+    """Whether pods that come after the gang need a group too."""
 
     def group_spec(self, group: Group) -> _Object:
         """Return the spec of the group's object. It is never changed."""
@@ -73,8 +75,11 @@ class Scheduler(Protocol):
     def member(self, group: str) -> Carried:
         """Return what a pod of the gang carries, by the name of its group."""
 
-    def single(self, queue: str | None) -> Carried:
-        """Return what a pod of the job carries that is scheduled by itself."""
+    def single(self, group: str | None) -> Carried:
+        """Return what a pod carries that is scheduled by itself, by the name of later pods' group.
+
+        It is None for a scheduler that needs no such group.
+        """
 
     def explanation(self, group: _Object) -> str:
         """Return why a group as the API server has it is not placed, "" if it does not say."""

@@ -2,6 +2,11 @@
 
 A group is Pending until its queue has room for minResources, then Inqueue; only then does Volcano
 look for nodes. Its webhook refuses a pod whose group is missing, so the group comes first.
+
+For a pod without a group Volcano makes one that has to be let in: a worker that is made again would
+wait for the room that the queue has promised to the next job, which waits for this one. In the
+gang's own group it would wait where another pod of that has failed. So later pods have a group that
+asks for nothing, which is let in at once.
 """
 
 from typing import Any
@@ -12,7 +17,6 @@ _Object = dict[str, Any]
 
 _SCHEDULER = "volcano"
 _GROUP = "scheduling.k8s.io/group-name"
-_QUEUE = "scheduling.volcano.sh/queue-name"
 _DEFAULT_QUEUE = "default"
 
 
@@ -25,6 +29,7 @@ class Volcano:
         needs="Volcano",
         value="scheduling.volcano",
     )
+    groups_later_pods = True
 
     def group_spec(self, group: Group) -> _Object:
         """Return the spec of a PodGroup."""
@@ -39,9 +44,9 @@ class Volcano:
         """Return what a pod of the gang carries."""
         return Carried(annotations={_GROUP: group}, scheduler_name=_SCHEDULER)
 
-    def single(self, queue: str | None) -> Carried:
-        """Return the queue: Volcano makes a group of one for the pod."""
-        return Carried(annotations={_QUEUE: queue or _DEFAULT_QUEUE}, scheduler_name=_SCHEDULER)
+    def single(self, group: str | None) -> Carried:
+        """Return what a later pod carries."""
+        return Carried(annotations={_GROUP: group} if group else {}, scheduler_name=_SCHEDULER)
 
     def explanation(self, group: _Object) -> str:
         """Return why the queue has not let it in, or why it finds no nodes."""
