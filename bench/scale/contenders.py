@@ -208,6 +208,8 @@ def _our_job(name: str) -> _Object:
         "metadata": {"name": name},
         "spec": {
             "template": TEMPLATE,
+            # With ten thousand jobs the scheduler alone needs more than the default of ten minutes.
+            "runPolicy": {"startupDeadlineSeconds": 4 * 3600},
             "evaluator": {},
             "checkpoint": {"uri": f"gs://bench/{name}"},
             **roles,

@@ -9,6 +9,7 @@ from bench.scale.audit import Requests
 from bench.scale.life import Life
 from bench.scale.promises import promises
 from bench.scale.results import Results
+from bench.scale.sizing import sizing
 from bench.scale.words import percent, quantile, seconds
 from tools.pages import table
 
@@ -17,8 +18,7 @@ _Column = tuple[str, Callable[[Sequence[Life]], str]]
 
 def markdown(results: Results) -> str:
     """Return the tables."""
-    rounds = {number for lives in results.lives.values() for number in lives}
-    parts = [f"{os.cpu_count()} cores, rounds: {len(rounds)}, medians."]
+    parts = [f"{os.cpu_count()} cores, medians of the rounds."]
     if found := promises(results):
         parts += [found]
     if results.lives:
@@ -29,21 +29,23 @@ def markdown(results: Results) -> str:
             "What it asks of the API server, as that counts:",
             table(("jobs", "who", "until all run", "from the chief's exit"), _writes(results)),
         ]
+    if found := sizing(results):
+        parts += ["What to set in the chart's `resources`, for jobs of 8 pods:", found]
     return "\n\n".join(parts)
 
 
 def _table(results: Results, columns: Sequence[_Column], *, ratio: bool = False) -> str:
-    head = ["jobs", "who", *(name for name, _ in columns)]
+    head = ["jobs", "who", "rounds", *(name for name, _ in columns)]
     rows = []
     for (jobs, who), lives in sorted(results.lives.items(), key=lambda each: each[0][0]):
-        row = [str(jobs), who, *(text(list(lives.values())) for _, text in columns)]
-        if ratio:
-            found = results.ratios(jobs, who, results.raw)
-            row.insert(3, f"{statistics.median(found):.2f}" if found else "")
-        if any(row[2:]):
-            rows.append(row)
+        cells = [text(list(lives.values())) for _, text in columns]
+        if any(cells):
+            rows.append([str(jobs), who, str(len(lives)), *cells])
+            if ratio:
+                found = results.ratios(jobs, who, results.raw)
+                rows[-1].insert(4, f"{statistics.median(found):.2f}" if found else "")
     if ratio:
-        head.insert(3, "to raw")
+        head.insert(4, "to raw")
     return table(head, rows, others="---")
 
 

@@ -17,6 +17,7 @@ from bench.scale.audit import Mark, Requests
 from bench.scale.disturbances import chosen
 from bench.scale.life import Life
 from bench.scale.results import Results
+from bench.scale.sizing import sizing
 from bench.scale.tables import StalledError, Table, all_of, at_least, created_since, none_of
 
 if TYPE_CHECKING:
@@ -196,6 +197,14 @@ def test_the_tables_compare_contenders_round_by_round_and_show_quantiles_of_all(
         replaced = [0.01 * (1 + each + 50 * number) for each in range(50)]
         results.add("ours", number, a_life(1.5 * seconds, cpu=0.2, replaced=replaced))
     text = report.markdown(results)
-    assert "| 2 | ours | 3.0 s | 1.50 | 4.0 s | 100 ms |" in text
-    assert "| 2 | ours | 760 ms | 1.5 s |" in text
-    assert "| 2 | raw | 2.0 s | 1.00 |" in text
+    assert "| 2 | ours | 3 | 3.0 s | 1.50 | 4.0 s | 100 ms |" in text
+    assert "| 2 | ours | 3 | 760 ms | 1.5 s |" in text
+    assert "| 2 | raw | 3 | 2.0 s | 1.00 |" in text
+
+
+def test_the_sizing_has_twice_what_was_used() -> None:
+    results = Results("raw")
+    results.add("raw", 1, a_life(1.0))
+    for number, memory in enumerate((90.0, 100.0, 147.0)):
+        results.add("ours", number, a_life(1.0, memory=memory, steady=0.197))
+    assert sizing(results).splitlines()[-1] == ("| 2 | 100 MB | 19.7 % | 400m, 128Mi | 192Mi |")
