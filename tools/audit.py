@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-LOCKS = ("operator", "trainer", "trainer-gpu", "dev", "trainer-test", "uv")
+LOCKS = ("operator", "trainer", "trainer-gpu", "dev", "trainer-test", "trainer-test-2.20", "uv")
 
 _PROGRAM = ".venv/bin/pip-audit"
 _OPTIONS = ("--require-hashes", "--disable-pip", "--progress-spinner=off", "--format=json")

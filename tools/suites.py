@@ -5,6 +5,7 @@ is skipped, named in the summary and never counted as passed. After the e2e suit
 be as it was before: anything left behind counts as a failure.
 """
 
+import os
 import subprocess
 import sys
 import tempfile
@@ -36,6 +37,8 @@ _SCENARIO_TIMEOUT = ["--timeout=600", "-o", "timeout_func_only=true"]
 _RERUNS = ["--reruns=1", "--max-suite-reruns=2", "--rerun-show-tracebacks"]
 # Tests that wait for processes leave a processor half idle.
 _SIDE_BY_SIDE = ["-n2", "--dist=worksteal"]
+# Of the image's TensorFlow, or of another version, as `make test-trainer` has it.
+_TRAINER_VENV = "-".join(filter(None, (".venv-trainer", os.environ.get("TENSORFLOW"))))
 _UPGRADE = "tests/integration/test_upgrade.py"
 
 SUITES: dict[str, list[str]] = {
@@ -47,7 +50,7 @@ SUITES: dict[str, list[str]] = {
         *(*_PYTEST, "tests/contract", "tests/integration", f"--ignore={_UPGRADE}", *_RERUNS),
     ],
     "trainer": [
-        *(str(ROOT / ".venv-trainer/bin/python"), "-m", "pytest"),
+        *(str(ROOT / f"{_TRAINER_VENV}/bin/python"), "-m", "pytest"),
         *("-c", "tests/trainer/pytest.ini", "tests/trainer", _SLOWEST, *_SIDE_BY_SIDE, *_RERUNS),
     ],
     "e2e": [

@@ -146,7 +146,9 @@ def test_the_readme_names_the_versions_that_are_tested() -> None:
     first, *between, last = re.findall(r'target: test-unit, python: "([\d.]+)"', workflow)
     also = f"{first}; CI is set up for unit tests with {', '.join(between)} and {last} too"
     assert f"| Python of `tftj`, client and operator | {python} | {also} |" in readme
-    assert re.search(rf"\| TensorFlow \| .* \| {tensorflow} \|", readme)
+    other = (ROOT / "requirements/trainer-test-2.20.lock").read_text()
+    before = re.findall(r"(?m)^tensorflow-cpu==([\d.]+)", other)[0]
+    assert f"| {tensorflow}; {before} by `make test-trainer TENSORFLOW=2.20` |" in readme
 
 
 @pytest.mark.parametrize(
