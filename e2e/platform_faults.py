@@ -7,6 +7,7 @@ import json
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
 from datetime import datetime
+from typing import Any
 
 from e2e.faults import Pod, control_plane, in_node, pid_of
 from e2e.install import NAMESPACE, OPERATOR, OPERATOR_PODS, RELEASE
@@ -161,6 +162,33 @@ def no_room(cluster: Cluster) -> Iterator[None]:
     finally:
         for node in nodes:
             cluster.kubectl("uncordon", node)
+
+
+@contextmanager
+def tolerated(cluster: Cluster, taint: str) -> Iterator[None]:
+    """Have the pods of Deployments and DaemonSets stay on nodes with a taint of this key."""
+    kinds = ("deployments,daemonsets", "--all-namespaces")
+    found = json.loads(cluster.kubectl("get", *kinds, "-o", "json"))["items"]
+    try:
+        for each in found:
+            _set_tolerations(cluster, each, {"key": taint, "operator": "Exists"})
+        for each in found:
+            name = f"{each['kind'].lower()}/{each['metadata']['name']}"
+            scope = ("-n", each["metadata"]["namespace"])
+            cluster.kubectl(*scope, "rollout", "status", name, "--timeout=120s")
+        yield
+    finally:
+        for each in found:
+            _set_tolerations(cluster, each)
+
+
+def _set_tolerations(cluster: Cluster, workload: dict[str, Any], *more: dict[str, str]) -> None:
+    """Give pods their own tolerations and more; it replaces those that have others."""
+    own = workload["spec"]["template"]["spec"].get("tolerations") or []
+    patch = {"spec": {"template": {"spec": {"tolerations": [*own, *more]}}}}
+    name = f"{workload['kind'].lower()}/{workload['metadata']['name']}"
+    scope = ("-n", workload["metadata"]["namespace"])
+    cluster.kubectl(*scope, "patch", name, "--type=merge", "-p", json.dumps(patch))
 
 
 @contextmanager

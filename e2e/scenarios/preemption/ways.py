@@ -1,4 +1,4 @@
-"""How a platform takes the pods of a job away: for a more important job or pod, or by a drain."""
+"""How a platform takes pods away: for a more important job or pod, or with their node."""
 
 import json
 from collections.abc import Iterator
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from e2e.kueue import used
-from e2e.platform_faults import no_room
+from e2e.platform_faults import no_room, tolerated
 from e2e.scenarios.drill import Drill
 from e2e.scenarios.space import idle_pod, job
 from tools.cluster import Cluster
@@ -21,6 +21,7 @@ GRACE_SECONDS = 30
 _URGENT_SECONDS = 180
 _LOW, _HIGH = "preemption-low", "preemption-high"
 
+_SPOT = "example.com/spot"
 _SLOT = "example.com/slot"
 _PODS = 4
 """Of the job: a slot for each."""
@@ -139,7 +140,32 @@ class Drain:
             yield
 
 
-WAYS: tuple[Way, ...] = (Queue(), Scheduler(), Drain())
+@dataclass(frozen=True, slots=True)
+class Taint:
+    """What handles the notices of spot nodes taints the nodes; others come, or these again."""
+
+    name: str = "taint"
+    what: str = "a taint `NoExecute` on its nodes"
+    waits: str = "untolerated taint"
+
+    @contextmanager
+    def prepared(self, drill: Drill, job: _Object) -> Iterator[None]:  # noqa: ARG002 - any job
+        """Have all other pods of the cluster stay."""
+        with tolerated(drill.space.cluster, _SPOT):
+            yield
+
+    @contextmanager
+    def taken(self, drill: Drill) -> Iterator[None]:
+        """Taint the nodes, and take the taint away."""
+        cluster = drill.space.cluster
+        cluster.kubectl("taint", "nodes", "--all", f"{_SPOT}=terminating:NoExecute")
+        try:
+            yield
+        finally:
+            cluster.kubectl("taint", "nodes", "--all", f"{_SPOT}-")
+
+
+WAYS: tuple[Way, ...] = (Queue(), Scheduler(), Drain(), Taint())
 
 
 def _labels(drill: Drill, priority: str) -> dict[str, str]:
