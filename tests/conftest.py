@@ -28,7 +28,10 @@ _NEEDED: Mapping[str, tuple[str, ...]] = {
     "own_apiserver": PROGRAMS,
     "audited": PROGRAMS,
     "garbage_collector": ("kube-controller-manager",),
-    "gang_server": (*PROGRAMS, "kube-controller-manager", "kube-scheduler", "coscheduling"),
+    "gang_server": (
+        *(*PROGRAMS, "kube-controller-manager", "kube-scheduler", "coscheduling"),
+        *("volcano-scheduler", "volcano-controller-manager", "volcano-webhook-manager"),
+    ),
     "gpu_server": (*PROGRAMS, "kube-controller-manager", "kube-scheduler"),
     "kueue": (*PROGRAMS, "kueue"),
     "scaled_server": (*(*PROGRAMS, "kube-controller-manager", "prometheus", "prometheus-adapter"),),
