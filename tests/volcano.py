@@ -29,7 +29,6 @@ if TYPE_CHECKING:
 _Object = dict[str, Any]
 
 API = "scheduling.volcano.sh/v1beta1"
-_KINDS = ("queues.scheduling.volcano.sh", "podgroups.scheduling.volcano.sh")
 
 
 @contextmanager
@@ -51,8 +50,6 @@ def volcano(server: ApiServer, helm: Path) -> Iterator[None]:
         for crd in sorted((sources / "config/crd").glob("*/bases/*.yaml")):
             name = server.serve_crd(crd, "--server-side")
             stack.callback(server.kubectl, "delete", "crd", name, "--wait=false")
-        # Volcano's own group of a pod is not deleted with the pods of a namespace that stays.
-        stack.callback(server.kubectl, "delete", ",".join(_KINDS), "--all", "-A")
         server.apply(*webhooks)
         for each in webhooks:
             what = f"{each['kind']}/{each['metadata']['name']}"

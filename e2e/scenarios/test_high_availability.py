@@ -67,6 +67,9 @@ def test_a_leader_that_is_killed_is_followed_after_its_lease_and_prometheus_aler
 ) -> None:
     alert = "TFTrainingOperatorNoLeader"
     before = training.pods()
+    # A Prometheus that has just started finds its targets some seconds later.
+    leads = "tftraining_operator_leader"
+    eventually(lambda: len(prometheus_server.query(leads)) == 2, "both replicas are scraped", 30)
     assert not prometheus_server.firing(alert)
     kill_for_good(leader)
     follows(cluster, leader, LEASE_SECONDS + 10)

@@ -28,6 +28,7 @@ RETRY_AFTER = 2
 LATE = 2.0
 """Seconds by which a slow server's answers are late."""
 _FAILING = 0.1
+_TLS_END = 0.25
 _HOP_BY_HOP = {"connection", "content-length", "transfer-encoding"}
 
 
@@ -82,6 +83,8 @@ class Way(Relay):
             ready.set()
             await self._ended.wait()
             await runner.cleanup()
+        # aiohttp ends connections with TLS in the background.
+        await asyncio.sleep(_TLS_END)
 
     async def _pass_on(self, request: web.Request) -> web.StreamResponse:
         self.asked[request.method] += 1

@@ -324,7 +324,7 @@ def test_a_gang_needs_every_right_for_its_scheduler(
         operator.stop()
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def kueue(audited: Audited) -> Iterator[Kueue]:
     found = installed(audited.server, program_or_skip("kueue"))
     found.start()
@@ -340,10 +340,6 @@ def test_jobs_in_queues_need_every_right_for_kueue(
     kueue.priority("urgent", 100)
     audited.server.apply(priority("high", 10))
 
-    def workload(job: str) -> str:
-        found = eventually(lambda: kueue.workload(space.name, job), f"{job} has a Workload")
-        return str(found["metadata"]["name"])
-
     with audited.enabled(helm, "kueue") as rights:
         operator.start()
         first_job = _queued("first")
@@ -355,7 +351,7 @@ def test_jobs_in_queues_need_every_right_for_kueue(
         for job in ("second", "third"):
             space.wait_for("Admitted", "False", name=job)
         space.kubectl("scale", "tftj/third", "--replicas=2")
-        first = workload("first")
+        first = kueue.workload(space.name, "first")["metadata"]["name"]
         _unlabel(space, f"workloads.v1beta2.kueue.x-k8s.io/{first}")
         kueue.set_active(space.name, first, active=False)
         suspend(space, "third")

@@ -8,6 +8,7 @@ from tftraining_operator.api.scheduling import Gang
 from tftraining_operator.core import desired
 from tftraining_operator.core.cause import Cause
 from tftraining_operator.core.decision import Decision, Phase
+from tftraining_operator.core.gang import group_names
 from tftraining_operator.core.history import was_started
 from tftraining_operator.core.job import Job
 from tftraining_operator.core.naming import pod_name
@@ -81,13 +82,11 @@ def make_plan(
 def _groups(
     job: Job, observed: Observed, decision: Decision
 ) -> tuple[tuple[Gang, dict[str, Any]], ...]:
-    if decision.gang is None or not decision.group_version:
+    gang, known = decision.gang, {each.name for each in observed.groups}
+    if gang is None or not decision.group_version or known.issuperset(group_names(gang)):
         return ()
-    known = {each.name for each in observed.groups}
-    made = desired.pod_groups(job, decision.gang, decision.group_version)
-    return tuple(
-        (decision.gang.scheduler, body) for body in made if body["metadata"]["name"] not in known
-    )
+    made = desired.pod_groups(job, gang, decision.group_version)
+    return tuple((gang.scheduler, body) for body in made if body["metadata"]["name"] not in known)
 
 
 def _pods(
