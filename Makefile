@@ -180,6 +180,10 @@ tfjobs: .venv/ready ## Convert TFJobs of every shape, run what came out, and upd
 preemption: .venv/ready ## Take the pods of a job that trains away in four ways, and update what that costs in the docs (9 minutes)
 	@$(PY) -m e2e.scenarios.preemption --page docs/guide/preemption.md
 
+.PHONY: gangs
+gangs: .venv/ready ## Have two jobs compete for room that only one has, without gangs and with them, and show it in the docs (5 minutes)
+	@$(PY) -m e2e.scenarios.gangs --page docs/guide/scheduling.md
+
 .PHONY: bench-upgrade
 bench-upgrade: .venv/ready ## Measure what an upgrade and a rollback cost jobs that train, and write docs/guide/upgrade.md (4 minutes)
 	@$(PY) -m e2e.scenarios.upgrade

@@ -92,8 +92,8 @@ def is_there(name: str = NAME) -> bool:
     return given_kubeconfig() is not None or _is_up(_kind_cluster(name))
 
 
-def up(name: str = NAME, *, say: Say = print, workers: int = 0) -> Cluster:
-    """Return the given cluster, the running one, or a new one."""
+def up(name: str = NAME, *, say: Say = print, workers: int = 0, gangs: bool = False) -> Cluster:
+    """Return the given cluster, the running one, or a new one, if asked with Kubernetes' gangs."""
     given = given_kubeconfig()
     if given:
         say(f"using the cluster of your KUBECONFIG, {given}")
@@ -111,7 +111,7 @@ def up(name: str = NAME, *, say: Say = print, workers: int = 0) -> Cluster:
         folder.mkdir(parents=True, exist_ok=True)
         image = os.environ.get(NODE_IMAGE) or node_image(engine, say)
         say(f"creating the cluster {name}")
-        kind.create(engine, name, image, workers=workers, folder=folder, say=say)
+        kind.create(engine, name, image, workers=workers, folder=folder, say=say, gangs=gangs)
         _wait(cluster)
         _ready_file(name).write_text(image)
         return cluster

@@ -1,5 +1,6 @@
 """Runs kind: writes its configuration, creates and deletes clusters, loads images into them."""
 
+import re
 from pathlib import Path
 
 import yaml
@@ -14,12 +15,27 @@ POD_SUBNET = "198.19.128.0/18"
 SERVICE_SUBNET = "198.19.192.0/20"
 NETWORK = "kind"
 
+_GATE = "GenericWorkload"
+_GANGS = {
+    "1.36": {
+        "featureGates": {_GATE: True, "GangScheduling": True},
+        "runtimeConfig": {"scheduling.k8s.io/v1alpha2": "true"},
+    }
+}
+_GANGS_SINCE = {
+    "featureGates": {_GATE: True},
+    "runtimeConfig": {"scheduling.k8s.io/v1beta1": "true"},
+}
+
 _LABEL = "io.x-k8s.kind.cluster"
 _RUNTIME_OF_CONTAINERD = {2: "io.containerd.grpc.v1.cri", 3: "io.containerd.cri.v1.runtime"}
 
 
-def config(name: str, workers: int, machine: Machine) -> str:
-    """Return kind.yaml for one control plane node and this many workers."""
+def config(name: str, workers: int, machine: Machine, gangs: str = "") -> str:
+    """Return kind.yaml for one control plane node and this many workers.
+
+    With `gangs`, Kubernetes' minor version in the nodes, its own gang scheduling is turned on.
+    """
     content: dict[str, object] = {
         "kind": "Cluster",
         "apiVersion": "kind.x-k8s.io/v1alpha4",
@@ -32,6 +48,8 @@ def config(name: str, workers: int, machine: Machine) -> str:
         },
         "nodes": [{"role": "control-plane"}, *({"role": "worker"} for _ in range(workers))],
     }
+    if gangs:
+        content |= _GANGS.get(gangs, _GANGS_SINCE)
     if machine.cgroup_v1:
         # kubelet refuses cgroup v1 unless it is allowed explicitly.
         kubelet = {"kind": "KubeletConfiguration", "failCgroupV1": False}
@@ -45,10 +63,20 @@ def config(name: str, workers: int, machine: Machine) -> str:
     return yaml.safe_dump(content, sort_keys=False)
 
 
-def create(engine: Engine, name: str, image: str, *, workers: int, folder: Path, say: Say) -> Path:
+def create(
+    engine: Engine,
+    name: str,
+    image: str,
+    *,
+    workers: int,
+    folder: Path,
+    say: Say,
+    gangs: bool = False,
+) -> Path:
     """Create a cluster, wait for its nodes, and return its kubeconfig in the folder."""
     kubeconfig, settings = folder / "kubeconfig", folder / "kind.yaml"
-    settings.write_text(config(name, workers, engine.machine))
+    minor = re.search(r":v(\d+\.\d+)", image) if gangs else None
+    settings.write_text(config(name, workers, engine.machine, minor[1] if minor else ""))
     command: list[Argument] = [
         "create",
         "cluster",

@@ -1,6 +1,5 @@
 """How a platform takes pods away: for a more important job or pod, or with their node."""
 
-import json
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
@@ -10,8 +9,7 @@ from e2e.kueue import used
 from e2e.platform_faults import no_room, tolerated
 from e2e.scenarios.drill import Drill
 from e2e.scenarios.space import idle_pod, job
-from tools.cluster import Cluster
-from tools.waiting import eventually
+from e2e.slots import SLOT, slots
 
 _Object = dict[str, Any]
 
@@ -22,11 +20,8 @@ _URGENT_SECONDS = 180
 _LOW, _HIGH = "preemption-low", "preemption-high"
 
 _SPOT = "example.com/spot"
-_SLOT = "example.com/slot"
 _PODS = 4
 """Of the job: a slot for each."""
-_POSTED_SECONDS = 60
-"""A kubelet posts the status of its node every ten seconds."""
 
 
 class Way(Protocol):
@@ -88,7 +83,7 @@ class Scheduler:
 
     name: str = "scheduler"
     what: str = "kube-scheduler, for a pod of a higher PriorityClass"
-    waits: str = f"Insufficient {_SLOT}"
+    waits: str = f"Insufficient {SLOT}"
 
     @contextmanager
     def prepared(self, drill: Drill, job: _Object) -> Iterator[None]:
@@ -98,20 +93,18 @@ class Scheduler:
         drill.space.apply({**priority, "metadata": {"name": _HIGH}})
         (container,) = job["spec"]["template"]["spec"]["containers"]
         for kind in ("requests", "limits"):
-            container["resources"][kind][_SLOT] = "1"
-        node = cluster.kubectl("get", "nodes", "-o", "name").split()[0]
-        _offer(cluster, node, {"op": "add", "value": str(_PODS)})
+            container["resources"][kind][SLOT] = "1"
         try:
-            yield
+            with slots(cluster, _PODS):
+                yield
         finally:
-            _offer(cluster, node, {"op": "remove"})
             drill.space.kubectl("delete", "priorityclass", _HIGH)
 
     @contextmanager
     def taken(self, drill: Drill) -> Iterator[None]:
         """Create the more important pod, and delete it."""
-        slots = {_SLOT: str(_PODS)}
-        resources = {"requests": slots, "limits": slots}
+        needs = {SLOT: str(_PODS)}
+        resources = {"requests": needs, "limits": needs}
         drill.space.apply(idle_pod(_HIGH, resources=resources, priorityClassName=_HIGH))
         yield
         drill.space.kubectl("delete", "pod", _HIGH)
@@ -173,16 +166,3 @@ def _labels(drill: Drill, priority: str) -> dict[str, str]:
         "kueue.x-k8s.io/queue-name": drill.space.name,
         "kueue.x-k8s.io/priority-class": priority,
     }
-
-
-def _offer(cluster: Cluster, node: str, change: _Object) -> None:
-    """Change how many slots a node has, and wait until its kubelet says so."""
-    path = f"/status/capacity/{_SLOT.replace('/', '~1')}"
-    patch = json.dumps([{**change, "path": path}])
-    cluster.kubectl("patch", node, "--subresource=status", "--type=json", "-p", patch)
-
-    def posted() -> bool:
-        found = json.loads(cluster.kubectl("get", node, "-o", "json"))["status"]
-        return bool(found["allocatable"].get(_SLOT) == change.get("value"))
-
-    eventually(posted, f"{node} offers {change.get('value', 'no')} {_SLOT}", _POSTED_SECONDS)
