@@ -24,6 +24,8 @@ QUIET_SECONDS = 120.0
 LONGEST_SECONDS = 3600.0
 """nor who does not come to an end."""
 _LOOK_SECONDS = 1.0
+_BUSY = frozenset({429, 500, 503, 504})
+"""Codes of a server that may answer the next time."""
 _NAMED = 5
 
 Cells = tuple[str, ...]
@@ -126,15 +128,15 @@ class Table:
         query = {"includeObject": "None"}
         timeout = aiohttp.ClientTimeout(total=None)
         while True:
-            async with client.session.get(url, params=query, headers=headers) as answer:
-                answer.raise_for_status()
-                listed = await answer.json()
+            listed = await _listed(client, url, query, headers)
             self.take_listing(listed, columns)
             self._begun.set()
             since = {"watch": "true", "resourceVersion": listed["metadata"]["resourceVersion"]}
             async with client.session.get(
                 url, params=query | since, headers=headers, timeout=timeout
             ) as stream:
+                if stream.status in _BUSY:
+                    continue
                 stream.raise_for_status()
                 async for line in stream.content:
                     event = json.loads(line)
@@ -188,6 +190,20 @@ class Table:
         for goal, future in self._waiting:
             if not future.done() and goal.reached(self):
                 future.set_result(now)
+
+
+async def _listed(
+    client: Client, url: str, query: Mapping[str, str], headers: Mapping[str, str]
+) -> Any:  # noqa: ANN401 - JSON
+    """List; again, for a while, where the API server has no time for it."""
+    began = time.monotonic()
+    while True:
+        async with client.session.get(url, params=query, headers=headers) as answer:
+            busy = answer.status in _BUSY and time.monotonic() - began < QUIET_SECONDS
+            if not busy:
+                answer.raise_for_status()
+                return await answer.json()
+        await asyncio.sleep(_LOOK_SECONDS)
 
 
 @dataclass(frozen=True, slots=True)

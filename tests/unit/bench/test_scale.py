@@ -8,12 +8,16 @@ import time
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+import aiohttp
 import pytest
+from aiohttp import web
+from aiohttp.test_utils import TestServer
 from tftraining_operator.controller.progress_request import ask
 from tftraining_operator.core.progress import parse_report
 
 from bench.scale import report, reports
 from bench.scale.audit import Mark, Requests
+from bench.scale.client import Client
 from bench.scale.disturbances import chosen
 from bench.scale.life import Life
 from bench.scale.results import Results
@@ -111,6 +115,27 @@ async def test_a_listing_after_a_lost_watch_tells_what_has_come_and_gone_meanwhi
     assert table.appeared["b"] == moments["b"]
     table.take(row("ADDED", "a", "Pending", first=True), COLUMNS)
     await table.until(created_since({"a": moments["a"]}, "a is replaced"))
+
+
+async def test_a_listing_for_which_the_server_has_no_time_is_asked_again() -> None:
+    answers = [
+        web.Response(status=504),
+        web.json_response({"metadata": {"resourceVersion": "1"}, **listing(a="Running")}),
+    ]
+
+    async def answer(request: web.Request) -> web.Response:
+        if "watch" in request.query:
+            await asyncio.sleep(60)
+        return answers.pop(0)
+
+    app = web.Application()
+    app.router.add_get("/pods", answer)
+    table = Table("pods")
+    async with TestServer(app) as server, aiohttp.ClientSession() as session:
+        client = Client(session, str(server.make_url("")).rstrip("/"))
+        async with table.follow(client, "/pods", COLUMNS):
+            await table.until(at_least(1, "running pods", ("Running",)))
+    assert not answers
 
 
 async def test_who_waits_for_what_does_not_come_is_told_what_is_there() -> None:
