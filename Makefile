@@ -29,17 +29,18 @@ help: ## List the targets
 	@$(UV) pip sync --quiet --require-hashes --python $(PY) requirements/dev.lock
 	@touch $@
 
-.venv-trainer/ready: requirements/trainer-test.lock .tools/ready
-	@echo "· installing TensorFlow into .venv-trainer (300 MB; a minute the first time)"
-	@$(UV) venv --quiet --clear .venv-trainer
-	@$(UV) pip sync --quiet --require-hashes --python $(TRAINER_PY) requirements/trainer-test.lock
+define install_tensorflow
+	@echo "· installing TensorFlow into $(@D) (300 MB; a minute the first time)"
+	@$(UV) venv --quiet --clear $(@D)
+	@$(UV) pip sync --quiet --require-hashes --python $(@D)/bin/python $<
 	@touch $@
+endef
+
+.venv-trainer/ready: requirements/trainer-test.lock .tools/ready
+	$(install_tensorflow)
 
 .venv-trainer-%/ready: requirements/trainer-test-%.lock .tools/ready
-	@echo "· installing TensorFlow $* into .venv-trainer-$* (300 MB; a minute the first time)"
-	@$(UV) venv --quiet --clear .venv-trainer-$*
-	@$(UV) pip sync --quiet --require-hashes --python .venv-trainer-$*/bin/python $<
-	@touch $@
+	$(install_tensorflow)
 
 .PHONY: venv
 venv: .venv/ready .venv-trainer/ready ## Create both virtual environments

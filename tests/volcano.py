@@ -6,10 +6,9 @@ its Go module, and the webhooks only told the address of the process.
 
 from __future__ import annotations
 
-import socket
 import subprocess
 from base64 import b64encode
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Any
 
 import yaml
@@ -17,7 +16,7 @@ import yaml
 from tests.apiserver import certificate, companion
 from tests.conftest import program_or_skip
 from tools.cluster.binaries import module_dir
-from tools.ports import free_port
+from tools.ports import free_port, is_listening
 from tools.waiting import eventually
 
 if TYPE_CHECKING:
@@ -62,7 +61,7 @@ def volcano(server: ApiServer, helm: Path) -> Iterator[None]:
                 f"--ca-cert-file={crt}",
             )
         )
-        eventually(lambda: _listens(port), "Volcano's webhooks listen")
+        eventually(lambda: is_listening(port), "Volcano's webhooks listen")
         stack.enter_context(companion(programs["controller-manager"], folder, *elected))
         config = sources / "installer/helm/chart/volcano/config/volcano-scheduler.conf"
         stack.enter_context(
@@ -98,9 +97,3 @@ def _webhooks(helm: Path, sources: Path, port: int, ca: bytes) -> list[_Object]:
         url = f"https://127.0.0.1:{port}{path}"
         each["clientConfig"] = {"url": url, "caBundle": b64encode(ca).decode()}
     return found
-
-
-def _listens(port: int) -> bool:
-    with suppress(OSError), socket.create_connection(("127.0.0.1", port), timeout=1):
-        return True
-    return False

@@ -1,5 +1,6 @@
 """Free ports on loopback, for tests, scenarios and benchmarks."""
 
+import contextlib
 import itertools
 import random
 import socket
@@ -22,6 +23,13 @@ _CANDIDATES = _from_anywhere()
 def free_port() -> int:
     """Return a free port, another one at each call."""
     return next(filter(_is_free, _CANDIDATES))
+
+
+def is_listening(port: int, host: str = "127.0.0.1") -> bool:
+    """Whether somebody accepts connections at a port."""
+    with contextlib.suppress(OSError), socket.create_connection((host, port), timeout=1):
+        return True
+    return False
 
 
 def _is_free(port: int) -> bool:

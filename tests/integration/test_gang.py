@@ -107,6 +107,17 @@ def start(space: Namespace, gang: str) -> None:
     eventually(lambda: len(space.pods()) == 6, "all pods exist")
 
 
+def start_too_early(space: Namespace, gang: str, resource: str) -> None:
+    """Submit two jobs for a scheduler that is not there yet: both say so, and have no pods."""
+    for name in ("red", "blue"):
+        space.apply(a_job(name, gang))
+    for name in ("red", "blue"):
+        refused = space.wait_for("Accepted", "False", name=name)
+        assert refused["reason"] == "SchedulerUnavailable"
+        assert f"the cluster does not serve {resource}" in refused["message"]
+    assert not space.pods()
+
+
 def test_without_gangs_two_jobs_take_each_others_nodes_and_both_wait(
     space: Namespace, scheduler: Path
 ) -> None:
@@ -184,14 +195,7 @@ def test_coscheduling_places_a_job_whole_and_the_next_one_when_it_has_ended(
     request: pytest.FixtureRequest, space: Namespace
 ) -> None:
     program = program_or_skip("coscheduling")
-    for name in ("red", "blue"):
-        space.apply(a_job(name, "PodGroup"))
-    for name in ("red", "blue"):
-        refused = space.wait_for("Accepted", "False", name=name)
-        assert refused["reason"] == "SchedulerUnavailable"
-        assert f"the cluster does not serve {COSCHEDULING}" in refused["message"]
-    assert not space.pods()
-
+    start_too_early(space, "PodGroup", COSCHEDULING)
     crd = serve_groups(space.server, COSCHEDULING)
     request.addfinalizer(lambda: space.server.kubectl("delete", "crd", crd))
     eventually(lambda: len(space.pods()) == 6, "all pods exist")
@@ -233,14 +237,7 @@ def it_grows_and_has_its_turn(
 def test_volcano_places_a_job_whole_and_the_next_one_when_it_has_ended(
     space: Namespace, helm: Path
 ) -> None:
-    for name in ("red", "blue"):
-        space.apply(a_job(name, "Volcano"))
-    for name in ("red", "blue"):
-        refused = space.wait_for("Accepted", "False", name=name)
-        assert refused["reason"] == "SchedulerUnavailable"
-        assert f"the cluster does not serve {VOLCANO}" in refused["message"]
-    assert not space.pods()
-
+    start_too_early(space, "Volcano", VOLCANO)
     with volcano(space.server, helm):
         # What Volcano's webhooks refused at first is tried again after 30 s.
         eventually(lambda: len(space.pods()) == 6, "all pods exist", 60)

@@ -12,7 +12,7 @@ _Object = dict[str, Any]
 Seen = dict[str, tuple[str, ...]]
 """What a user saw: lines by the section of the page."""
 
-PODS = 3
+_PODS = 3
 """Of a job: a chief, a ps, a worker. There is room for one more."""
 
 _JOBS = ("red", "blue")
@@ -31,13 +31,14 @@ def stuck(space: Space) -> Seen:
     try:
         # Both ps are tried first, then both chiefs: so it goes wrong each time.
         space.apply(*(_job(name, "None", by_role=True) for name in _JOBS))
-        # The scheduler shall know of both before it places one.
-        eventually(lambda: len(space.pods()) == len(_JOBS) * PODS, "all pods exist", 60)
-        with slots(space.cluster, PODS + 1):
-            eventually(lambda: sum(_all_bound(space)) == PODS + 1, "the cluster is full", 60)
+        _wait_for_pods(space)
+        with slots(space.cluster, _PODS + 1):
+            eventually(
+                lambda: sum(_all_bound(space)) == _PODS + 1, "the cluster is full", _PLACED_SECONDS
+            )
             for name in _JOBS:
                 said = functools.partial(_lacks_room, space, name)
-                eventually(said, f"{name} says why it waits", 60)
+                eventually(said, f"{name} says why it waits", _PLACED_SECONDS)
             assert _all_bound(space) == [2, 2], "each holds what the other needs"
             return {"deadlock": _shown(space)}
     finally:
@@ -48,20 +49,22 @@ def stuck(space: Space) -> Seen:
 def in_turn(space: Space) -> Seen:
     """Submit both with Kubernetes' own gangs: one trains, then the other."""
     space.apply(*(_job(name, "InTree") for name in _JOBS))
-    eventually(lambda: len(space.pods()) == len(_JOBS) * PODS, "all pods exist", 60)
-    with slots(space.cluster, PODS + 1):
+    _wait_for_pods(space)
+    with slots(space.cluster, _PODS + 1):
         return _trained_in_turn(space)
 
 
 def _trained_in_turn(space: Space) -> Seen:
     bound = eventually(
-        lambda: found if PODS in (found := _all_bound(space)) else None,
+        lambda: found if _PODS in (found := _all_bound(space)) else None,
         "one has all of its nodes",
         _PLACED_SECONDS,
     )
-    first, second = _JOBS if bound[0] == PODS else _JOBS[::-1]
+    first, second = _JOBS if bound[0] == _PODS else _JOBS[::-1]
     said = "for nodes for all 3 pods: "
-    eventually(lambda: said in _message(space, second), "the other says what it waits for", 60)
+    eventually(
+        lambda: said in _message(space, second), "the other says what it waits for", _PLACED_SECONDS
+    )
     space.wait_for("Running", name=first)
     lines = _shown(space)
     assert _bound(space, second) == 0, "it holds nothing"
@@ -86,6 +89,11 @@ def _job(name: str, gang: str, *, by_role: bool = False) -> _Object:
 
 def _priority(role: str) -> str:
     return f"gangs-{role}"
+
+
+def _wait_for_pods(space: Space) -> None:
+    """Wait until all exist: the scheduler shall know of both jobs before it places one."""
+    eventually(lambda: len(space.pods()) == len(_JOBS) * _PODS, "all pods exist", _PLACED_SECONDS)
 
 
 def _all_bound(space: Space) -> list[int]:

@@ -1,6 +1,5 @@
 """What SECURITY.md says of mTLS: TensorFlow's servers have none, and no place for a certificate."""
 
-import contextlib
 import re
 import socket
 import ssl
@@ -11,7 +10,7 @@ import tensorflow as tf
 from google.protobuf.descriptor import Descriptor
 from harness import Servers, until
 
-from tools.ports import free_port
+from tools.ports import free_port, is_listening
 
 # RFC 9113: what a client sends first, with a SETTINGS frame (type 4) without settings, and what a
 # server answers.
@@ -23,13 +22,7 @@ _SETTINGS = 4
 def address(servers: Servers) -> tuple[str, int]:
     host, _, port = servers.cluster.addresses["ps"][0].rpartition(":")
     found = host, int(port)
-
-    def listens() -> bool:
-        with contextlib.suppress(OSError), socket.create_connection(found, timeout=1):
-            return True
-        return False
-
-    until(listens, "a ps listens")
+    until(lambda: is_listening(found[1], found[0]), "a ps listens")
     return found
 
 
