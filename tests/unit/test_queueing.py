@@ -609,7 +609,7 @@ def test_topology_is_asked_for_as_in_other_jobs_of_kueue(operator: Operator) -> 
 
 
 def test_a_job_of_another_controller_is_left_alone(operator: Operator) -> None:
-    job = a_job().with_policy(managedBy="kueue.x-k8s.io/multikueue")
+    job = a_job().with_policy(managedBy="example.com/queue")
     queued(operator, job)
     assert not kueue.workloads(operator.cluster)
 

@@ -378,8 +378,19 @@ def test_a_job_made_again_waits_for_the_pods_of_its_predecessor(
     assert accepted(cluster, key).status == "True"
 
 
-def test_a_job_of_another_manager_is_left_alone(operator: Operator, cluster: FakeCluster) -> None:
-    started(operator, a_job().with_policy(managedBy="kueue.x-k8s.io/multikueue"))
+@pytest.mark.parametrize(
+    "spec",
+    [
+        {"runPolicy": {"managedBy": "kueue.x-k8s.io/multikueue"}},
+        {"runPolicy": {"managedBy": "example.com/queue"}},
+        {"managedBy": "example.com/queue"},
+        {"managedBy": "kueue.x-k8s.io/multikueue", "runPolicy": {"managedBy": "example.com/queue"}},
+    ],
+)
+def test_a_job_of_another_manager_is_left_alone(
+    operator: Operator, cluster: FakeCluster, spec: Raw
+) -> None:
+    started(operator, a_job().with_spec(**spec))
     assert sum(cluster.calls.values()) == 0
 
 

@@ -21,6 +21,7 @@ from tftraining_operator.core.facts import Facts
 from tftraining_operator.core.job import InvalidJobError, Job, parse_job
 from tftraining_operator.core.messages import describe_cause, pods_not_ready
 from tftraining_operator.core.observed import observe
+from tftraining_operator.core.queueing import waits
 from tftraining_operator.core.text import one_line
 from tftraining_operator.core.times import eta_text, parse
 
@@ -66,7 +67,8 @@ def why(
         return Why(Reason.INVALID_SPEC, one_line(str(error), _LIMIT))
     found = _unseen(job, raw, now) or _of_seen(job, pods, events, now)
     generation = job.status.observed_generation
-    if generation is not None and generation < job.meta.generation:
+    # MultiKueue copies that of the job in another cluster, which begins anew.
+    if generation is not None and generation < job.meta.generation and not job.dispatched:
         text = f"{found.text} (the operator has not acted on the latest change of the spec)"
         found = Why(found.state, text)
     if unbound := _unbound(claims):
@@ -90,9 +92,12 @@ def _storage_class(claim: _Object) -> str:
 
 
 def _unseen(job: Job, raw: _Object, now: datetime) -> Why | None:
-    manager = job.spec.run_policy.managed_by
-    if manager != keys.MANAGED_BY:
-        return Why(UNSEEN, f"spec.runPolicy.managedBy names {manager}, so the operator ignores it")
+    if (other := job.spec.other_manager) is not None:
+        field, manager = other
+        text = f"{field} names {manager}, so the operator ignores it"
+        if manager == keys.MULTIKUEUE:
+            text += "; Kueue reads only spec.managedBy: create the job again with it"
+        return Why(UNSEEN, text)
     if job.status.observed_generation is not None or job.status.conditions:
         return None
     created = raw["metadata"].get("creationTimestamp")
@@ -114,7 +119,8 @@ def _of_seen(job: Job, pods: Sequence[_Object], events: Sequence[_Object], now: 
         undeletable = Why(ready.reason, ready.message)
     if (found := _ended(status)) is not None:
         return Why(found.state, f"{found.text}; {undeletable.text}") if undeletable else found
-    if (found := _refused(status, message) or _stopped(job, message)) is not None:
+    found = _refused(status, message) or _stopped(job, message) or _elsewhere(job, state, message)
+    if found is not None:
         return found
     if (restarting := find_true(status, ConditionType.RESTARTING)) is not None:
         problem = undeletable or _unreachable(status) or _problem(job, pods, events, now)
@@ -148,6 +154,17 @@ def _refused(status: Status, message: str) -> Why | None:
     if accepted.status == "True" and accepted.reason != Reason.UNSUPPORTED:
         return None
     return Why(status.state or accepted.reason, message)
+
+
+def _elsewhere(job: Job, state: str, message: str) -> Why | None:
+    queue = job.status.queue
+    if not job.dispatched or queue is None or waits(queue):
+        return None
+    text = (
+        f"{rates(job) or message}; its pods are in another cluster, which status.clusterName of"
+        f" Workload {queue.workload} names"
+    )
+    return Why(state, text)
 
 
 def _stopped(job: Job, message: str) -> Why | None:

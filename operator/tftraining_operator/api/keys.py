@@ -13,7 +13,10 @@ SINGULAR = "tftrainingjob"
 SHORT_NAME = "tftj"
 
 MANAGED_BY = f"{GROUP}/operator"
-"""spec.runPolicy.managedBy of the jobs that this operator takes care of."""
+"""spec.managedBy and spec.runPolicy.managedBy of the jobs that this operator runs."""
+
+MULTIKUEUE = "kueue.x-k8s.io/multikueue"
+"""spec.managedBy of the jobs that Kueue gives to another cluster, where this operator runs them."""
 
 CONTAINER = "tensorflow"
 """The one container that trains; only it gets TF_CONFIG, ports, probes and volumes."""
@@ -56,6 +59,9 @@ ANNOTATION_DELETION_COST = "controller.kubernetes.io/pod-deletion-cost"
 # Labels of a job that Kueue's users know from its other kinds of jobs.
 LABEL_QUEUE = "kueue.x-k8s.io/queue-name"
 LABEL_WORKLOAD_PRIORITY = "kueue.x-k8s.io/priority-class"
+
+LABEL_PREBUILT_WORKLOAD = "kueue.x-k8s.io/prebuilt-workload-name"
+"""Of a job that MultiKueue has brought from another cluster: the Workload that came before it."""
 
 REJECTED_STATES = (
     Reason.INVALID_SPEC.value,

@@ -286,6 +286,19 @@ RULES: tuple[Rule, ...] = (
     ),
     Rule(
         node="spec",
+        field="spec.managedBy",
+        cel=f"!has(self.managedBy) || self.managedBy.matches(r'{_QUALIFIED_NAME}')",
+        message=(
+            "must be a domain and a path, such as kueue.x-k8s.io/multikueue; omit it to let this"
+            " operator run the job"
+        ),
+        holds=lambda _name, spec: (
+            spec.managed_by is None or re.fullmatch(_QUALIFIED_NAME, spec.managed_by) is not None
+        ),
+        on_write=True,
+    ),
+    Rule(
+        node="spec",
         field="spec.checkpoint",
         cel=(
             "!has(self.evaluator) || self.evaluator.replicas == 0"

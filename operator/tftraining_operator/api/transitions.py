@@ -90,6 +90,13 @@ TRANSITIONS: tuple[TransitionRule, ...] = (
         message="managedBy is immutable: delete the job and create it again",
         holds=lambda old, new, _state: old.run_policy.managed_by == new.run_policy.managed_by,
     ),
+    TransitionRule(
+        node="spec",
+        field="spec.managedBy",
+        cel=_equal("managedBy"),
+        message="managedBy is immutable: delete the job and create it again",
+        holds=lambda old, new, _state: old.managed_by == new.managed_by,
+    ),
     _while_idle("strategy", lambda old, new: old.strategy == new.strategy),
     _while_idle("template", lambda old, new: old.template == new.template),
     _while_idle("chief", lambda old, new: old.chief == new.chief),

@@ -205,7 +205,7 @@ class RunPolicy(Model):
     """Which pods to delete when the job finishes: Running, All or None."""
     managed_by: Annotated[str, Field(min_length=1, max_length=63)] = keys.MANAGED_BY
     """Name of the controller that manages this job. This operator ignores jobs with any other value
-    than the default."""
+    than the default. For MultiKueue, set spec.managedBy instead."""
 
 
 class Spec(Model):
@@ -233,6 +233,19 @@ class Spec(Model):
     """Which pods may be evicted, as by a node drain."""
     run_policy: RunPolicy = RunPolicy()
     """Suspension, restarts, deadlines and cleanup of the job."""
+    managed_by: Annotated[str | None, Field(min_length=1, max_length=63)] = None
+    """Name of the controller that manages this job. With kueue.x-k8s.io/multikueue, Kueue gives the
+    job to another cluster and copies its status back. If unset, this operator runs the job; it
+    ignores jobs with any other value."""
+
+    @property
+    def other_manager(self) -> tuple[str, str] | None:
+        """Field and value that leave the job to a controller that is not this operator."""
+        if self.managed_by not in (None, keys.MANAGED_BY, keys.MULTIKUEUE):
+            return "spec.managedBy", self.managed_by
+        if self.run_policy.managed_by != keys.MANAGED_BY:
+            return "spec.runPolicy.managedBy", self.run_policy.managed_by
+        return None
 
     def replicas(self, role: keys.Role) -> int:
         """Return how many pods of `role` this spec asks for."""

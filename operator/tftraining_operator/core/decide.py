@@ -7,6 +7,7 @@ a new attempt begins is asked in core/attempts.py.
 from dataclasses import replace
 from datetime import datetime, timedelta
 
+from tftraining_operator.api import keys
 from tftraining_operator.api.keys import Role
 from tftraining_operator.api.reasons import Reason
 from tftraining_operator.api.status import GangStatus, QueueStatus
@@ -17,7 +18,7 @@ from tftraining_operator.core.decision import Decision, Phase, stay
 from tftraining_operator.core.exit_codes import failure_reason
 from tftraining_operator.core.facts import Facts
 from tftraining_operator.core.gang import explained_by, group_names, is_in_the_way, next_gang
-from tftraining_operator.core.job import Job
+from tftraining_operator.core.job import InvalidJobError, Job
 from tftraining_operator.core.messages import describe_pod_failure, startup_culprit
 from tftraining_operator.core.observed import Observed, Pod, PodGroup
 from tftraining_operator.core.policies import (
@@ -42,7 +43,9 @@ _READ_AGAIN = timedelta(seconds=5)
 
 
 def decide(job: Job, observed: Observed, facts: Facts, now: datetime) -> Decision:
-    """Decide. Raises SchedulerUnavailableError."""
+    """Decide. Raises SchedulerUnavailableError, InvalidJobError."""
+    if job.dispatched:
+        return _dispatched(job, observed, facts, now)
     isolated = isolation(job, observed, facts, now)
     found = _decide(job, observed, facts, now)
     protected = protection(job, observed, facts, now, trains=found.phase is Phase.ACTIVE)
@@ -53,6 +56,7 @@ def decide(job: Job, observed: Observed, facts: Facts, now: datetime) -> Decisio
         found,
         isolation=isolated,
         protection=protected,
+        workload=workload_changes.adoption(job, observed, facts, now) or found.workload,
         creations=() if isolated.blocks_pods or lacks_service else found.creations,
         look_again=min((moment for moment in moments if moment is not None), default=None),
     )
@@ -74,7 +78,7 @@ def _decide(job: Job, observed: Observed, facts: Facts, now: datetime) -> Decisi
             next_gang(job, observed, facts.offer, now)
         return _queued(job, observed, facts, queue, now)
     gang = next_gang(job, observed, facts.offer, now)
-    if queueing.waits(job.status.queue):
+    if queueing.waits(job.status.queue) or queueing.enters(job.status.queue, queue):
         # Stored first: for how many workers there is quota, or that there is no queue any more.
         return replace(stay(job, Phase.ACTIVE), gang=gang, queue=queue, look_again=now)
     found = (
@@ -152,10 +156,36 @@ def _suspended(job: Job, observed: Observed, facts: Facts, now: datetime) -> Dec
     return _without_pods(job, observed, facts, found, now)
 
 
+def _dispatched(job: Job, observed: Observed, facts: Facts, now: datetime) -> Decision:
+    """Of a job that another cluster runs: it has a Workload, and a status of ours while it waits.
+
+    Kueue copies the status from the other cluster, and writes it over ours.
+    """
+    if is_finished(job.status):
+        expiry = deadlines.expiry(job)
+        found = replace(stay(job, Phase.DISPATCHED), look_again=expiry)
+        return replace(found, delete_job=expiry is not None and now >= expiry)
+    if job.spec.run_policy.suspend:
+        return _suspended(job, observed, facts, now)
+    workload = observed.workload
+    if workload is not None and (workload.admitted or workload.finished):
+        change = workload_changes.while_dispatched(job, workload, facts, now)
+        return replace(stay(job, Phase.DISPATCHED), workload=change)
+    if not facts.offer.kueue and job.status.queue is not None:
+        return stay(job, Phase.DISPATCHED)  # no evidence: its API may be away for an upgrade
+    queue = queueing.next_queue(job, observed, facts, now)
+    if queue is None:
+        raise InvalidJobError(
+            f"spec.managedBy is {keys.MULTIKUEUE}, but the job is in no queue: set its label "
+            f"{keys.LABEL_QUEUE} to a LocalQueue"
+        )
+    return _queued(job, observed, facts, queue, now)
+
+
 def _queued(
     job: Job, observed: Observed, facts: Facts, queue: QueueStatus, now: datetime
 ) -> Decision:
-    message = queueing.describe_waiting(queue, observed, facts)
+    message = queueing.describe_waiting(job, queue, observed, facts)
     found = replace(
         stay(job, Phase.QUEUED, Reason.QUEUED, message),
         gang=None,

@@ -33,6 +33,8 @@ class Phase(StrEnum):
     FAILED = "Failed"
     FINISHED = "Finished"
     """The end is stored; what is left is cleaning up."""
+    DISPATCHED = "Dispatched"
+    """Another cluster runs the job, and Kueue writes its status."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -66,7 +66,9 @@ def _changes(job: Job, observed: Observed, now: datetime) -> Iterator[WorkloadCh
         elif is_settled:
             yield WorkloadChange(each, delete=True)
         end = start
-    may_grow = is_settled and wanted > present and has_run(job.status)
+    # The quota of a job from another cluster is for the queue there to give.
+    may_grow = job.prebuilt_workload is None and has_run(job.status)
+    may_grow = may_grow and is_settled and wanted > present
     if may_grow and not waiting and len(held) < extensions.LIMIT:
         own, name = observed.workload, extensions.next_name(job, observed)
         if own is not None:

@@ -8,6 +8,7 @@ from tftraining_operator.api import keys, rules
 from tftraining_operator.api.status import Status
 from tftraining_operator.api.types import ObjectMeta, Spec
 from tftraining_operator.core.history import was_started
+from tftraining_operator.core.naming import workload_name
 from tftraining_operator.core.salvage import stored_spec, stored_status
 
 
@@ -46,6 +47,21 @@ class Job:
         """metadata.uid."""
         return self.meta.uid
 
+    @property
+    def dispatched(self) -> bool:
+        """Whether Kueue gives it to another cluster, and writes its status here."""
+        return self.spec.managed_by == keys.MULTIKUEUE
+
+    @property
+    def prebuilt_workload(self) -> str | None:
+        """Name of the Workload that MultiKueue brought with it from another cluster."""
+        return self.meta.labels.get(keys.LABEL_PREBUILT_WORKLOAD) or None
+
+    @property
+    def workload_name(self) -> str:
+        """Name of its Workload."""
+        return self.prebuilt_workload or workload_name(self.name, self.uid)
+
     def desired(self, role: keys.Role) -> int:
         """Return how many pods of `role` the spec asks for, and Kueue has given quota for."""
         wanted, queue = self.spec.replicas(role), self.status.queue
@@ -76,8 +92,13 @@ class Job:
 
 def is_ours(raw: dict[str, Any]) -> bool:
     """Tell whether an object as the API server returned it is a job of this operator's."""
-    policy = (raw.get("spec") or {}).get("runPolicy") or {}
-    return bool(policy.get("managedBy", keys.MANAGED_BY) == keys.MANAGED_BY)
+    spec = raw.get("spec") or {}
+    policy = spec.get("runPolicy") or {}
+    known = (keys.MANAGED_BY, keys.MULTIKUEUE)
+    return bool(
+        policy.get("managedBy", keys.MANAGED_BY) == keys.MANAGED_BY
+        and spec.get("managedBy", keys.MANAGED_BY) in known
+    )
 
 
 def parse_job(raw: dict[str, Any], now: datetime) -> Job:

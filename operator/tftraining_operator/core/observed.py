@@ -203,9 +203,16 @@ def observe(
         network_policy_occupied=_is_occupied(network_policies, job),
         disruption_budget=_own(disruption_budgets, job),
         disruption_budget_occupied=_is_occupied(disruption_budgets, job),
-        workload=next((Workload(raw) for raw in workloads if owned_by(raw, job.uid)), None),
+        workload=next((Workload(raw) for raw in workloads if _is_workload_of(job, raw)), None),
         extensions=_extensions(workloads, job),
     )
+
+
+def _is_workload_of(job: Job, raw: _Object) -> bool:
+    """Tell whether a Workload is a job's, or came from another cluster for it to be adopted."""
+    if owned_by(raw, job.uid):
+        return True
+    return raw["metadata"]["name"] == job.prebuilt_workload and not belongs_to_a_job(raw)
 
 
 def _extensions(workloads: Iterable[_Object], job: Job) -> tuple[Workload, ...]:

@@ -18,7 +18,6 @@ from tftraining_operator.core import extensions
 from tftraining_operator.core.facts import Facts
 from tftraining_operator.core.gang import SchedulerUnavailableError, scheduling
 from tftraining_operator.core.job import InvalidJobError, Job
-from tftraining_operator.core.naming import workload_name
 from tftraining_operator.core.observed import Observed
 from tftraining_operator.core.podtemplate import template
 from tftraining_operator.core.policies.creation import Slot
@@ -41,7 +40,7 @@ def next_queue(job: Job, observed: Observed, facts: Facts, now: datetime) -> Que
             return None
         if not facts.offer.kueue:
             raise SchedulerUnavailableError(facts.offer.queue_problem(name))
-        fresh = known or QueueStatus(name=name, workload=workload_name(job.name, job.uid))
+        fresh = known or QueueStatus(name=name, workload=job.workload_name)
         known = fresh.model_copy(update={"name": name, "waiting_since": rfc3339(now)})
     if known.admitted_time is not None:
         return _while_admitted(job, known, observed, facts, now)
@@ -90,6 +89,11 @@ def waits(queue: QueueStatus | None) -> bool:
     return queue is not None and queue.waiting_since is not None and queue.admitted_time is None
 
 
+def enters(known: QueueStatus | None, queue: QueueStatus | None) -> bool:
+    """Tell whether a job is admitted that was not, as far as it is stored."""
+    return queue is not None and (known is None or known.admitted_time is None)
+
+
 def priority_class(job: Job) -> str | None:
     """Return the WorkloadPriorityClass that a job names."""
     return job.meta.labels.get(keys.LABEL_WORKLOAD_PRIORITY) or None
@@ -103,6 +107,8 @@ def pod_priority_class(job: Job) -> str | None:
 
 def wants_priority(job: Job, workload: Workload | None) -> bool:
     """Tell whether the priority of a job has to be read for its Workload."""
+    if job.prebuilt_workload is not None:
+        return False
     if workload is None:
         return True
     known, wanted = workload.priority_class or {}, priority_class(job)
@@ -140,7 +146,7 @@ def admitted_pods(
     return found
 
 
-def describe_waiting(queue: QueueStatus, observed: Observed, facts: Facts) -> str:
+def describe_waiting(job: Job, queue: QueueStatus, observed: Observed, facts: Facts) -> str:
     """Say since when a job waits for quota, and for what."""
     since = f"queued since {queue.waiting_since} in {queue.name}: "
     refused = facts.refused.get(queue.workload)
@@ -151,6 +157,8 @@ def describe_waiting(queue: QueueStatus, observed: Observed, facts: Facts) -> st
         return f"{since}Workload {queue.workload} could not be written: {refused.message}"
     if facts.queue.problem:
         return since + facts.queue.problem
+    if workload is None and job.prebuilt_workload is not None:
+        return f"{since}Workload {queue.workload}, which MultiKueue brings, is not there"
     evicted = queue.last_eviction
     if observed.pods:
         why = f"{evicted.reason}: {evicted.message}" if evicted is not None else "not admitted"

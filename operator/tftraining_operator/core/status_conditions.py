@@ -110,7 +110,7 @@ def _set_admitted(
         writer.set(kind, value=False, reason=Reason.SUSPENDED, message=decision.message)
     elif waits(queue):
         reason = waiting_reason(queue, observed)
-        message = describe_waiting(queue, observed, facts)
+        message = describe_waiting(job, queue, observed, facts)
         writer.set(kind, value=False, reason=reason, message=message)
     elif queue.admitted_time is not None:
         message = describe_admitted(job, queue, observed, facts)

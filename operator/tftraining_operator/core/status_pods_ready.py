@@ -32,7 +32,7 @@ def set_pods_ready(
         reason = Reason.QUEUED if is_queued else Reason.SUSPENDED
         message = f"{len(observed.pods)} pods left" if observed.pods else "the job has no pods"
         if is_queued and queue is not None:
-            message = describe_waiting(queue, observed, facts)
+            message = describe_waiting(job, queue, observed, facts)
         writer.set(kind, value=False, reason=reason, message=message)
         return
     if facts.undeletable:

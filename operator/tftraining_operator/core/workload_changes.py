@@ -13,11 +13,12 @@ from tftraining_operator.api.status import QueueStatus
 from tftraining_operator.api.types import CleanPodPolicy
 from tftraining_operator.core import extension_changes, extensions
 from tftraining_operator.core.conditions import is_true
+from tftraining_operator.core.desired import owner_reference
 from tftraining_operator.core.facts import Facts
 from tftraining_operator.core.gang import scheduling
 from tftraining_operator.core.job import Job
-from tftraining_operator.core.naming import workload_name
-from tftraining_operator.core.observed import Observed
+from tftraining_operator.core.naming import job_labels
+from tftraining_operator.core.observed import Observed, owned_by
 from tftraining_operator.core.queueing import wants_priority
 from tftraining_operator.core.roles import traits
 from tftraining_operator.core.schedulers import kueue, kueue_status
@@ -111,6 +112,30 @@ def at_the_end(job: Job, observed: Observed, facts: Facts, now: datetime) -> Wor
     return WorkloadChange(workload, status=kueue_status.ended(workload, message, now, well=well))
 
 
+def adoption(job: Job, observed: Observed, facts: Facts, now: datetime) -> WorkloadChange | None:
+    """Return the write that gives a job the Workload that MultiKueue brought with it."""
+    workload = observed.workload
+    if workload is None or workload.deleting or owned_by(workload.raw, job.uid):
+        return None
+    if not _may_write(job, facts, now):
+        return None
+    labels = job_labels(job.name, job.uid) | {kueue.LABEL_JOB_UID: job.uid}
+    metadata = {"labels": labels, "ownerReferences": [owner_reference(job)]}
+    return WorkloadChange(workload, body={"metadata": metadata})
+
+
+def while_dispatched(
+    job: Job, workload: Workload, facts: Facts, now: datetime
+) -> WorkloadChange | None:
+    """Return the write that has Kueue send a job anew, with as many pods as it asks for now.
+
+    Kueue itself sends no change of a job that runs in another cluster.
+    """
+    if workload.finished or workload.deleting or workload.counts == _counts(job):
+        return None
+    return WorkloadChange(workload, delete=True) if _may_write(job, facts, now) else None
+
+
 def without_queue(
     job: Job, observed: Observed, facts: Facts, now: datetime
 ) -> WorkloadChange | None:
@@ -124,11 +149,13 @@ def _discarded(job: Job, observed: Observed, facts: Facts, now: datetime) -> Wor
     workload = observed.workload
     if workload is None or workload.deleting or not _may_write(job, facts, now):
         return None
+    if job.prebuilt_workload is not None:
+        return None  # MultiKueue would only bring it again
     return WorkloadChange(workload, delete=True)
 
 
 def _may_write(job: Job, facts: Facts, now: datetime) -> bool:
-    return may_write(workload_name(job.name, job.uid), facts, now)
+    return may_write(job.workload_name, facts, now)
 
 
 def _created(job: Job, queue: QueueStatus, facts: Facts) -> WorkloadChange | None:
@@ -142,6 +169,8 @@ def _respecified(
     job: Job, workload: Workload, queue: QueueStatus, facts: Facts
 ) -> WorkloadChange | None:
     """Return the update of a Workload that waits, where the job has changed meanwhile."""
+    if job.prebuilt_workload is not None:
+        return None  # MultiKueue takes back a job whose Workload is not as it was sent
     spec = _spec(job, queue)
     body = respecified(workload, spec)
     if facts.queue.priority is not None:
@@ -155,17 +184,21 @@ def _spec(job: Job, queue: QueueStatus) -> _Object:
     least = worker.min_replicas if worker is not None else None
     if not traits(job.spec.strategy, Role.WORKER).tolerates_absence:
         least = None
-    counts = {role: job.spec.replicas(role) for role in _ORDER}
-    if least is not None and scheduling(job).elastic:
+    counts = _counts(job)
+    # No other cluster would add the workers that an elastic job asks for later.
+    if least is not None and scheduling(job).elastic and not job.dispatched:
         counts[Role.WORKER] = min(least, counts[Role.WORKER])
     pod_sets = [
         kueue.pod_set(
-            role.value, count, quota_template(job, role), least if role is Role.WORKER else None
+            role, count, quota_template(job, Role(role)), least if role == Role.WORKER else None
         )
         for role, count in counts.items()
-        if count
     ]
     return kueue.workload_spec(queue.name, pod_sets, keys.LABEL_INDEX)
+
+
+def _counts(job: Job) -> dict[str, int]:
+    return {role.value: count for role in _ORDER if (count := job.spec.replicas(role))}
 
 
 def _unneeded(

@@ -138,6 +138,9 @@ class Reconciler:
         if plan.delete_job:
             return None
         _note(memory, outcome, now)
+        if decision.phase is Phase.DISPATCHED:
+            memory.note_rest()
+            return _next_look(decision, memory, None, now)
         done = _actions(job, plan, outcome, created_service=prepared or outcome.created_service)
         actions = memory.untold = memory.untold + done
         if _creates_first(job, plan, outcome) and self._give_way(key):
@@ -206,6 +209,7 @@ class Reconciler:
             observed.has_service
             or observed.service_occupied
             or job.spec.run_policy.suspend
+            or job.dispatched
             or memory.was_refused
         )
         service = desired.service(job) if wanted else None
@@ -327,6 +331,7 @@ def _misses_chief(job: Job, observed: Observed) -> bool:
         is_finished(job.status)
         or job.status.chief_completion_time is not None
         or job.spec.run_policy.suspend
+        or job.dispatched
     )
     return needed and job.status.chief_uid is not None and observed.get(Role.CHIEF) is None
 

@@ -15,6 +15,7 @@ TEMPLATE: Spec = {"spec": {"containers": [{"name": "tensorflow", "args": ["--epo
 CLAIM: Spec = {"persistentVolumeClaim": {"claimName": "mnist"}}
 
 REMOVE = object()
+MULTIKUEUE = "kueue.x-k8s.io/multikueue"
 
 
 def a_spec(**changes: Any) -> Spec:
@@ -107,6 +108,7 @@ BROKEN = (
             *("Example.com/queue", "-a.com/queue", "a..b/queue", "example.com/queue\n", "é.com/q"),
         )
     ),
+    Broken("a job given away to 'kueue'", "spec.managedBy", a_spec(managedBy="kueue")),
     Broken(
         "an elastic job without a least number of workers",
         "spec.scheduling.elastic",
@@ -340,6 +342,14 @@ CHANGES = (
         a_spec(runPolicy_managedBy="example.com/other"),
         "spec.runPolicy.managedBy",
         state="InvalidTemplate",
+    ),
+    *(
+        Change(text, a_spec(**before), a_spec(**after), "spec.managedBy", state="Suspended")
+        for text, before, after in (
+            ("MultiKueue gets a job later", {}, {"managedBy": MULTIKUEUE}),
+            ("MultiKueue loses a job", {"managedBy": MULTIKUEUE}, {}),
+            ("another gets it", {"managedBy": MULTIKUEUE}, {"managedBy": "example.com/queue"}),
+        )
     ),
     Change(
         "a template changes while the job runs",

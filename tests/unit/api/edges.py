@@ -53,6 +53,7 @@ ACCEPTED: dict[str, Any] = {
         f"a job managed by {name}": a_spec(runPolicy_managedBy=name)
         for name in ("kueue.x-k8s.io/multikueue", "a/b", "example.com/Queue/1:a~b")
     },
+    "a job for MultiKueue": a_spec(managedBy="kueue.x-k8s.io/multikueue"),
     "an emptyDir": a_spec(checkpoint_emptyDir={}),
     "a path of 1024 letters beyond the BMP": a_spec(
         checkpoint=CLAIM | {"path": "/" + "\U0001f9e0" * 1023}

@@ -121,6 +121,7 @@ def specs() -> st.SearchStrategy[dict[str, Any]]:
         network=_networks,
         disruption=_disruptions,
         runPolicy=_run_policies,
+        managedBy=st.sampled_from(["kueue.x-k8s.io/multikueue", "a.b/", "other"]),
     )
 
 

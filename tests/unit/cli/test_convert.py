@@ -284,6 +284,12 @@ def test_run_policies(given: Raw, expected: Raw | None, differs: str | None) -> 
     assert is_whole(conversion.findings)
 
 
+def test_a_job_for_multikueue_stays_one() -> None:
+    conversion = convert(a_tfjob({"managedBy": "kueue.x-k8s.io/multikueue"}, Worker=a_replica()))
+    assert spec_of(conversion)["managedBy"] == "kueue.x-k8s.io/multikueue"
+    assert is_whole(conversion.findings)
+
+
 def test_an_unset_backoff_limit_was_none_where_pods_restart() -> None:
     restarts = told(convert(a_tfjob(Worker=a_replica(policy="OnFailure"))), Level.DIFFERS)
     assert "unset meant no limit; here it means 3" in restarts["spec.runPolicy.backoffLimit"]
@@ -302,7 +308,7 @@ def test_the_first_builds_of_v1_had_the_policy_in_spec() -> None:
     ("change", "path"),
     [
         ({"successPolicy": "AllWorkers"}, "spec.successPolicy"),
-        ({"runPolicy": {"managedBy": "kueue.x-k8s.io/multikueue"}}, "spec.runPolicy.managedBy"),
+        ({"runPolicy": {"managedBy": "example.com/queue"}}, "spec.runPolicy.managedBy"),
         (
             {"runPolicy": {"schedulingPolicy": {"scheduleTimeoutSeconds": 60}}},
             "spec.runPolicy.schedulingPolicy.scheduleTimeoutSeconds",

@@ -443,6 +443,13 @@ def test_a_job_of_another_controller_says_whose_it_is(operator: Operator) -> Non
     assert "names example.com/queue, so the operator ignores it" in line(operator.cluster)
 
 
+def test_a_job_for_multikueue_with_its_name_in_the_wrong_field_says_where(
+    operator: Operator,
+) -> None:
+    started(operator, a_job().with_policy(managedBy="kueue.x-k8s.io/multikueue"))
+    assert "Kueue reads only spec.managedBy: create the job again with it" in line(operator.cluster)
+
+
 def test_a_refused_template_names_the_field(operator: Operator) -> None:
     started(operator, a_job().with_container(env=[{"name": "TF_CONFIG", "value": "{}"}]))
     told = line(operator.cluster)

@@ -69,6 +69,8 @@ def _convert(raw: _Map, checkpoint: str | None, findings: list[Finding]) -> Comm
     run_policy = policies.run_policy(spec, replicas, findings, queued=kueue.has_queue(raw))
     if run_policy:
         made["spec"]["runPolicy"] = run_policy
+    if (manager := policies.managed_by(spec, findings)) is not None:
+        made["spec"]["managedBy"] = manager
     findings += _of_success(spec, replicas)
     findings.append(
         Finding(

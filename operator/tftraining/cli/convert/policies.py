@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ruamel.yaml.comments import CommentedMap
-from tftraining_operator.api.keys import Role
+from tftraining_operator.api.keys import MULTIKUEUE, Role
 from tftraining_operator.api.types import CleanPodPolicy, RestartPolicy, RunPolicy
 
 from tftraining.cli.convert.findings import Finding, Level, RefusedError
@@ -82,7 +82,6 @@ def run_policy(
         policy["suspend"] = given["suspend"]
     _backoff(given, replicas, policy, findings)
     _clean(given, policy, findings)
-    _manager(given, findings)
     for key in given:  # in their order, as a comment belongs to the key before it
         if key in policy:
             policy.move_to_end(key)
@@ -125,8 +124,12 @@ def _clean(given: _Map, policy: CommentedMap, findings: list[Finding]) -> None:
         raise RefusedError(path, f"unknown value {value}; use Running, All or None")
 
 
-def _manager(given: _Map, findings: list[Finding]) -> None:
-    manager = given.get("managedBy")
+def managed_by(spec: _Map, findings: list[Finding]) -> str | None:
+    """Return spec.managedBy, None if this operator is to run the job."""
+    manager = (spec.get("runPolicy") or {}).get("managedBy")
+    if manager == MULTIKUEUE:
+        return MULTIKUEUE
     if manager and manager != MANAGED_BY:
         text = f"left out: {manager} manages TFJobs and not TFTrainingJobs, so nothing would run it"
         findings.append(Finding(Level.LOST, "spec.runPolicy.managedBy", text))
+    return None

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from ruamel.yaml.comments import CommentedMap
-from tftraining_operator.api.keys import MANAGED_BY, Role
+from tftraining_operator.api.keys import MULTIKUEUE, Role
 from tftraining_operator.api.types import RestartPolicy, RunPolicy, Strategy
 from tftraining_operator.core.job import Job
 
@@ -25,12 +25,20 @@ def run_policy(job: Job, given: Mapping[str, Any] | None, findings: list[Finding
         "activeDeadlineSeconds": policy.active_deadline_seconds,
         "ttlSecondsAfterFinished": policy.ttl_seconds_after_finished,
         "suspend": policy.suspend or None,
+        "managedBy": MULTIKUEUE if job.dispatched else None,
     }
     written = {key: value for key, value in written.items() if value is not None}
     made = nodes.like(given or {}, set(written))
     for key in [*(key for key in given or {} if key in written), *written]:
         made[key] = written[key]  # in their order, as a comment belongs to the key before it
     findings += [*_of_limits(policy), *_of_deadlines(job, policy)]
+    if (other := job.spec.other_manager) is not None:
+        field, manager = other
+        text = (
+            f"left out: {manager} manages TFTrainingJobs and not TFJobs, so the training operator"
+            " runs the job"
+        )
+        findings.append(Finding(Level.LOST, field, text))
     return made
 
 
@@ -80,13 +88,6 @@ def _of_limits(policy: RunPolicy) -> Iterator[Finding]:
             Level.DIFFERS,
             f"{_PATH}.suspend",
             "there, all pods are deleted at once; here, the chief saves a checkpoint first",
-        )
-    if policy.managed_by != MANAGED_BY:
-        yield Finding(
-            Level.LOST,
-            f"{_PATH}.managedBy",
-            f"left out: {policy.managed_by} manages TFTrainingJobs and not TFJobs, so the training"
-            " operator runs the job",
         )
 
 

@@ -55,10 +55,11 @@ def run_local(choices: Choices, console: Console) -> ExitCode:
     policy = job.spec.run_policy
     if policy.suspend:
         raise InputError(f"{choices.file}: spec.runPolicy.suspend: set it to false to run the job")
-    if policy.managed_by != keys.MANAGED_BY:
+    if (other := job.spec.other_manager) is not None:
+        field, manager = other
         raise InputError(
-            f"{choices.file}: spec.runPolicy.managedBy: this operator ignores jobs with the value "
-            f"{policy.managed_by}; remove it to run the job"
+            f"{choices.file}: {field}: this operator ignores jobs with the value {manager}; remove "
+            "it to run the job"
         )
     settings = Settings(
         python=interpreter.find(choices.python, (), fix=""),
