@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -10,6 +11,7 @@ from urllib.error import URLError
 from urllib.request import urlopen
 
 from tests.apiserver import companion
+from tests.integration.accounts import kubeconfig_of
 from tools import kueue
 from tools.kueue import NAMESPACE, made
 from tools.ports import free_port
@@ -34,14 +36,27 @@ class Kueue:
     program: Path
     config: Path
     health: str
+    kubeconfig: Path
+    """With which the process works: the administrator's, unless it is given its own account."""
     _process: ExitStack = field(default_factory=ExitStack)
 
     def start(self) -> None:
         """Start the process, and wait until its webhooks listen."""
-        flags = (f"--kubeconfig={self.server.kubeconfig}", f"--config={self.config}")
+        flags = (f"--kubeconfig={self.kubeconfig}", f"--config={self.config}")
         folder = self.server.kubeconfig.parent
         self._process.enter_context(companion(self.program, folder, *flags))
         eventually(self._is_ready, "Kueue is ready", 60)
+
+    def use_its_account(self) -> None:
+        """Have the process work with the rights that Kueue's own manifests give it."""
+        folder = self.config.parent / "rights"
+        folder.mkdir()
+        base = os.path.relpath(kueue.rights(), folder)
+        made = {"namePrefix": "kueue-", "namespace": NAMESPACE, "resources": [base]}
+        (folder / "kustomization.yaml").write_text(json.dumps(made))
+        self.server.kubectl("apply", "-k", str(folder))
+        path = folder / "kubeconfig"
+        self.kubeconfig = kubeconfig_of(self.server, NAMESPACE, "kueue-controller-manager", path)
 
     def stop(self) -> None:
         """End the process."""
@@ -148,4 +163,4 @@ def installed(server: ApiServer, program: Path) -> Kueue:
     server.apply(kueue.secret(files), *kueue.webhooks(port, ca))
     config = folder / "config.yaml"
     config.write_text(json.dumps(kueue.configuration(port, health, str(folder))))
-    return Kueue(server, program, config, health)
+    return Kueue(server, program, config, health, server.kubeconfig)

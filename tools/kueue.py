@@ -76,7 +76,7 @@ def configuration(port: int, health: str, certificates: str) -> _Object:
             "externalFrameworks": ["TFTrainingJob.v1alpha1.tftraining.dev"],
         },
         # Its own API server for users, which would be one more process to be reached.
-        "featureGates": {"VisibilityOnDemand": False, "MultiKueue": False},
+        "featureGates": {"VisibilityOnDemand": False},
     }
 
 
@@ -124,6 +124,11 @@ def secret(files: dict[str, bytes]) -> _Object:
 
 def _client(port: int, path: str, ca: bytes) -> _Object:
     return {"url": f"https://127.0.0.1:{port}{path}", "caBundle": b64encode(ca).decode()}
+
+
+def rights() -> Path:
+    """Return the folder of the manifests of Kueue's account and its rights, a base of kustomize."""
+    return _sources() / "rbac"
 
 
 def _sources() -> Path:

@@ -104,6 +104,12 @@ def test_roles_become_replicas(raw: Raw, expected: dict[str, int]) -> None:
     assert is_whole(conversion.findings), conversion.findings
 
 
+def test_a_job_for_multikueue_stays_one() -> None:
+    job = a_job().with_spec(managedBy="kueue.x-k8s.io/multikueue").raw
+    assert tfjob(job)["spec"]["runPolicy"]["managedBy"] == "kueue.x-k8s.io/multikueue"
+    assert is_whole(convert(job, image=IMAGE).findings)
+
+
 def test_what_the_operator_adds_is_in_the_templates() -> None:
     raw = a_job().with_workers(2).with_evaluator().raw
     made = tfjob(raw)
