@@ -10,6 +10,7 @@ the trainer's own checkpoints follow the clock, are kept several deep and read b
 """
 
 import logging
+import os
 import time
 from dataclasses import dataclass
 
@@ -32,6 +33,9 @@ from tftrainer.training.session import Session, Setup, begin
 from tftrainer.user import model
 
 _LOG = logging.getLogger(__name__)
+
+_INTRA_OP_THREADS = "TF_NUM_INTRAOP_THREADS"
+"""With which TensorFlow's users say among how many threads it divides an operation."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,19 +88,29 @@ def _train(job: Job, run: Run) -> None:
 def _strategy(job: Job) -> tf_types.Strategy:
     cpus = job.arguments.logical_cpus
     if cpus > 1:
-        device = tf.config.list_physical_devices("CPU")[0]
-        parts = [tf.config.LogicalDeviceConfiguration()] * cpus
-        tf.config.set_logical_device_configuration(device, parts)
+        _split_cpu(cpus)
     match job.environment.strategy:
         case Strategy.MULTI_WORKER_MIRRORED:
             return tf.distribute.MultiWorkerMirroredStrategy()
         case Strategy.MIRRORED:
             cpu_names = [f"/cpu:{i}" for i in range(cpus)] if cpus > 1 else None
             strategy = tf.distribute.MirroredStrategy(cpu_names)
-            _LOG.info("training on %d replicas", strategy.num_replicas_in_sync)
+            threads = tf.config.threading.get_intra_op_parallelism_threads()
+            own = f", {threads} threads for an operation of each" if threads else ""
+            _LOG.info("training on %d replicas%s", strategy.num_replicas_in_sync, own)
             return strategy
         case _:
             return tf.distribute.get_strategy()
+
+
+def _split_cpu(count: int) -> None:
+    device = tf.config.list_physical_devices("CPU")[0]
+    parts = [tf.config.LogicalDeviceConfiguration()] * count
+    tf.config.set_logical_device_configuration(device, parts)
+    if _INTRA_OP_THREADS not in os.environ:
+        # Else each device divides every operation among all cores, where the others do the same.
+        threads = max(1, len(os.sched_getaffinity(0)) // count)
+        tf.config.threading.set_intra_op_parallelism_threads(threads)
 
 
 def _members(job: Job) -> list[str]:
