@@ -66,7 +66,7 @@ def _container_rule(role: Role) -> Rule:
         node="spec",
         field=f"spec.{role}",
         cel=(
-            f"!has(self.{role}) || self.{role}.replicas == 0 || {named('self.template')}"
+            f"!has(self.{role}) || {named('self.template')} || self.{role}.replicas == 0"
             f" || {named(f'self.{role}.template')}"
         ),
         message=(

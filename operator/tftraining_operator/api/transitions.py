@@ -53,7 +53,9 @@ def _while_idle(
         # Only the root sees the status.
         node="",
         field=f"spec.{field}",
-        cel=f"{_IDLE} || ({cel or _equal(f'spec.{field}')})",
+        # What is unchanged comes first: all rules are evaluated at each write of a status, and a
+        # field costs the API server as much as its object has fields, of which status has most.
+        cel=f"({cel or _equal(f'spec.{field}')}) || {_IDLE}",
         message=(
             f"{subject}can change only while the job is suspended: set spec.runPolicy.suspend to"
             " true first, in a separate update"
@@ -67,10 +69,11 @@ def _while_idle(
 def _equal(field: str) -> str:
     # has() and not optional access, of which the API server cannot estimate the cost. Both ways
     # round, as its == overlooks an undeclared field that the right side lacks.
-    return (
-        f"has(self.{field}) == has(oldSelf.{field}) && (!has(self.{field})"
-        f" || (self.{field} == oldSelf.{field} && oldSelf.{field} == self.{field}))"
-    )
+    return f"(has(self.{field}) ? has(oldSelf.{field}) && {_same(field)} : !has(oldSelf.{field}))"
+
+
+def _same(field: str) -> str:
+    return f"self.{field} == oldSelf.{field} && oldSelf.{field} == self.{field}"
 
 
 def _same_workers(old: Spec, new: Spec) -> bool:
@@ -97,9 +100,14 @@ TRANSITIONS: tuple[TransitionRule, ...] = (
         message="managedBy is immutable: delete the job and create it again",
         holds=lambda old, new, _state: old.managed_by == new.managed_by,
     ),
-    _while_idle("strategy", lambda old, new: old.strategy == new.strategy),
+    # Strategy and chief have defaults, and are always there.
+    _while_idle(
+        "strategy",
+        lambda old, new: old.strategy == new.strategy,
+        cel="self.spec.strategy == oldSelf.spec.strategy",
+    ),
     _while_idle("template", lambda old, new: old.template == new.template),
-    _while_idle("chief", lambda old, new: old.chief == new.chief),
+    _while_idle("chief", lambda old, new: old.chief == new.chief, cel=_same("spec.chief")),
     _while_idle(
         "worker",
         _same_workers,
