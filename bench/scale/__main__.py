@@ -17,7 +17,7 @@ from bench.scale.promises import OURS
 from bench.scale.results import Results
 from bench.scale.training_operator import TrainingOperator
 from tools.cluster.shell import ClusterError
-from tools.pages import fill
+from tools.pages import fill, filled
 
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
 console = Console(highlight=False, width=None if sys.stdout.isatty() else 200)
@@ -33,6 +33,9 @@ def main(
         int, typer.Option(min=0, help="Each measures every contender once; 0: only the tables.")
     ] = 5,
     shards: Annotated[int | None, typer.Option(help="Our operator also as so many shards.")] = None,
+    placed: Annotated[
+        bool, typer.Option(help="Name the nodes in our jobs' templates: nothing is scheduled.")
+    ] = False,
     steady: Annotated[
         float, typer.Option(help="Seconds for which running jobs are left to report.")
     ] = 60.0,
@@ -49,8 +52,13 @@ def main(
     section: Annotated[str, typer.Option(help="Which tables of the page.")] = "measured",
 ) -> None:
     """Measure contenders in turn, round after round, on one API server."""
+    if page is not None:
+        try:
+            filled(page, section, "")  # before hours of measuring
+        except ValueError as error:
+            raise typer.BadParameter(str(error)) from error
     found = Results.of(Raw.name, results)
-    contenders = _contenders(only, against, shards)
+    contenders = _contenders(only, against, shards, placed=placed)
     first = found.last_round() + 1
     try:
         if rounds:
@@ -73,13 +81,17 @@ def main(
 
 
 def _contenders(
-    only: Sequence[str] | None, against: Path | None, shards: int | None
+    only: Sequence[str] | None, against: Path | None, shards: int | None, *, placed: bool
 ) -> list[Contender]:
-    found: list[Contender] = [Raw(), Ours(OURS), Ours(f"{OURS}, without fairness", fair=False)]
+    found: list[Contender] = [
+        Raw(),
+        Ours(OURS, placed=placed),
+        Ours(f"{OURS}, without fairness", fair=False, placed=placed),
+    ]
     if shards is not None:
-        found.append(Ours(f"{OURS}, {shards} shards", shards=shards))
+        found.append(Ours(f"{OURS}, {shards} shards", shards=shards, placed=placed))
     if against is not None:
-        found.append(Ours(f"{OURS}, before", against.absolute()))
+        found.append(Ours(f"{OURS}, before", against.absolute(), placed=placed))
     found.append(TrainingOperator("tuned", *training_operator.TUNED))
     found.append(TrainingOperator("defaults"))
     return [each for each in found if not only or any(part in each.name for part in only)]

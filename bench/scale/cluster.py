@@ -110,11 +110,16 @@ def _scheduling(server: ApiServer) -> Path:
     return path
 
 
+def node(number: int) -> str:
+    """Return the name of one of the nodes; any number has one."""
+    return f"kwok-{number % NODES}"
+
+
 def _node(number: int) -> dict[str, object]:
     room = {"cpu": "10000", "memory": "10Ti", "pods": "10000"}
     return {
         "apiVersion": "v1",
         "kind": "Node",
-        "metadata": {"name": f"kwok-{number}"},
+        "metadata": {"name": node(number)},
         "status": {"allocatable": room, "capacity": room},
     }

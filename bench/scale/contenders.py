@@ -22,7 +22,7 @@ from tftraining_operator.core.job import parse_job
 from tftraining_operator.core.observed import slots
 
 from bench.scale import client, processes, stalls
-from bench.scale.cluster import Cluster
+from bench.scale.cluster import Cluster, node
 from bench.scale.processes import Process
 from tools.ports import free_port
 
@@ -140,14 +140,24 @@ class Ours:
     asks = f"{LABEL_ROLE}={Role.EVALUATOR}"
 
     def __init__(
-        self, name: str, checkout: Path = ROOT, *, shards: int = 1, fair: bool = True
+        self,
+        name: str,
+        checkout: Path = ROOT,
+        *,
+        shards: int = 1,
+        fair: bool = True,
+        placed: bool = False,
     ) -> None:
-        """Without fairness, its namespaces don't take turns; see stalls."""
+        """Without fairness, its namespaces don't take turns; see stalls.
+
+        Pods that are placed have their job's node in their template, and need no scheduler.
+        """
         self.name = name
         self.only_creates = not fair
         self._checkout = checkout
         self._shards = shards
         self._fair = fair
+        self._placed = placed
 
     def crds(self) -> Sequence[Path]:
         """Return this checkout's, whichever is measured."""
@@ -190,7 +200,10 @@ class Ours:
     def submission(self, namespace: str, jobs: int) -> Iterator[tuple[str, _Object]]:
         """Yield TFTrainingJobs."""
         for number in range(jobs):
-            yield self.collection.format(namespace=namespace), _our_job(job_name(number))
+            job = _our_job(job_name(number))
+            if self._placed:
+                job["spec"]["template"] = {"spec": {**TEMPLATE["spec"], "nodeName": node(number)}}
+            yield self.collection.format(namespace=namespace), job
 
 
 def job_name(number: int) -> str:
@@ -208,7 +221,7 @@ def _our_job(name: str) -> _Object:
         "metadata": {"name": name},
         "spec": {
             "template": TEMPLATE,
-            # With ten thousand jobs the scheduler alone needs more than the default of ten minutes.
+            # With ten thousand jobs it takes more than the default of ten minutes.
             "runPolicy": {"startupDeadlineSeconds": 4 * 3600},
             "evaluator": {},
             "checkpoint": {"uri": f"gs://bench/{name}"},

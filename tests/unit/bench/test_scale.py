@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 import time
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -14,8 +15,10 @@ from aiohttp import web
 from aiohttp.test_utils import TestServer
 from tftraining_operator.controller.progress_request import ask
 from tftraining_operator.core.progress import parse_report
+from typer.testing import CliRunner
 
 from bench.scale import report, reports
+from bench.scale.__main__ import app
 from bench.scale.audit import Mark, Requests
 from bench.scale.client import Client
 from bench.scale.disturbances import chosen
@@ -233,3 +236,11 @@ def test_the_sizing_has_twice_what_was_used() -> None:
     for number, memory in enumerate((90.0, 100.0, 147.0)):
         results.add("ours", number, a_life(1.0, memory=memory, steady=0.197))
     assert sizing(results).splitlines()[-1] == ("| 2 | 100 MB | 19.7 % | 400m, 128Mi | 192Mi |")
+
+
+def test_a_page_without_the_section_is_refused_before_anything_is_measured(tmp_path: Path) -> None:
+    page = tmp_path / "page.md"
+    page.write_text("# Scale\n")
+    done = CliRunner().invoke(app, ["--rounds=1", f"--page={page}", "--section=shards"])
+    assert done.exit_code == 2
+    assert "lacks the marks of the section" in re.sub(r"[│\s]+", " ", done.output)
