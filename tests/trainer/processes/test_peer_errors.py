@@ -3,13 +3,15 @@
 import os
 
 import pytest
-from tftrainer.errors import BadConfigurationError
+from tftrainer.config.cluster import Cluster, Member, Role, Task
+from tftrainer.errors import BadConfigurationError, PeersUnavailableError
 from tftrainer.runtime import process
 
 process.prepare(os.environ)
 
 import tensorflow as tf  # noqa: E402 -- after what it reads is set
-from tftrainer.peering.peer_errors import lost_peer_error  # noqa: E402
+from tftrainer.parameter_server.lost_servers import explain  # noqa: E402
+from tftrainer.peering.peer_errors import garbled_call, lost_peer_error  # noqa: E402
 
 REMOTE = "\nAdditional GRPC error information from remote target /job:ps/replica:0/task:0"
 
@@ -79,3 +81,13 @@ BAD_SHAPE = tf.errors.InvalidArgumentError(None, None, f"bad shape{REMOTE}")
 )
 def test_a_loss_is_told_from_other_errors(error: Exception, *, lost: bool) -> None:
     assert (lost_peer_error(error) is not None) is lost
+
+
+def test_a_call_that_tensorflow_garbled_is_no_mistake_of_the_users() -> None:
+    garbled = tf.errors.InternalError(None, None, f"Unable to parse request{REMOTE}")
+    assert garbled_call(raised_from(garbled)) is garbled
+    chief = Task(Role.CHIEF, 0)
+    ended = explain(garbled, Cluster(chief, (Member(chief, "localhost:1"),)), building=False)
+    assert isinstance(ended, PeersUnavailableError)
+    assert "which no task can cause" in str(ended)
+    assert garbled_call(tf.errors.InternalError(None, None, f"no such kernel{REMOTE}")) is None

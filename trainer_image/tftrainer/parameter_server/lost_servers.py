@@ -21,7 +21,12 @@ from tftrainer.errors import (
     one_line,
 )
 from tftrainer.parameter_server.server_links import broken_link
-from tftrainer.peering.peer_errors import is_of_tensorflow, lost_peer_error, means_lost_peer
+from tftrainer.peering.peer_errors import (
+    garbled_call,
+    is_of_tensorflow,
+    lost_peer_error,
+    means_lost_peer,
+)
 from tftrainer.peering.peers import StatusProbe
 
 _THREADS = 32
@@ -33,16 +38,24 @@ def explain(error: BaseException, cluster: Cluster, *, building: bool) -> Traine
 
     `building` is true until training begins: from then on TensorFlow replaces workers by itself.
     """
-    refused = isinstance(error, OF_USERS_CODE)
-    if refused and not is_of_tensorflow(error):
+    if isinstance(error, OF_USERS_CODE) and not is_of_tensorflow(error):
         return None
+    if (garbled := garbled_call(error)) is not None:
+        return PeersUnavailableError(
+            "TensorFlow made a call that the server could not read, which no task can cause "
+            f"({one_line(garbled)}). The chief must be restarted."
+        )
+    return _of_loss(error, cluster, building=building)
+
+
+def _of_loss(error: BaseException, cluster: Cluster, *, building: bool) -> TrainerError | None:
     loss = lost_peer_error(error)
     if loss is not None and (named := _REMOTE.search(str(loss))):
         link = broken_link(loss, cluster)
         is_of_worker = named[1] == Role.WORKER and (building or link is not None)
         said = one_line(loss) if link is None else f"{link}: {one_line(loss)}"
         return _worker_lost(said) if is_of_worker else _ps_lost(said)
-    if loss is not None and not refused:
+    if loss is not None and not isinstance(error, OF_USERS_CODE):
         return _ps_lost(one_line(loss))
     for member, why in _unusable(cluster):
         if member.task.role is Role.PS:

@@ -12,11 +12,27 @@ _FORGOTTEN = ("Unable to find a context_id", "unknown device", "remote_handle")
 # Of a ps that TensorFlow made anew, without its variables, while it connected to a worker again.
 # So it does where the ps was restarted, or was silent for too long just then.
 _NOT_KNOWN = "Resource input tensor contains an invalid device"
+_UNREADABLE = "Unable to parse request"
 
 
 def lost_peer_error(error: BaseException) -> BaseException | None:
     """Return the loss that an error is or was raised from; the user's code may be in between."""
     return next(filter(means_lost_peer, chain(error)), None)
+
+
+def garbled_call(error: BaseException) -> BaseException | None:
+    """Return the error of a call that the server could not read, if there was one.
+
+    Seen once, with TensorFlow 2.21: on this side it wrote bytes that are no text where the call has
+    the name of a device ("contains invalid UTF-8 data when serializing"). Nothing that a user
+    writes gets there.
+    """
+    return next(filter(_is_garbled, map(original, chain(error))), None)
+
+
+def _is_garbled(error: BaseException) -> bool:
+    text = str(error)
+    return isinstance(error, tf.errors.InternalError) and _UNREADABLE in text and _FROM_PEER in text
 
 
 def is_of_tensorflow(error: BaseException) -> bool:
