@@ -10,7 +10,6 @@ the trainer's own checkpoints follow the clock, are kept several deep and read b
 """
 
 import logging
-import os
 import time
 from dataclasses import dataclass
 
@@ -26,6 +25,7 @@ from tftrainer.data.position import Passes, Position
 from tftrainer.errors import OF_USERS_CODE, PeersUnavailableError, TrainerError, one_line
 from tftrainer.peering.peer_errors import lost_peer_error
 from tftrainer.runtime.supervisor import Run
+from tftrainer.runtime.threads import threads_of_each
 from tftrainer.runtime.throughput import Work
 from tftrainer.training.members import Members, decoded
 from tftrainer.training.pacing import Pace
@@ -33,9 +33,6 @@ from tftrainer.training.session import Session, Setup, begin
 from tftrainer.user import model
 
 _LOG = logging.getLogger(__name__)
-
-_INTRA_OP_THREADS = "TF_NUM_INTRAOP_THREADS"
-"""With which TensorFlow's users say among how many threads it divides an operation."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,10 +104,7 @@ def _split_cpu(count: int) -> None:
     device = tf.config.list_physical_devices("CPU")[0]
     parts = [tf.config.LogicalDeviceConfiguration()] * count
     tf.config.set_logical_device_configuration(device, parts)
-    if _INTRA_OP_THREADS not in os.environ:
-        # Else each device divides every operation among all cores, where the others do the same.
-        threads = max(1, len(os.sched_getaffinity(0)) // count)
-        tf.config.threading.set_intra_op_parallelism_threads(threads)
+    tf.config.threading.set_intra_op_parallelism_threads(threads_of_each(count))
 
 
 def _members(job: Job) -> list[str]:

@@ -22,6 +22,7 @@ from tftrainer.errors import BadConfigurationError, TrainerError
 from tftrainer.exit_codes import ExitCode
 from tftrainer.peering import connections, peers
 from tftrainer.runtime import process, supervisor
+from tftrainer.runtime.threads import threads_of_each
 
 _LOG = logging.getLogger(__name__)
 # With the default of one thread per visible core, the first steps of all workers can deadlock.
@@ -80,7 +81,9 @@ def run(
             task_index=member.task.index,
             protocol="grpc",
             config=library.ConfigProto(
-                inter_op_parallelism_threads=threads, device_count={"CPU": cpus}
+                inter_op_parallelism_threads=threads,
+                intra_op_parallelism_threads=threads_of_each(cpus),
+                device_count={"CPU": cpus},
             ),
         )
     except library.OpError as error:
