@@ -241,11 +241,7 @@ class Spec(Model):
     @property
     def other_manager(self) -> tuple[str, str] | None:
         """Field and value that leave the job to a controller that is not this operator."""
-        if self.managed_by not in (None, keys.MANAGED_BY, keys.MULTIKUEUE):
-            return "spec.managedBy", self.managed_by
-        if self.run_policy.managed_by != keys.MANAGED_BY:
-            return "spec.runPolicy.managedBy", self.run_policy.managed_by
-        return None
+        return other_manager(self.managed_by, self.run_policy.managed_by)
 
     def replicas(self, role: keys.Role) -> int:
         """Return how many pods of `role` this spec asks for."""
@@ -256,6 +252,18 @@ class Spec(Model):
         """Return the fields that all roles share, None for a role that is not asked for."""
         given: _Role | None = getattr(self, role.value)
         return given
+
+
+def other_manager(managed_by: str | None, of_policy: str | None) -> tuple[str, str] | None:
+    """Return the one of spec.managedBy and spec.runPolicy.managedBy that names another controller.
+
+    With its path; None for a job of this operator's, here or by MultiKueue.
+    """
+    if managed_by not in (None, keys.MANAGED_BY, keys.MULTIKUEUE):
+        return "spec.managedBy", managed_by
+    if of_policy not in (None, keys.MANAGED_BY):
+        return "spec.runPolicy.managedBy", of_policy
+    return None
 
 
 class ObjectMeta(Model):

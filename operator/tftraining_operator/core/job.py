@@ -6,7 +6,7 @@ from typing import Any
 
 from tftraining_operator.api import keys, rules
 from tftraining_operator.api.status import Status
-from tftraining_operator.api.types import ObjectMeta, Spec
+from tftraining_operator.api.types import ObjectMeta, Spec, other_manager
 from tftraining_operator.core.history import was_started
 from tftraining_operator.core.naming import workload_name
 from tftraining_operator.core.salvage import stored_spec, stored_status
@@ -94,11 +94,7 @@ def is_ours(raw: dict[str, Any]) -> bool:
     """Tell whether an object as the API server returned it is a job of this operator's."""
     spec = raw.get("spec") or {}
     policy = spec.get("runPolicy") or {}
-    known = (keys.MANAGED_BY, keys.MULTIKUEUE)
-    return bool(
-        policy.get("managedBy", keys.MANAGED_BY) == keys.MANAGED_BY
-        and spec.get("managedBy", keys.MANAGED_BY) in known
-    )
+    return other_manager(spec.get("managedBy"), policy.get("managedBy")) is None
 
 
 def parse_job(raw: dict[str, Any], now: datetime) -> Job:
