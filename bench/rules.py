@@ -55,11 +55,11 @@ def main(
         crds["the other checkout"] = yaml.safe_load((against / _CRD).read_text())
     found: dict[str, list[float]] = {name: [] for name in crds}
     with running({name: binary(name) for name in PROGRAMS}) as server:
-        for number in range(rounds):
+        _serve(server, own)
+        _create(server)
+        for _ in range(rounds):
             for name, crd in crds.items():
                 _serve(server, crd)
-                if not number and name == next(iter(crds)):
-                    _create(server)
                 _write(server, _WARM_UP)
                 before = _cpu(server)
                 _write(server, _WRITES)

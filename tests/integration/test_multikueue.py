@@ -143,8 +143,10 @@ def suspend(space: Namespace, job: str, *, value: bool) -> None:
     space.kubectl("patch", "tftj", job, "--type=merge", "-p", patch)
 
 
-def comes_back(here: Namespace, there: Namespace, job: str) -> None:
-    """Wait until the status of the other cluster is that of the manager."""
+def trains(here: Namespace, there: Namespace, job: str) -> None:
+    """Wait until a job trains in the other cluster, and its status there is that of the manager."""
+    eventually(lambda: exists(there, job), f"west has {job}", PATIENCE)
+    run(there, job)
     eventually(
         lambda: bool(here.status(job)) and here.status(job) == there.status(job),
         f"the manager has the status of {job}",
@@ -157,9 +159,7 @@ def test_a_job_trains_in_the_other_cluster_and_its_status_comes_back(
 ) -> None:
     here, there = clusters.manager.space(name), clusters.west.space(name)
     submitted(here, "mnist")
-    eventually(lambda: exists(there, "mnist"), "west has the job", PATIENCE)
-    run(there, "mnist")
-    comes_back(here, there, "mnist")
+    trains(here, there, "mnist")
     assert here.status("mnist")["state"] == "Running"
     assert not here.pods()
     assert not here.services()
@@ -187,9 +187,7 @@ def test_a_job_waits_for_the_manager_is_preempted_and_sent_again(
         for cluster in (clusters.manager, clusters.west):
             cluster.kueue.priority(priority, value)
     submitted(here, "red", f"{name}-low")
-    eventually(lambda: exists(there, "red"), "west has the job", PATIENCE)
-    run(there, "red")
-    comes_back(here, there, "red")
+    trains(here, there, "red")
 
     submitted(here, "green", f"{name}-urgent")
     eventually(lambda: exists(there, "green"), "west has the urgent job", PATIENCE)
@@ -203,9 +201,7 @@ def test_a_job_waits_for_the_manager_is_preempted_and_sent_again(
 
     there.end("green-chief-0", 0)
     here.wait_for("Succeeded", name="green", seconds=PATIENCE)
-    eventually(lambda: exists(there, "red"), "red is sent again", PATIENCE)
-    run(there, "red")
-    comes_back(here, there, "red")
+    trains(here, there, "red")
 
 
 def test_suspending_takes_a_job_back_and_scaling_sends_it_anew(
@@ -213,9 +209,7 @@ def test_suspending_takes_a_job_back_and_scaling_sends_it_anew(
 ) -> None:
     here, there = clusters.manager.space(name), clusters.west.space(name)
     submitted(here, "mnist")
-    eventually(lambda: exists(there, "mnist"), "west has the job", PATIENCE)
-    run(there, "mnist")
-    comes_back(here, there, "mnist")
+    trains(here, there, "mnist")
 
     suspend(here, "mnist", value=True)
     here.wait_for("Suspended", name="mnist", seconds=PATIENCE)

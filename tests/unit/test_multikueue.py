@@ -77,6 +77,12 @@ class Clusters:
             kueue._write(here, Finished=("True", "Succeeded", "the other one has"))
         self.manager.settle()
 
+    def end_pods(self) -> None:
+        """Let the worker cluster's pods go, the chief first, which saves."""
+        for name in ("mnist-chief-0", "mnist-worker-0", "mnist-ps-0"):
+            self.worker.cluster.collect(name)
+            self.worker.settle()
+
     def recall(self) -> None:
         """Kueue takes the job back from the worker cluster."""
         cluster = self.worker.cluster
@@ -268,9 +274,7 @@ def test_an_eviction_in_the_worker_cluster_gives_the_quota_back_there(clusters: 
     there = clusters.worker.cluster
     kueue.evict(there)
     clusters.worker.settle()
-    for name in ("mnist-chief-0", "mnist-worker-0", "mnist-ps-0"):
-        there.collect(name)
-        clusters.worker.settle()
+    clusters.end_pods()
     clusters.sync()
     workload = kueue.the_workload(there)
     assert kueue.conditions(workload)["QuotaReserved"][0] == "False"
@@ -297,9 +301,7 @@ def test_suspended_in_the_worker_cluster_it_keeps_its_workload(clusters: Cluster
     there = clusters.worker.cluster
     there.edit(KEY, lambda spec: spec.setdefault("runPolicy", {}).update(suspend=True))
     clusters.worker.settle()
-    for name in ("mnist-chief-0", "mnist-worker-0", "mnist-ps-0"):
-        there.collect(name)
-        clusters.worker.settle()
+    clusters.end_pods()
     assert clusters.there.state == "Suspended"
     assert kueue.the_workload(there)
 
