@@ -65,7 +65,6 @@ def train(job: Job, run: Run) -> None:
 
 def _train(job: Job, run: Run) -> None:
     strategy = _strategy(job)
-    run.kept_alive.append(strategy)
     names, task = _members(job), job.environment.task
     number = 0 if task.role is Role.CHIEF else task.index + 1
     session = begin(
@@ -79,7 +78,9 @@ def _train(job: Job, run: Run) -> None:
         ),
     )
     session.announce(max(0, session.total - session.start.number))
-    _Loop(session).run()
+    loop = _Loop(session)
+    run.kept_alive.append(loop)
+    loop.run()
 
 
 def _strategy(job: Job) -> tf_types.Strategy:

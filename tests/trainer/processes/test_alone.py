@@ -5,6 +5,7 @@ import os
 import signal
 from pathlib import Path
 
+import coverage
 import pytest
 from harness import DIGITS, EXAMPLE, Computer
 
@@ -47,6 +48,14 @@ def test_mirrored_trains_on_two_devices(here: Computer) -> None:
     assert f"training on 2 replicas, {threads} threads for an operation of each" in mirrored.log
     assert done["metrics"]["accuracy"] >= 0.95
     assert done["lastCheckpoint"]["step"] == done["totalSteps"]
+
+
+def test_mirrored_ends_while_the_next_batches_are_made(here: Computer) -> None:
+    """TensorFlow destroys an iterator holding the interpreter's lock, and may never be done."""
+    options = ("--batch-size=20", "--epochs=1", "--option=sleep=1000", "--option=shuffle=100")
+    env = {"TFTRAINING_STRATEGY": "Mirrored"}
+
+    assert here.start("mirrored", coverage.TASK, *options, env=env).ends(patience=30) == 0
 
 
 def test_a_corrupt_newest_checkpoint_is_skipped_and_said(here: Computer) -> None:
