@@ -85,12 +85,22 @@ def dataset(split: str, context: Context) -> tf.data.Dataset:
         ids = ids.filter(lambda i, _: i >= 0)
     batches = ids.batch(context.batch_size)
     if sleep := int(context.options.get("sleep", 0)):
-        batches = batches.apply(testing.sleep(sleep))
+        batches = _paced(batches, sleep)
     if "own_order" in context.options:
         options = tf.data.Options()
         options.experimental_distribute.auto_shard_policy = tf.data.experimental.AutoShardPolicy.OFF
         batches = batches.with_options(options)
     return batches
+
+
+def _paced(batches: tf.data.Dataset, microseconds: int) -> tf.data.Dataset:
+    """Take so long for each batch.
+
+    TensorFlow's sleeping dataset, made for its own tests, holds a lock while its input is computed,
+    and whoever cancels that waits for the lock: for ever, if the input is a function.
+    """
+    turns = tf.data.Dataset.range(tf.int64.max).apply(testing.sleep(microseconds))
+    return tf.data.Dataset.zip((batches, turns)).map(lambda batch, _: batch)
 
 
 def _numbers(context: Context) -> tf.data.Dataset:

@@ -155,6 +155,23 @@ def test_what_a_lost_worker_had_in_hand_is_trained_on_by_others(
             assert "examples were trained on again" in chief.log
 
 
+def test_the_last_epoch_ends_with_what_a_worker_that_hangs_had_in_hand(
+    here: Computer, servers: Servers
+) -> None:
+    slow = ("--option=sleep=40000", "--closure-seconds=0.3", f"--option=epochs={here.folder}")
+    chief = start_chief(here, servers, *slow, "--epochs=1")
+    chief.step_beyond(15)
+    worker = servers.running["worker-1"]
+    worker.signal(signal.SIGSTOP)
+    try:
+        _, seen = completed(chief)
+    finally:
+        worker.signal(signal.SIGCONT)
+
+    assert "of a worker that hangs are given to others" in chief.log
+    assert json.loads((here.folder / "epoch-1.json").read_text()) == seen.tolist()
+
+
 def test_another_batch_size_goes_on_at_the_same_example(here: Computer, servers: Servers) -> None:
     slow = ("--option=sleep=40000", "--epochs=2", "--closure-seconds=0.2", "--option=shuffle=500")
     first = start_chief(here, servers, *slow)

@@ -20,7 +20,7 @@ def batch(number):
     return tf.fill([4, 2], tf.where(number < 200, 1.0, float("nan"))), tf.ones([4, 1])
 
 def dataset(split, context):
-    return tf.data.Dataset.range(3000).map(batch).apply(testing.sleep(8000))
+    return tf.data.Dataset.range(3000).apply(testing.sleep(8000)).map(batch)
 """
 """Its data are broken after 200 batches, which take more than a second."""
 

@@ -175,6 +175,20 @@ def test_an_epoch_is_not_exceeded_but_for_what_came_back() -> None:
     assert deals.left == TOTAL - 10
 
 
+@pytest.mark.parametrize("end", ["done", "lost"])
+def test_it_hangs_also_when_what_it_had_was_given_to_another(end: str) -> None:
+    deals = dealer(lanes=2)
+    hung = deals.take(6, 20, 1)
+    assert hung
+    deals.give_up_waiting()
+    deals.take_back()
+    assert deals.take(6, 20, 0)
+    assert deals.hanging == 1
+
+    deals.note(hung, 6) if end == "done" else deals.lose(hung)
+    assert deals.hanging == 0
+
+
 def test_what_was_taken_back_counts_for_its_new_worker_alone() -> None:
     deals = dealer()
     hung = deals.take(10, TOTAL)

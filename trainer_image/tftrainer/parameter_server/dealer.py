@@ -39,6 +39,8 @@ class Dealer:
         """What each worker would go on with: from the number behind its last, at the same steps."""
         self._lost: set[int] = set()
         """Workers that are lost, or hang: nothing is kept for them."""
+        self._taken_back: list[range] = []
+        """What a worker that hangs is still at, though others have it now."""
         self._declined = 0
         """How often in a row workers were given nothing."""
         self.trained = 0
@@ -89,7 +91,7 @@ class Dealer:
         with self._lock:
             worker, out = self._out.get(given.start, (0, range(0)))
             if out != given:
-                # It was taken back meanwhile, and given to somebody else.
+                self._end_of_taken_back(given)
                 return
             del self._out[given.start]
             self._lost.discard(worker)
@@ -107,10 +109,12 @@ class Dealer:
         """Note that the worker which was given this is lost: others may have all that it had."""
         with self._lock:
             worker, out = self._out.get(given.start, (0, range(0)))
-            if out == given:
-                del self._out[given.start]
-                self._lost.add(worker)
-                self._return(given)
+            if out != given:
+                self._end_of_taken_back(given)
+                return
+            del self._out[given.start]
+            self._lost.add(worker)
+            self._return(given)
 
     def give_up_waiting(self) -> None:
         """Have others take what is left to workers that are at something, as those hang."""
@@ -121,16 +125,23 @@ class Dealer:
     def hanging(self) -> int:
         """How many workers are still at what they had when they were given up."""
         with self._lock:
-            return sum(worker in self._lost for worker, _ in self._out.values())
+            given_up = sum(worker in self._lost for worker, _ in self._out.values())
+            return given_up + len(self._taken_back)
 
     def take_back(self) -> int:
         """Give out again all that is out; returns how many batches that were."""
         with self._lock:
             out = [given for _, given in self._out.values()]
             self._out.clear()
+            self._taken_back += out
             for given in out:
                 self._return(given)
             return sum(map(len, out))
+
+    def _end_of_taken_back(self, given: range) -> None:
+        """Note that a worker ends what it was at while somebody else was given it."""
+        if given in self._taken_back:
+            self._taken_back.remove(given)
 
     def _open_up(self, until: int) -> None:
         """Have what lies below `until` given out."""

@@ -79,11 +79,13 @@ class ScheduledLoop:
         while not dealer.is_complete and not self._run.stop.is_set():
             if dealer.reached >= epoch_end:
                 self._model.reset_metrics()
-            if dealer.reached >= self._total:
-                _LOG.info("%d batches of a worker that hangs are given to others", dealer.left)
-                dealer.take_back()
             epoch_end = self._target(dealer.reached)
             step = self._advance(step, epoch_end)
+            # Before the last epoch's end: what callbacks see there is all of the training.
+            while self._waits_for_a_worker_that_hangs:
+                _LOG.info("%d batches of a worker that hangs are given to others", dealer.left)
+                dealer.take_back()
+                step = self._advance(step, self._total)
             metrics = model.metrics(self._model)
             # Where epochs are short, what is published here is all that is published.
             self._chief.note_work()
@@ -95,6 +97,11 @@ class ScheduledLoop:
         self._chief.end_if_stopped(step)
         self._recorder.note_work(self._chief.work.read())
         self._chief.finish(step, metrics, ending=self._epochs)
+
+    @property
+    def _waits_for_a_worker_that_hangs(self) -> bool:
+        at_end = self._dealer.reached >= self._total and not self._dealer.is_complete
+        return at_end and not self._run.stop.is_set()
 
     def _target(self, done: int) -> int:
         """Return the end of an epoch, far enough that waiting for idle workers costs little."""
