@@ -44,8 +44,8 @@ class Run:
         self.before_exit: Callable[[], None] = lambda: None
         # What must outlive the work. TensorFlow tells every server of a function that is collected,
         # and holds the interpreter lock meanwhile: one server that hangs would delay the end. A
-        # strategy of several members waits for its thread, which asks the others for their health. An
-        # iterator cancels what its datasets compute, which can wait for each other for ever.
+        # strategy of several members waits for its thread, which asks the others for their health.
+        # An iterator cancels what its datasets compute, and each may wait for the other for ever.
         self.kept_alive: list[object] = []
         self._beat = time.monotonic()
 
