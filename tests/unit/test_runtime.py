@@ -9,6 +9,7 @@ import pytest
 from tftraining_operator.api.keys import Role
 from tftraining_operator.controller.runtime import STUCK_SECONDS, Runtime
 from tftraining_operator.controller.settings import Settings
+from tftraining_operator.controller.sharding import shard_of
 from tftraining_operator.reconcile.store import JobKey, Kind
 from tftraining_operator.reconcile.workqueue import SOON, WorkQueue
 
@@ -84,6 +85,27 @@ async def test_a_background_task_that_is_stopped_did_not_exit(
     runtime.start_task("resync", asyncio.Event().wait())
     await runtime.stop()
     assert caplog.records == []
+
+
+@pytest.mark.parametrize("begun", [True, False])
+async def test_a_stop_ends_the_gaining_of_a_shard(*, begun: bool) -> None:
+    """So that its leases are released, and nobody has to wait until they expire."""
+
+    class Disconnected:
+        async def succeed(self) -> None:
+            await asyncio.Event().wait()
+
+    runtime = Runtime(Settings(shards=2))
+    runtime._listings = Disconnected()  # type: ignore[assignment]
+    runtime.start_task("queue", asyncio.Event().wait())
+    if not begun:
+        await runtime.stop()
+    gaining = asyncio.create_task(runtime.gain(shard_of(*KEY, 2)))
+    await asyncio.sleep(0)
+    await runtime.stop()
+
+    await asyncio.wait_for(gaining, 1)
+    assert not runtime._share.works_on(KEY), "its objects are not known"
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ import os
 import secrets
 import signal
 import socket
-from collections.abc import AsyncIterator, Coroutine
+from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
 from typing import TYPE_CHECKING, Any
 
@@ -21,6 +21,7 @@ from tftraining_operator.controller.settings import Settings, SettingsError
 from tftraining_operator.controller.shard_lease import ShardLease
 from tftraining_operator.controller.sharding import lease_name
 from tftraining_operator.controller.shards import Shards
+from tftraining_operator.controller.stopping import unless
 
 if TYPE_CHECKING:
     from tftraining_operator.controller.tracing import Tracing
@@ -56,7 +57,7 @@ async def operate(settings: Settings) -> None:
             return runtime.unready() if leadership.seconds_left() > 0 else leadership.problem()
 
         async with served(settings.health, alive=runtime.health, ready=unready):
-            if await _unless(stop, leadership.acquire()):
+            if await unless(stop, leadership.acquire()):
                 await _lead(settings, leadership, runtime, stop)
 
 
@@ -132,17 +133,3 @@ async def _lead(
         for task in (keeping, stopping, restored):
             task.cancel()
         await asyncio.wait({keeping, stopping, restored})
-
-
-async def _unless(stop: asyncio.Event, work: Coroutine[Any, Any, None]) -> bool:
-    """Do some work unless asked to stop first; tell whether it was done."""
-    working = asyncio.create_task(work)
-    stopping = asyncio.create_task(stop.wait())
-    await asyncio.wait({working, stopping}, return_when=asyncio.FIRST_COMPLETED)
-    stopping.cancel()
-    if not working.done():
-        working.cancel()
-        await asyncio.wait({working})
-        return False
-    await working
-    return True

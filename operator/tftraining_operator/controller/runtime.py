@@ -27,6 +27,7 @@ from tftraining_operator.controller.recorder import Recorder
 from tftraining_operator.controller.safeguards import Safeguards
 from tftraining_operator.controller.settings import Settings
 from tftraining_operator.controller.share import Share
+from tftraining_operator.controller.stopping import unless
 from tftraining_operator.controller.workloads import Workloads
 from tftraining_operator.core.budgeting import Budgeting
 from tftraining_operator.core.pod_state import is_on_its_way
@@ -79,6 +80,7 @@ class Runtime:
         self._workloads: list[Workloads] = []
         self._queue: WorkQueue[JobKey] | None = None
         self._unlisted = asyncio.Event()
+        self._stopping = asyncio.Event()
 
     async def start(self) -> None:
         """Connect, list what exists, and only then begin to reconcile. Raises ApiError."""
@@ -182,6 +184,7 @@ class Runtime:
 
     async def stop(self) -> None:
         """Stop working and close the connections."""
+        self._stopping.set()
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
@@ -189,11 +192,15 @@ class Runtime:
             await self._cluster.close()
 
     async def gain(self, shard: int) -> None:
-        """Work on the jobs of a shard from now on; if running, once all their objects are known."""
+        """Work on the jobs of a shard from now on; if running, once all their objects are known.
+
+        Never, if this process is asked to stop meanwhile.
+        """
         async with self._changing:
             self._share.take_in(shard)
-            if self._tasks and self._listings is not None:
-                await self._listings.succeed()
+            listings = self._listings if self._tasks else None
+            if listings is not None and not await unless(self._stopping, listings.succeed()):
+                return
             self._share.work_on(shard)
         self._look_at_all()
 
