@@ -10,14 +10,22 @@ from contextlib import (
     contextmanager,
     nullcontext,
 )
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 
 from bench.scale import disturbances, reports
 from bench.scale.audit import Mark, Requests
 from bench.scale.client import Client, connected
 from bench.scale.cluster import Cluster
 from bench.scale.contenders import PODS, Contender, Running
-from bench.scale.tables import StalledError, Table, at_least, created_since, none_of
+from bench.scale.tables import (
+    QUIET_SECONDS,
+    QUIET_SECONDS_A_JOB,
+    StalledError,
+    Table,
+    at_least,
+    created_since,
+    none_of,
+)
 
 REST_SECONDS = 10.0
 _SETTLE_SECONDS = 15.0
@@ -70,6 +78,12 @@ class Life:
         """CPU seconds of the operator for each job."""
         return None if self.cpu is None else self.cpu / self.jobs
 
+    def so_far(self) -> str:
+        """Say what is measured of a round that does not come to its end."""
+        known = {each.name: getattr(self, each.name) for each in fields(self)}
+        told = [f"{name} {value:.4g}" for name, value in known.items() if value and isinstance(value, float)]
+        return ", ".join(told)
+
 
 def live(
     cluster: Cluster, contender: Contender, namespace: str, jobs: int, steady_seconds: float
@@ -98,9 +112,10 @@ class _Round:
         self._pods_path = f"/api/v1/namespaces/{namespace}/pods"
         collection = contender.collection
         self._jobs_path = collection.format(namespace=namespace) if collection else None
-        self._pods = Table("pods", self._problem)
-        self._states = Table("jobs", self._problem)
-        self._small = Table("pods of the small job", self._problem)
+        quiet = max(QUIET_SECONDS, QUIET_SECONDS_A_JOB * jobs)
+        self._pods = Table("pods", self._problem, quiet=quiet)
+        self._states = Table("jobs", self._problem, quiet=quiet)
+        self._small = Table("pods of the small job", self._problem, quiet=quiet)
 
     async def live(self) -> Life:
         async with connected(self._cluster.server) as client, self._followed(client):
@@ -137,7 +152,9 @@ class _Round:
                 yield
             except StalledError as error:
                 said = self._running.last_words()
-                raise StalledError(f"{self._contender.name}: {error}\n{said}".strip()) from error
+                measured = f"measured before: {self._life.so_far()}"
+                text = f"{self._contender.name}: {error}\n{measured}\n{said}"
+                raise StalledError(text.strip()) from error
             self._note(began)
             self._running = Running()
             await asyncio.to_thread(stack.close)

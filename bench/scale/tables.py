@@ -21,6 +21,8 @@ _TABLE = "application/json;as=Table;v=v1;g=meta.k8s.io"
 
 QUIET_SECONDS = 120.0
 """Who changes nothing for so long is not waited for any more,"""
+QUIET_SECONDS_A_JOB = 0.06
+"""or for this with very many jobs, all objects of which a shard lists when it starts,"""
 LONGEST_SECONDS = 3600.0
 """nor who does not come to an end."""
 _LOOK_SECONDS = 1.0
@@ -38,9 +40,19 @@ class StalledError(ClusterError):
 class Table:
     """The newest cells of every object of a namespace, while it is followed."""
 
-    def __init__(self, noun: str, problem: Callable[[], str | None] = lambda: None) -> None:
-        """`problem` tells why nothing more will come, None while all processes run."""
+    def __init__(
+        self,
+        noun: str,
+        problem: Callable[[], str | None] = lambda: None,
+        *,
+        quiet: float = QUIET_SECONDS,
+    ) -> None:
+        """`problem` tells why nothing more will come, None while all processes run.
+
+        Nobody waits once nothing has changed for `quiet` seconds.
+        """
         self.noun = noun
+        self._quiet = quiet
         self.rows: dict[str, Cells] = {}
         self.counts: Counter[Cells] = Counter()
         self.appeared: dict[str, float] = {}
@@ -70,11 +82,11 @@ class Table:
                 task.cancel()
             await asyncio.gather(begun, self._following, return_exceptions=True)
 
-    async def until(self, goal: "Goal", quiet: float = QUIET_SECONDS) -> float:
+    async def until(self, goal: "Goal") -> float:
         """Return when (perf_counter) a goal was reached.
 
-        Raises StalledError if nothing has changed for `quiet` seconds, after LONGEST_SECONDS, and
-        at once if there is a problem.
+        Raises StalledError if nothing has changed for too long, after LONGEST_SECONDS, and at once
+        if there is a problem.
         """
         began = time.perf_counter()
         if goal.reached(self):
@@ -83,11 +95,11 @@ class Table:
         self._waiting.append((goal, future))
         try:
             while not future.done():
-                await asyncio.wait({future}, timeout=min(_LOOK_SECONDS, quiet))
+                await asyncio.wait({future}, timeout=min(_LOOK_SECONDS, self._quiet))
                 self._check()
                 now = time.perf_counter()
                 still = now - max(began, self._changed)
-                if not future.done() and (still > quiet or now - began > LONGEST_SECONDS):
+                if not future.done() and (still > self._quiet or now - began > LONGEST_SECONDS):
                     raise StalledError(
                         f"{goal.text}: not within {now - began:.0f} s, and nothing has changed for"
                         f" {still:.0f} s; there are {self}"

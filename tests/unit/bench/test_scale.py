@@ -142,10 +142,10 @@ async def test_a_listing_for_which_the_server_has_no_time_is_asked_again() -> No
 
 
 async def test_who_waits_for_what_does_not_come_is_told_what_is_there() -> None:
-    table = Table("jobs")
+    table = Table("jobs", quiet=0.01)
     table.take_listing(listing(a="Running", b="Running", c="Starting"), COLUMNS)
     with pytest.raises(StalledError, match="3 jobs Running: not within") as raised:
-        await table.until(at_least(3, "jobs Running", ("Running",)), quiet=0.01)
+        await table.until(at_least(3, "jobs Running", ("Running",)))
     assert str(raised.value).endswith("there are jobs: 2 Running, 1 Starting (c)")
 
 
@@ -160,8 +160,8 @@ async def test_rest_begins_when_nothing_has_changed_for_a_while() -> None:
 
 async def test_who_waits_is_told_at_once_that_a_process_has_ended() -> None:
     found: list[str] = []
-    table = Table("jobs", lambda: found[0] if found else None)
-    waiting = asyncio.create_task(table.until(at_least(1, "jobs"), quiet=0.05))
+    table = Table("jobs", lambda: found[0] if found else None, quiet=0.05)
+    waiting = asyncio.create_task(table.until(at_least(1, "jobs")))
     await asyncio.sleep(0)
     found.append("kwok of the cluster has ended")
     with pytest.raises(StalledError, match="kwok of the cluster has ended"):
