@@ -81,7 +81,9 @@ class Life:
     def so_far(self) -> str:
         """Say what is measured of a round that does not come to its end."""
         known = ((each.name, getattr(self, each.name)) for each in fields(self))
-        told = (f"{name} {value:.4g}" for name, value in known if isinstance(value, float) and value)
+        told = (
+            f"{name} {value:.4g}" for name, value in known if isinstance(value, float) and value
+        )
         return ", ".join(told)
 
 
