@@ -44,7 +44,7 @@ class Namespaces:
 
     async def pass_over(self, key: JobKey) -> float | None:
         """Do a pass over a job where that is allowed. Raises errors.ApiError."""
-        if self._claims is None or self._store.job(key) is None:
+        if self._claims is None or not self._store.has_job(key):
             return await self._reconciler(key)
         if not await self._claims.has(key.namespace):
             return None

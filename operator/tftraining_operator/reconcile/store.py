@@ -267,6 +267,10 @@ class Store:
         known = self._named(Kind.JOB, key, key.name)
         return None if known is None else known.raw
 
+    def has_job(self, key: JobKey) -> bool:
+        """Tell whether there is a job; unpacks nothing."""
+        return key in self._objects[Kind.JOB]
+
     def job_keys(self) -> list[JobKey]:
         """Return the keys of all jobs."""
         return list(self._objects[Kind.JOB])
