@@ -11,6 +11,7 @@ from contextlib import (
     nullcontext,
 )
 from dataclasses import dataclass, field, fields
+from functools import partial
 
 from bench.scale import disturbances, reports
 from bench.scale.audit import Mark, Requests
@@ -18,13 +19,12 @@ from bench.scale.client import Client, connected
 from bench.scale.cluster import Cluster
 from bench.scale.contenders import PODS, Contender, Running
 from bench.scale.tables import (
-    QUIET_SECONDS,
-    QUIET_SECONDS_A_JOB,
     StalledError,
     Table,
     at_least,
     created_since,
     none_of,
+    quiet_seconds,
 )
 
 REST_SECONDS = 10.0
@@ -114,10 +114,10 @@ class _Round:
         self._pods_path = f"/api/v1/namespaces/{namespace}/pods"
         collection = contender.collection
         self._jobs_path = collection.format(namespace=namespace) if collection else None
-        quiet = max(QUIET_SECONDS, QUIET_SECONDS_A_JOB * jobs)
-        self._pods = Table("pods", self._problem, quiet=quiet)
-        self._states = Table("jobs", self._problem, quiet=quiet)
-        self._small = Table("pods of the small job", self._problem, quiet=quiet)
+        table = partial(Table, problem=self._problem, quiet=quiet_seconds(jobs))
+        self._pods = table("pods")
+        self._states = table("jobs")
+        self._small = table("pods of the small job")
 
     async def live(self) -> Life:
         async with connected(self._cluster.server) as client, self._followed(client):

@@ -19,9 +19,9 @@ from tools.cluster.shell import ClusterError
 
 _TABLE = "application/json;as=Table;v=v1;g=meta.k8s.io"
 
-QUIET_SECONDS = 120.0
+_QUIET_SECONDS = 120.0
 """Who changes nothing for so long is not waited for any more,"""
-QUIET_SECONDS_A_JOB = 0.06
+_QUIET_SECONDS_A_JOB = 0.06
 """or for this with very many jobs, all objects of which a shard lists when it starts,"""
 LONGEST_SECONDS = 3600.0
 """nor who does not come to an end."""
@@ -31,6 +31,11 @@ _BUSY = frozenset({429, 500, 503, 504})
 _NAMED = 5
 
 Cells = tuple[str, ...]
+
+
+def quiet_seconds(jobs: int) -> float:
+    """Return for how long nothing may change where there are so many jobs."""
+    return max(_QUIET_SECONDS, _QUIET_SECONDS_A_JOB * jobs)
 
 
 class StalledError(ClusterError):
@@ -45,7 +50,7 @@ class Table:
         noun: str,
         problem: Callable[[], str | None] = lambda: None,
         *,
-        quiet: float = QUIET_SECONDS,
+        quiet: float = _QUIET_SECONDS,
     ) -> None:
         """`problem` tells why nothing more will come, None while all processes run.
 
@@ -211,7 +216,7 @@ async def _listed(
     began = time.monotonic()
     while True:
         async with client.session.get(url, params=query, headers=headers) as answer:
-            busy = answer.status in _BUSY and time.monotonic() - began < QUIET_SECONDS
+            busy = answer.status in _BUSY and time.monotonic() - began < _QUIET_SECONDS
             if not busy:
                 answer.raise_for_status()
                 return await answer.json()

@@ -89,11 +89,9 @@ class Dealer:
         `last` is the pass and index of the last one that was made.
         """
         with self._lock:
-            worker, out = self._out.get(given.start, (0, range(0)))
-            if out != given:
-                self._end_of_taken_back(given)
+            worker = self._ended(given)
+            if worker is None:
                 return
-            del self._out[given.start]
             self._lost.discard(worker)
             rest = given[made:]
             self._return(rest)
@@ -108,13 +106,10 @@ class Dealer:
     def lose(self, given: range) -> None:
         """Note that the worker which was given this is lost: others may have all that it had."""
         with self._lock:
-            worker, out = self._out.get(given.start, (0, range(0)))
-            if out != given:
-                self._end_of_taken_back(given)
-                return
-            del self._out[given.start]
-            self._lost.add(worker)
-            self._return(given)
+            worker = self._ended(given)
+            if worker is not None:
+                self._lost.add(worker)
+                self._return(given)
 
     def give_up_waiting(self) -> None:
         """Have others take what is left to workers that are at something, as those hang."""
@@ -138,10 +133,18 @@ class Dealer:
                 self._return(given)
             return sum(map(len, out))
 
-    def _end_of_taken_back(self, given: range) -> None:
-        """Note that a worker ends what it was at while somebody else was given it."""
+    def _ended(self, given: range) -> int | None:
+        """Note that who was given this is not at it any more.
+
+        Returns the worker; None if it was taken back meanwhile, and given to somebody else.
+        """
+        worker, out = self._out.get(given.start, (0, range(0)))
+        if out == given:
+            del self._out[given.start]
+            return worker
         if given in self._taken_back:
             self._taken_back.remove(given)
+        return None
 
     def _open_up(self, until: int) -> None:
         """Have what lies below `until` given out."""
