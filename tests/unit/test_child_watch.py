@@ -35,7 +35,6 @@ class Server:
         _namespace: str | None,
         resource_version: str,
         _seconds: int,
-        _concerns: object = None,
     ) -> AsyncIterator[dict[str, Any]]:
         self.asked.append(resource_version)
         if not self.streams:

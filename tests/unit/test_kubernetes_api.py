@@ -21,8 +21,9 @@ if TYPE_CHECKING:
 
 @contextlib.asynccontextmanager
 async def serving(
-    answer: Callable[[web.Request], Awaitable[web.Response]],
+    answer: Callable[[web.Request], Awaitable[web.StreamResponse]],
     observe: Callable[[Call], None] = lambda _call: None,
+    selector: Callable[[], str] = lambda: "tftraining.dev/job",
 ) -> AsyncIterator[KubernetesApi]:
     """A client of a server."""
     app = web.Application()
@@ -32,7 +33,8 @@ async def serving(
     site = web.TCPSite(runner, "127.0.0.1", 0)
     await site.start()
     host, port = runner.addresses[0][:2]
-    api = KubernetesApi(client.Configuration(host=f"http://{host}:{port}"), observe=observe)
+    configuration = client.Configuration(host=f"http://{host}:{port}")
+    api = KubernetesApi(configuration, observe=observe, selector=selector)
     try:
         yield api
     finally:
@@ -375,3 +377,43 @@ async def test_a_pause_that_an_admission_webhook_asks_for_is_its_tenants_alone()
         with pytest.raises(errors.ForbiddenError):
             await create(api)
         await get(api)
+
+
+async def test_a_watch_that_is_ended_ends_and_the_next_one_selects_anew() -> None:
+    selected, asked, silent = "first", [], asyncio.Event()
+
+    async def answer(request: web.Request) -> web.StreamResponse:
+        asked.append(request.query["labelSelector"])
+        response = web.StreamResponse()
+        await response.prepare(request)
+        await response.write(b'{"type": "ADDED", "object": {}}\n')
+        await silent.wait()
+        return response
+
+    async with serving(answer, selector=lambda: selected) as api:
+        events = api.watch(Kind.POD, None, "7", 300)
+        assert await anext(events) == {"type": "ADDED", "object": {}}
+        selected = "second"
+        api.end_watches()
+        async with asyncio.timeout(5):
+            assert [event async for event in events] == []
+            await anext(api.watch(Kind.POD, None, "7", 300))
+        silent.set()
+    assert asked == ["first", "second"]
+
+
+async def test_a_watch_that_is_ended_before_it_is_answered_tells_nothing() -> None:
+    asked, answered = asyncio.Event(), asyncio.Event()
+
+    async def answer(_request: web.Request) -> web.Response:
+        asked.set()
+        await answered.wait()
+        return web.Response(body=b'{"type": "ADDED", "object": {}}\n')
+
+    async with serving(answer) as api:
+        events = asyncio.create_task(anext(api.watch(Kind.POD, None, "7", 300), None))
+        await asked.wait()
+        api.end_watches()
+        answered.set()
+        async with asyncio.timeout(5):
+            assert await events is None

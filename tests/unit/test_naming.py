@@ -33,9 +33,10 @@ def test_an_address_goes_through_the_jobs_service() -> None:
 
 
 def test_a_pods_labels_tell_job_role_index_and_attempt() -> None:
-    assert naming.pod_labels("mnist", "u1", Role.WORKER, 3, 2) == {
+    assert naming.pod_labels("team-a", "mnist", "u1", Role.WORKER, 3, attempt=2) == {
         "tftraining.dev/job": "mnist",
         "tftraining.dev/job-uid": "u1",
+        "tftraining.dev/bucket": str(naming.bucket("team-a", "mnist")),
         "tftraining.dev/role": "worker",
         "tftraining.dev/index": "3",
         "tftraining.dev/attempt": "2",
@@ -44,10 +45,11 @@ def test_a_pods_labels_tell_job_role_index_and_attempt() -> None:
 
 
 def test_the_scale_selector_finds_workers_by_their_labels() -> None:
-    labels = naming.pod_labels("mnist", "u1", Role.WORKER, 0, 0)
+    labels = naming.pod_labels("team-a", "mnist", "u1", Role.WORKER, 0, attempt=0)
     terms = dict(term.split("=") for term in naming.worker_selector("mnist").split(","))
     assert terms.items() <= labels.items()
-    assert not terms.items() <= naming.pod_labels("mnist", "u1", Role.PS, 0, 0).items()
+    others = naming.pod_labels("team-a", "mnist", "u1", Role.PS, 0, attempt=0)
+    assert not terms.items() <= others.items()
 
 
 def test_roles_are_spelled_as_tensorflow_spells_them() -> None:

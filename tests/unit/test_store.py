@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 from tftraining_operator.api import keys
+from tftraining_operator.core import naming
 from tftraining_operator.reconcile import store as store_module
 from tftraining_operator.reconcile.store import JobKey, Kind, Store
 
@@ -324,6 +325,25 @@ def test_a_pod_that_lost_our_label_stays_known_until_it_is_read() -> None:
     assert versions(store) == {"mnist-ps-0": "7"}
     assert store.put(Kind.POD, a_pod(12, ownerReferences=[OWNER])) == KEY
     assert store.unlisted() == []
+
+
+@pytest.mark.parametrize(
+    ("bucket", "stays"),
+    [
+        pytest.param({keys.LABEL_BUCKET: str(naming.bucket(*KEY))}, False, id="its own"),
+        pytest.param({}, False, id="none: of an operator that knew none"),
+        pytest.param({keys.LABEL_BUCKET: "any"}, True, id="one that somebody gave to it"),
+    ],
+)
+def test_no_listing_has_a_pod_with_the_bucket_of_other_jobs(
+    bucket: dict[str, str], *, stays: bool
+) -> None:
+    store = Store()
+    labels = {keys.LABEL_JOB: KEY.name} | bucket
+    store.put(Kind.POD, a_pod(5, labels=labels, ownerReferences=[OWNER]))
+    assert bool(store.unlisted()) == stays
+    store.replace(Kind.POD, [], "10", None, store.mark())
+    assert bool(store.children(Kind.POD, KEY)) == stays
 
 
 def test_a_deleted_pod_is_not_taken_for_one_that_lost_our_label() -> None:

@@ -30,6 +30,8 @@ PROGRESS_PORT_NAME = "progress"
 # Labels: written by the operator on every pod and service of a job, read by selectors and store.
 LABEL_JOB = f"{GROUP}/job"
 LABEL_JOB_UID = f"{GROUP}/job-uid"
+LABEL_BUCKET = f"{GROUP}/bucket"
+"""A hash of the job's namespace and name, by which a shard selects what is of its jobs."""
 LABEL_ROLE = f"{GROUP}/role"
 LABEL_INDEX = f"{GROUP}/index"
 LABEL_ATTEMPT = f"{GROUP}/attempt"

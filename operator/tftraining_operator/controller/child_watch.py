@@ -12,7 +12,7 @@ from typing import Any, Protocol
 
 from tftraining_operator.core.text import one_line
 from tftraining_operator.reconcile.errors import ApiError
-from tftraining_operator.reconcile.store import JobKey, Kind
+from tftraining_operator.reconcile.store import Kind
 
 logger = logging.getLogger(__name__)
 
@@ -36,7 +36,6 @@ class WatchApi(Protocol):
         namespace: str | None,
         resource_version: str,
         seconds: int,
-        concerns: Callable[[JobKey], bool] | None = None,
     ) -> AsyncIterator[_Object]: ...
 
 
@@ -50,19 +49,13 @@ class ChildWatch:
         namespace: str | None,
         see: Callable[[Kind, Mapping[str, Any], str], None],
         list_all: Callable[[Kind, str | None], Awaitable[str]],
-        *,
-        concerns: Callable[[JobKey], bool] | None = None,
     ) -> None:
-        """Follow them; `list_all` takes in a whole listing and returns its resource version.
-
-        `concerns` tells of which jobs, None for all.
-        """
+        """Follow them; `list_all` takes in a whole listing and returns its resource version."""
         self._cluster = cluster
         self._kind = kind
         self._namespace = namespace
         self._see = see
         self._list_all = list_all
-        self._concerns = concerns
         self._version = ""
 
     async def follow(self, version: str) -> None:
@@ -83,9 +76,7 @@ class ChildWatch:
                 await asyncio.sleep(_PAUSE_SECONDS * random.uniform(0.5, 1.5))  # noqa: S311
 
     async def _watch(self) -> None:
-        events = self._cluster.watch(
-            self._kind, self._namespace, self._version, _WATCH_SECONDS, self._concerns
-        )
+        events = self._cluster.watch(self._kind, self._namespace, self._version, _WATCH_SECONDS)
         async for event in events:
             what, raw = event["type"], event["object"]
             if what == "ERROR":

@@ -20,12 +20,11 @@ from kubernetes.aio import client, config
 
 from tftraining_operator import __version__
 from tftraining_operator.api import keys
-from tftraining_operator.core.event_line import told
 from tftraining_operator.core.naming import servers_selector
 from tftraining_operator.core.schedulers import SCHEDULERS, kueue
 from tftraining_operator.core.text import one_line, printable
 from tftraining_operator.reconcile import errors
-from tftraining_operator.reconcile.store import GROUPS, JobKey, Kind
+from tftraining_operator.reconcile.store import GROUPS, Kind
 
 _Object = dict[str, Any]
 
@@ -86,7 +85,8 @@ class KubernetesApi:
 
     It writes only while `seconds_left` returns more than 0, and a write ends within that time. The
     moment between this check and the socket cannot be closed: what is written must be safe beside
-    another leader's writes, by its name, resource version or uid.
+    another leader's writes, by its name, resource version or uid. Of what jobs own it lists and
+    watches what `selector` selects.
     """
 
     def __init__(
@@ -94,10 +94,14 @@ class KubernetesApi:
         configuration: client.Configuration,
         seconds_left: Callable[[], float] = lambda: math.inf,
         observe: Callable[[Call], None] = lambda _call: None,
+        selector: Callable[[], str] = lambda: keys.LABEL_JOB,
     ) -> None:
         self._configuration = configuration
         self._seconds_left = seconds_left
         self._observe = observe
+        self._selector = selector
+        self._watches: set[aiohttp.ClientResponse] = set()
+        self._watches_ended = 0
         self._served_from = 0.0
         self._versions = {kind: api.versions[0] for kind, api in _APIS.items()}
         # The client's own requests look up netrc and proxies, and copy all that is sent, each time.
@@ -117,6 +121,7 @@ class KubernetesApi:
         *,
         seconds_left: Callable[[], float] = lambda: math.inf,
         observe: Callable[[Call], None] = lambda _call: None,
+        selector: Callable[[], str] = lambda: keys.LABEL_JOB,
     ) -> Self:
         """Connect as the pod's service account, else as this kubeconfig or KUBECONFIG says."""
         configuration = client.Configuration()
@@ -124,7 +129,7 @@ class KubernetesApi:
             config.load_incluster_config(client_configuration=configuration)
         except config.ConfigException:
             await config.load_kube_config(kubeconfig, client_configuration=configuration)
-        return cls(configuration, seconds_left, observe)
+        return cls(configuration, seconds_left, observe, selector)
 
     async def close(self) -> None:
         """Close the connections."""
@@ -145,7 +150,7 @@ class KubernetesApi:
         return await self._list_in(last, kind, namespace)
 
     async def _list_in(self, version: str, kind: Kind, namespace: str | None) -> Listing:
-        found = await _whole(self._pages(kind, namespace, keys.LABEL_JOB, version))
+        found = await _whole(self._pages(kind, namespace, self._selector(), version))
         self._versions[kind] = version
         return found
 
@@ -159,7 +164,7 @@ class KubernetesApi:
         Whoever drops a page before asking for the next one holds only one in memory; and decoding
         a listing of ten thousand pods at once would stop the process for seconds.
         """
-        return self._pages(kind, namespace, "" if kind is Kind.JOB else keys.LABEL_JOB)
+        return self._pages(kind, namespace, "" if kind is Kind.JOB else self._selector())
 
     async def list_unlabelled_pods(self, namespace: str | None) -> Listing:
         """List pods that lost the label by which `list` selects, but have one that goes with it."""
@@ -273,16 +278,16 @@ class KubernetesApi:
         namespace: str | None,
         resource_version: str,
         seconds: int,
-        concerns: Callable[[JobKey], bool] | None = None,
     ) -> AsyncIterator[_Object]:
         """Yield the watch events of our objects of a kind, bookmarks too, for so many seconds.
 
-        An event of a job that it does not concern may come as a bookmark.
+        It ends before that where `end_watches` says so.
         """
+        ended_before = self._watches_ended
         query = {
             "watch": "true",
             "allowWatchBookmarks": "true",
-            "labelSelector": keys.LABEL_JOB,
+            "labelSelector": self._selector(),
             "resourceVersion": resource_version,
             "timeoutSeconds": str(seconds),
         }
@@ -302,15 +307,28 @@ class KubernetesApi:
                 if response.status >= 300:  # noqa: PLR2004 - HTTP
                     text = await response.read()
                     raise _error("GET", response.status, text, response.headers)
-                # By hand: aiohttp limits the length of lines, which a Workload may exceed.
-                left = b""
-                async for chunk in response.content.iter_any():
-                    *lines, left = (left + chunk).split(b"\n")
-                    for line in lines:
-                        skipped = None if concerns is None else _foreign(line, concerns)
-                        yield skipped or _parse("GET", path, line)
+                if self._watches_ended != ended_before:
+                    return
+                self._watches.add(response)
+                try:
+                    # By hand: aiohttp limits the length of lines, which a Workload may exceed.
+                    left = b""
+                    async for chunk in response.content.iter_any():
+                        *lines, left = (left + chunk).split(b"\n")
+                        for line in lines:
+                            yield _parse("GET", path, line)
+                finally:
+                    self._watches.discard(response)
         except (TimeoutError, aiohttp.ClientError, OSError) as error:
+            if self._watches_ended != ended_before:
+                return
             raise errors.TransientError(f"GET {path}: {one_line(str(error))}") from error
+
+    def end_watches(self) -> None:
+        """End all watches, so that who follows one begins it again, with what is selected now."""
+        self._watches_ended += 1
+        for response in self._watches:
+            response.close()
 
     async def create_event(self, body: _Object) -> None:
         """Create an event of events.k8s.io."""
@@ -394,14 +412,6 @@ class KubernetesApi:
         """Return the header that says who calls; a token may have been renewed."""
         settings = await self._configuration.auth_settings()
         return {each["key"]: each["value"] for each in settings.values() if each["value"]}
-
-
-def _foreign(line: bytes, concerns: Callable[[JobKey], bool]) -> _Object | None:
-    """Return a bookmark for an event of a job that does not concern us, None for any other."""
-    found = told(line)
-    if found is None or concerns(JobKey(found.namespace, found.job)):
-        return None
-    return {"type": "BOOKMARK", "object": {"metadata": {"resourceVersion": found.resource_version}}}
 
 
 async def _whole(pages: AsyncIterator[Listing]) -> Listing:

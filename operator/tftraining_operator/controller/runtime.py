@@ -85,7 +85,9 @@ class Runtime:
     async def start(self) -> None:
         """Connect, list what exists, and only then begin to reconcile. Raises ApiError."""
         cluster = self._cluster = await KubernetesApi.connect(
-            seconds_left=self._seconds_left, observe=self._saw_call
+            seconds_left=self._seconds_left,
+            observe=self._saw_call,
+            selector=self._share.selector,
         )
         poller = ProgressPoller(
             self._look,
@@ -164,12 +166,9 @@ class Runtime:
             self.start_task("resync", self._keep_in_sync(listings))
             self.start_task("listing of groups", self._follow(groups))
             listed = listings.versions | policies.versions | budgets.versions
-            concerns = self._share.takes_in if self._settings.shards > 1 else None
             for (kind, namespace), version in listed.items():
                 if kind is not Kind.JOB:
-                    watch = ChildWatch(
-                        cluster, kind, namespace, self.see, listings.list_kind, concerns=concerns
-                    )
+                    watch = ChildWatch(cluster, kind, namespace, self.see, listings.list_kind)
                     self.start_task(f"watch of {kind}s", watch.follow(version))
             for each in self._workloads:
                 follow = each.follow(self._settings.groups_seconds)
@@ -198,6 +197,8 @@ class Runtime:
         """
         async with self._changing:
             self._share.take_in(shard)
+            # Before the listing: what happens after it, a watch of these objects tells.
+            self._select_anew()
             listings = self._listings if self._tasks else None
             if listings is not None and not await unless(self._stopping, listings.succeed()):
                 return
@@ -215,6 +216,7 @@ class Runtime:
             if self._queue is not None:
                 await self._queue.ended(lost)
             self._share.forget(shard)
+            self._select_anew()
             for key in self._store.drop(lost):
                 if self._reconciler is not None:
                     await self._reconciler(key)  # a job that is unknown is forgotten
@@ -255,6 +257,10 @@ class Runtime:
         if not self._tasks:
             return "jobs, pods and services are not listed yet"
         return None if self._namespaces is None else self._namespaces.problem()
+
+    def _select_anew(self) -> None:
+        if self._cluster is not None:
+            self._cluster.end_watches()
 
     def _saw_call(self, call: Call) -> None:
         self._metrics.saw_call(call)

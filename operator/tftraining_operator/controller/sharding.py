@@ -4,20 +4,21 @@ Every shard has a Lease, whose holder works on the shard's jobs. All processes l
 and decide by themselves; see shards, which acts on it.
 """
 
-import hashlib
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from tftraining_operator.core.naming import bucket
+
 
 def shard_of(namespace: str, name: str, shards: int) -> int:
-    """Return the shard of a job.
+    """Return the shard of a job."""
+    return shard_of_bucket(bucket(namespace, name), shards)
 
-    By its name and not by its uid: a job that is created again under its name has to wait for the
-    pods of its predecessor, so that both belong to one process.
-    """
-    digest = hashlib.blake2b(f"{namespace}/{name}".encode(), digest_size=8).digest()
-    return int.from_bytes(digest) % shards
+
+def shard_of_bucket(number: int, shards: int) -> int:
+    """Return the shard of the jobs of a bucket."""
+    return number % shards
 
 
 def lease_name(name: str, shard: int) -> str:

@@ -1,6 +1,8 @@
 """The jobs that this process serves: all, or those of the shards whose leases it holds."""
 
-from tftraining_operator.controller.sharding import shard_of
+from tftraining_operator.api import keys
+from tftraining_operator.controller.sharding import shard_of, shard_of_bucket
+from tftraining_operator.core.naming import BUCKETS
 from tftraining_operator.reconcile.store import JobKey
 
 
@@ -23,6 +25,20 @@ class Share:
     def works_on(self, key: JobKey) -> bool:
         """Tell whether passes over a job may begin."""
         return self.shard(key) in self._worked_on
+
+    def selector(self) -> str:
+        """Return the label selector of the objects that are kept, and of those without a bucket.
+
+        An operator that knew no buckets made these; whose they are, their job's name tells.
+        """
+        others = [
+            str(bucket)
+            for bucket in range(BUCKETS)
+            if shard_of_bucket(bucket, self._shards) not in self._taken_in
+        ]
+        if not others:
+            return keys.LABEL_JOB
+        return f"{keys.LABEL_JOB},{keys.LABEL_BUCKET} notin ({','.join(others)})"
 
     def shard(self, key: JobKey) -> int:
         """Return the shard of a job."""

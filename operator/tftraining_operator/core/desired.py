@@ -55,7 +55,7 @@ def service(job: Job) -> _Object:
         "metadata": {
             "name": job.name,
             "namespace": job.namespace,
-            "labels": job_labels(job.name, job.uid),
+            "labels": job_labels(job.namespace, job.name, job.uid),
             "ownerReferences": [owner_reference(job)],
         },
         "spec": {
@@ -82,7 +82,7 @@ def network_policy(job: Job, readers: Sequence[_Object]) -> _Object:
         "metadata": {
             "name": network_policy_name(job.name),
             "namespace": job.namespace,
-            "labels": job_labels(job.name, job.uid),
+            "labels": job_labels(job.namespace, job.name, job.uid),
             "ownerReferences": [owner_reference(job)],
         },
         "spec": {
@@ -106,7 +106,7 @@ def disruption_budget(job: Job) -> _Object:
         "metadata": {
             "name": disruption_budget_name(job.name),
             "namespace": job.namespace,
-            "labels": job_labels(job.name, job.uid),
+            "labels": job_labels(job.namespace, job.name, job.uid),
             "ownerReferences": [owner_reference(job)],
         },
         "spec": {
@@ -168,7 +168,7 @@ def _pod_group(job: Job, gang: GangStatus, group: Group) -> _Object:
         "metadata": {
             "name": group.name,
             "namespace": job.namespace,
-            "labels": job_labels(job.name, job.uid),
+            "labels": job_labels(job.namespace, job.name, job.uid),
             "ownerReferences": [owner_reference(job)],
         },
         "spec": scheduler.group_spec(group),
@@ -200,7 +200,7 @@ def pod(
             "namespace": job.namespace,
             "labels": dict(given.labels)
             | (metadata.get("labels") or {})
-            | pod_labels(job.name, job.uid, role, index, attempt),
+            | pod_labels(job.namespace, job.name, job.uid, role, index, attempt=attempt),
             "annotations": _eviction_annotations(job.spec.strategy, role)
             | dict(given.annotations)
             | (metadata.get("annotations") or {})

@@ -8,6 +8,8 @@ from tftraining_operator.api import keys
 _SHOWN = 4
 _LONGEST_PREFIX = 54
 """Of a job's name in those of its Workloads, which are used as labels by others."""
+BUCKETS = 240
+"""Jobs are divided by a hash into so many parts; it has many divisors, as numbers of shards are."""
 _SERVERS = (keys.Role.PS.value, keys.Role.WORKER.value)
 
 
@@ -45,18 +47,31 @@ def workload_name(job: str, uid: str, extension: int = 0) -> str:
     return f"{job[:_LONGEST_PREFIX]}-{identity}-{extension}"
 
 
-def job_labels(job: str, uid: str) -> dict[str, str]:
+def bucket(namespace: str, job: str) -> int:
+    """Return the number of the part to which a job belongs, less than BUCKETS.
+
+    By its name and not by its uid: a job that is created again under its name has to wait for the
+    pods of its predecessor, so that both belong together.
+    """
+    digest = hashlib.blake2b(f"{namespace}/{job}".encode(), digest_size=8).digest()
+    return int.from_bytes(digest) % BUCKETS
+
+
+def job_labels(namespace: str, job: str, uid: str) -> dict[str, str]:
     """Return the labels that every object of a job carries."""
     return {
         keys.LABEL_JOB: job,
         keys.LABEL_JOB_UID: uid,
+        keys.LABEL_BUCKET: str(bucket(namespace, job)),
         keys.LABEL_MANAGED_BY: keys.LABEL_MANAGED_BY_VALUE,
     }
 
 
-def pod_labels(job: str, uid: str, role: keys.Role, index: int, attempt: int) -> dict[str, str]:
+def pod_labels(
+    namespace: str, job: str, uid: str, role: keys.Role, index: int, *, attempt: int
+) -> dict[str, str]:
     """Return the labels of one pod."""
-    return job_labels(job, uid) | {
+    return job_labels(namespace, job, uid) | {
         keys.LABEL_ROLE: role.value,
         keys.LABEL_INDEX: str(index),
         keys.LABEL_ATTEMPT: str(attempt),

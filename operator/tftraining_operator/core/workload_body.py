@@ -40,7 +40,7 @@ def new_workload(
     job: Job, name: str, spec: _Object, priority: _Object, extension: int = 0
 ) -> _Object:
     """Return a Workload to create."""
-    labels = job_labels(job.name, job.uid)
+    labels = job_labels(job.namespace, job.name, job.uid)
     labels |= {kueue.LABEL_JOB_UID: job.uid, keys.LABEL_SHAPE: _shape(spec)}
     owner = owner_reference(job)
     if extension:

@@ -119,7 +119,7 @@ def adoption(job: Job, observed: Observed, facts: Facts, now: datetime) -> Workl
         return None
     if not _may_write(job, facts, now):
         return None
-    labels = job_labels(job.name, job.uid) | {kueue.LABEL_JOB_UID: job.uid}
+    labels = job_labels(job.namespace, job.name, job.uid) | {kueue.LABEL_JOB_UID: job.uid}
     metadata = {"labels": labels, "ownerReferences": [owner_reference(job)]}
     return WorkloadChange(workload, body={"metadata": metadata})
 

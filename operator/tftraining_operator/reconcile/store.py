@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 from tftraining_operator.api import keys
 from tftraining_operator.api.scheduling import Gang
-from tftraining_operator.core import slim
+from tftraining_operator.core import naming, slim
 from tftraining_operator.core.schedulers import SCHEDULERS, kueue
 
 logger = logging.getLogger(__name__)
@@ -78,7 +78,7 @@ class _Known:
     learned: int
 
     @classmethod
-    def of(cls, kind: Kind, raw: _Object, learned: int) -> "_Known":
+    def of(cls, kind: Kind, key: JobKey, raw: _Object, learned: int) -> "_Known":
         """Keep what is read of an object."""
         metadata, slim_raw = raw["metadata"], _SLIM.get(kind, slim.other)(raw)
         return cls(
@@ -86,7 +86,7 @@ class _Known:
             uid=str(metadata["uid"]),
             name=metadata["name"],
             version=_version(raw),
-            is_listed=_is_listed(kind, raw),
+            is_listed=_is_listed(kind, key, raw),
             learned=learned,
         )
 
@@ -303,7 +303,7 @@ class Store:
         self._gone.pop(uid, None)
         self._learned += 1
         self._newest[kind] = max(self._newest[kind], _version(raw))
-        self._objects[kind].setdefault(key, {})[name] = _Known.of(kind, raw, self._learned)
+        self._objects[kind].setdefault(key, {})[name] = _Known.of(kind, key, raw, self._learned)
         self._keys[uid] = key
 
     def _bury(self, kind: Kind, key: JobKey, name: str, uid: str, version: float) -> None:
@@ -357,9 +357,13 @@ def _controller(metadata: _Object) -> str | None:
     return None
 
 
-def _is_listed(kind: Kind, raw: _Object) -> bool:
-    """Tell whether watches and listings include an object: those of children select by label."""
-    return kind is Kind.JOB or keys.LABEL_JOB in (raw["metadata"].get("labels") or {})
+def _is_listed(kind: Kind, key: JobKey, raw: _Object) -> bool:
+    """Tell whether watches and listings include an object: those of children select by labels."""
+    if kind is Kind.JOB:
+        return True
+    labels = raw["metadata"].get("labels") or {}
+    expected = str(naming.bucket(*key))
+    return keys.LABEL_JOB in labels and labels.get(keys.LABEL_BUCKET, expected) == expected
 
 
 def _version(raw: _Object) -> int:
