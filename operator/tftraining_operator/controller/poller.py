@@ -18,7 +18,7 @@ from http import HTTPStatus
 from tftraining_operator.api.keys import Role
 from tftraining_operator.controller.logs import about
 from tftraining_operator.controller.progress_request import BadAnswerError, ask
-from tftraining_operator.core.progress import Report, parse_report
+from tftraining_operator.core.progress import FRESH, Report, ask_interval, fresh_for, parse_report
 from tftraining_operator.core.text import one_line
 from tftraining_operator.reconcile.protocols import Target
 from tftraining_operator.reconcile.store import JobKey
@@ -30,14 +30,10 @@ _MAX_REQUESTS = 256
 _MAX_RETRIES = 256
 """Requests at once to pods that did not answer last time: they wait for each other only."""
 
-_JOBS_PER_SECOND = 100
-"""Where more jobs than this report in a second, each is asked less often,"""
-_CROWD_FACTOR = 1.8
-"""by this factor at most."""
 _PATIENCE = 6
 """After so many requests without a report, a pod is asked less often,"""
-_SILENCE_FACTOR = 4
-"""by this factor at most."""
+_DOUBLINGS = 2
+"""half as often each time, so many times."""
 
 
 class PollResult(StrEnum):
@@ -61,6 +57,8 @@ class _Pod:
     report: Report | None = None
     received: float = 0.0
     """When the report was received (monotonic); before the first, since when the pod is asked."""
+    fresh_for: timedelta = FRESH
+    """For how long the report counts."""
     silent: int = 0
     """How many requests in a row brought no report."""
 
@@ -88,7 +86,7 @@ class ProgressPoller:
     ) -> None:
         self._changed = changed
         self._progressed = progressed
-        self._interval = interval
+        self._interval = timedelta(seconds=interval)
         self._clock = clock
         self._monotonic = monotonic
         self._observe = observe
@@ -119,7 +117,10 @@ class ProgressPoller:
         now, since = self._clock(), self._monotonic()
         return {
             role: pod.report.model_copy(
-                update={"received": now - timedelta(seconds=since - pod.received)}
+                update={
+                    "received": now - timedelta(seconds=since - pod.received),
+                    "fresh_for": pod.fresh_for,
+                }
             )
             for role, pod in self._pods.get(key, {}).items()
             if pod.report is not None
@@ -158,18 +159,22 @@ class ProgressPoller:
                 if report is not None:
                     self._take(pod, report)
                 pod.silent = 0 if report is not None else pod.silent + 1
-                await asyncio.sleep(self._pause(pod.silent))
+                pause = self._pause(pod)
+                if report is not None:
+                    pod.fresh_for = fresh_for(pause)
+                wait = pause.total_seconds() * random.uniform(0.9, 1.1)  # noqa: S311 - jitter
+                await asyncio.sleep(wait)
 
-    def _pause(self, silent: int) -> float:
+    def _pause(self, pod: _Pod) -> timedelta:
         """Return how long to wait until a pod is asked again.
 
-        Never so long that a report, which counts for 15 s, grows old between two requests: only a
-        pod that has not answered for a while, whose image may serve nothing, is asked less often.
+        Longer where many jobs report, and if it has not answered for a while, as its image may
+        serve nothing. The first report of a new one is awaited by its users.
         """
-        crowd = min(len(self._pods) / _JOBS_PER_SECOND, self._interval * _CROWD_FACTOR)
-        doublings = max(0, silent - _PATIENCE)
-        pause = max(self._interval, crowd) * min(2.0**doublings, _SILENCE_FACTOR)
-        return pause * random.uniform(0.9, 1.1)  # noqa: S311 - jitter, not a secret
+        doublings = min(max(0, pod.silent - _PATIENCE), _DOUBLINGS)
+        if pod.report is None and not doublings:
+            return self._interval
+        return ask_interval(self.count(), self._interval) * (1 << doublings)
 
     def _take(self, pod: _Pod, report: Report) -> None:
         before, pod.report, pod.received = pod.report, report, self._monotonic()

@@ -13,9 +13,6 @@ from tftraining_operator.core.progress import Report
 from tftraining_operator.core.schedulers.kueue import Flavor, Priority
 from tftraining_operator.core.schedulers.offer import Offer
 
-FRESH = timedelta(seconds=15)
-"""An older report proves nothing about now: its chief may hang or be cut off from us."""
-
 REPORT_AWAITED = timedelta(seconds=30)
 """So long a new chief, or a new operator, may take until the first report."""
 
@@ -67,7 +64,7 @@ class Facts:
         report = self.reports.get(Role.CHIEF)
         if report is None or chief is None or report.received is None:
             return None
-        return report if now - report.received <= FRESH else None
+        return report if now - report.received <= report.fresh_for else None
 
     def waits(self, now: datetime) -> bool:
         """Tell whether what was refused is not to be tried again yet."""

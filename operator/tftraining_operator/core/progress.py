@@ -31,6 +31,16 @@ that have news at the same moment take turns."""
 QUIET_INTERVAL = timedelta(minutes=5)
 """In such a crowd, how long progress of less than a percent is kept back."""
 
+FRESH = timedelta(seconds=15)
+"""An older report proves nothing about now: its chief may hang or be cut off from us."""
+
+ASKED_PER_SECOND = 100
+"""Of all jobs together: where more report than that allows, each is asked less often."""
+
+_LONGEST_ASK_INTERVAL = timedelta(minutes=1)
+_FRESH_INTERVALS = 1.6
+"""For so many intervals between two requests a report counts at least."""
+
 MAX_METRICS = 32
 
 _MAX_ETA_SECONDS = 100 * 365 * 24 * 3600
@@ -103,6 +113,8 @@ class Report(_Document):
 
     received: Annotated[datetime | None, Field(exclude=True)] = None
     """When the operator got it; in no document."""
+    fresh_for: Annotated[timedelta, Field(exclude=True)] = FRESH
+    """For how long it counts; in no document."""
     pod_uid: Annotated[str, Field(exclude=True)] = ""
     """Which pod it is of, as addresses are reused; in no document."""
     unreachable: list[UnreachablePeer] = []
@@ -159,7 +171,8 @@ def parse_report(
         if not isinstance(document, dict):
             return None
         # A document that names these itself is not believed.
-        return Report.model_validate(document | {"received": received, "podUid": pod_uid})
+        ours = {"received": received, "freshFor": FRESH, "podUid": pod_uid}
+        return Report.model_validate(document | ours)
     except (ValueError, RecursionError):  # ValidationError is a ValueError
         return None
 
@@ -239,6 +252,16 @@ def evaluation_of(report: Report, *, final: bool) -> Evaluation | None:
 def write_interval(jobs: int) -> timedelta:
     """Return how far apart writes of one job's progress are where so many jobs report."""
     return max(WRITE_INTERVAL, timedelta(seconds=jobs / WRITES_PER_SECOND))
+
+
+def ask_interval(jobs: int, least: timedelta) -> timedelta:
+    """Return how far apart requests to one pod are where so many jobs report."""
+    return max(least, min(timedelta(seconds=jobs / ASKED_PER_SECOND), _LONGEST_ASK_INTERVAL))
+
+
+def fresh_for(interval: timedelta) -> timedelta:
+    """Return for how long a report counts if the next one is asked for after an interval."""
+    return max(FRESH, _FRESH_INTERVALS * interval)
 
 
 def next_write(

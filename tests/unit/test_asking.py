@@ -1,0 +1,98 @@
+"""How often pods are asked for their progress: by how many there are, and by what they answered."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections import Counter
+from typing import TYPE_CHECKING
+
+import pytest
+from tftraining_operator.api.keys import Role
+from tftraining_operator.controller import poller
+from tftraining_operator.controller.poller import ProgressPoller
+from tftraining_operator.core.progress import FRESH
+from tftraining_operator.reconcile.protocols import Target
+from tftraining_operator.reconcile.store import JobKey
+
+from tests.unit.builders import NOW
+from tests.unit.virtual_time import in_virtual_time
+
+if TYPE_CHECKING:
+    from tests.unit.virtual_time import VirtualLoop
+
+INTERVAL = 5.0
+
+
+class Crowd:
+    """The chiefs of so many jobs, who are asked for so long."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.answers = True
+        self.asked: Counter[str] = Counter()
+        self.fresh_for = FRESH
+        monkeypatch.setattr(poller, "ask", self._ask)
+
+    async def _ask(self, url: str) -> tuple[int, str]:
+        self.asked[url] += 1
+        if not self.answers:
+            raise ConnectionRefusedError(url)
+        return 200, json.dumps({"step": self.asked[url]})
+
+    def pass_by(self, jobs: int, seconds: float) -> None:
+        async def scene(loop: VirtualLoop) -> None:
+            found = ProgressPoller(
+                lambda _key: None,
+                INTERVAL,
+                lambda: NOW,
+                progressed=lambda _key: None,
+                monotonic=loop.time,
+            )
+            keys = [JobKey("default", f"job-{number}") for number in range(jobs)]
+            for key in keys:
+                found.watch(key, {Role.CHIEF: Target(f"uid-of-{key.name}", f"http://{key.name}")})
+            asking = asyncio.create_task(found.run())
+            await asyncio.wait({asking}, timeout=seconds)
+            assert not asking.done()
+            for report in found.reports(keys[0]).values():
+                self.fresh_for = report.fresh_for
+            asking.cancel()
+
+        in_virtual_time(scene)
+
+
+@pytest.fixture
+def crowd(monkeypatch: pytest.MonkeyPatch) -> Crowd:
+    return Crowd(monkeypatch)
+
+
+@pytest.mark.parametrize(
+    ("jobs", "interval"),
+    [
+        pytest.param(1, INTERVAL, id="one"),
+        pytest.param(500, INTERVAL, id="as many as are asked in that time"),
+        pytest.param(2000, 20.0, id="more"),
+        pytest.param(8000, 60.0, id="very many"),
+    ],
+)
+def test_where_many_report_each_is_asked_less_often(
+    crowd: Crowd, jobs: int, interval: float
+) -> None:
+    seconds = 5 * interval
+    crowd.pass_by(jobs, seconds)
+    assert set(crowd.asked.values()) <= {5, 6}
+    assert crowd.fresh_for.total_seconds() >= 1.1 * interval + 2, "until the next one has come"
+    assert crowd.fresh_for == FRESH or jobs > 500
+
+
+def test_the_first_report_is_asked_for_as_often_as_that_of_one(crowd: Crowd) -> None:
+    crowd.answers = False
+    crowd.pass_by(2000, 5.5 * INTERVAL)
+    assert set(crowd.asked.values()) <= {6, 7}
+
+
+def test_who_never_answers_is_asked_four_times_less_often_for_ever(crowd: Crowd) -> None:
+    crowd.answers = False
+    day = 24 * 3600.0
+    crowd.pass_by(1, day)
+    assert crowd.asked["http://job-0"] == pytest.approx(day / INTERVAL / 4, rel=0.05)
