@@ -3,6 +3,7 @@
 import os
 import sys
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -90,8 +91,11 @@ class Contender(Protocol):
     def crds(self) -> Sequence[Path]:
         """Return the manifests of its CustomResourceDefinitions."""
 
-    def started(self, cluster: Cluster, /) -> AbstractContextManager[Running]:
-        """Run it until the end of the block; it is ready at its beginning."""
+    def started(self, cluster: Cluster, /, *, asking: bool) -> AbstractContextManager[Running]:
+        """Run it until the end of the block; it is ready at its beginning.
+
+        It may be left out that pods are asked for their progress if that is not measured.
+        """
 
     def submission(self, namespace: str, jobs: int) -> Iterator[tuple[str, _Object]]:
         """Yield what to create for so many jobs of PODS pods, each with its collection's path."""
@@ -110,7 +114,7 @@ class Raw:
         """Return none: it creates pods and services."""
         return ()
 
-    def started(self, _cluster: Cluster, /) -> AbstractContextManager[Running]:
+    def started(self, _cluster: Cluster, /, *, asking: bool) -> AbstractContextManager[Running]:  # noqa: ARG002
         """Do nothing: this process is the client."""
         return nullcontext(Running())
 
@@ -150,7 +154,8 @@ class Ours:
     ) -> None:
         """Without fairness, its namespaces don't take turns; see stalls.
 
-        Pods that are placed have their job's node in their template, and need no scheduler.
+        Pods that are placed have their job's node in their template, and need no scheduler; for
+        very many jobs. What it takes to ask those that run already is no cost of a new job.
         """
         self.name = name
         self.only_creates = not fair
@@ -164,17 +169,24 @@ class Ours:
         return (ROOT / "crds",)
 
     @contextmanager
-    def started(self, cluster: Cluster) -> Iterator[Running]:
-        """Run the operator's process, or one for each shard."""
+    def started(self, cluster: Cluster, *, asking: bool) -> Iterator[Running]:
+        """Run the operator's process, or one for each shard, all at once."""
+        options = [] if self._fair else [stalls.UNFAIR]
+        if self._placed and not asking:
+            options.append(stalls.UNASKED)
+
+        def start(number: int) -> tuple[Process, Path]:
+            return stack.enter_context(self._process(cluster, number, options))
+
         with ExitStack() as stack:
-            found = [
-                stack.enter_context(self._process(cluster, number))
-                for number in range(self._shards)
-            ]
+            with ThreadPoolExecutor(self._shards) as threads:
+                found = list(threads.map(start, range(self._shards)))
             yield Running(tuple(process for process, _ in found), tuple(file for _, file in found))
 
     @contextmanager
-    def _process(self, cluster: Cluster, number: int) -> Iterator[tuple[Process, Path]]:
+    def _process(
+        self, cluster: Cluster, number: int, options: Sequence[str]
+    ) -> Iterator[tuple[Process, Path]]:
         noted = cluster.folder / f"stalls-{free_port()}"
         probes = f"http://127.0.0.1:{free_port()}"
         environment = {
@@ -190,9 +202,7 @@ class Ours:
                 "TFTRAINING_LEASE_IDENTITY": f"shard-{number}",
                 "TFTRAINING_SHARDS": str(self._shards),
             }
-        command: list[str | Path] = [sys.executable, "-m", "bench.scale.stalls", noted]
-        if not self._fair:
-            command.append(stalls.UNFAIR)
+        command: list[str | Path] = [sys.executable, "-m", "bench.scale.stalls", noted, *options]
         log = cluster.folder / f"operator-{number}.log"
         with processes.running(command, environment, log, f"{probes}/readyz") as process:
             yield process, noted

@@ -121,7 +121,7 @@ class _Round:
 
     async def live(self) -> Life:
         async with connected(self._cluster.server) as client, self._followed(client):
-            async with self._started():
+            async with self._started(asking=False):
                 await self._create(client)
                 if self._contender.only_creates:
                     await self._delete(client)
@@ -143,11 +143,11 @@ class _Round:
                 yield
 
     @asynccontextmanager
-    async def _started(self) -> AsyncIterator[None]:
+    async def _started(self, *, asking: bool) -> AsyncIterator[None]:
         """Run the contender; note at the end what it took."""
         with ExitStack() as stack:
             # In a thread: the tables are followed meanwhile.
-            starting = self._contender.started(self._cluster)
+            starting = self._contender.started(self._cluster, asking=asking)
             self._running = await asyncio.to_thread(stack.enter_context, starting)
             began = time.monotonic()
             try:
@@ -220,7 +220,7 @@ class _Round:
         gone = dict.fromkeys(names, time.perf_counter())
         evaluators = await self._evaluators(client)
         with self._reports(evaluators):
-            async with self._started():
+            async with self._started(asking=True):
                 await self._pods.until(created_since(gone, "workers that were missing at a start"))
                 started = min(process.began for process in self._running.processes)
                 life.synced = max(self._pods.appeared[name] for name in names) - started

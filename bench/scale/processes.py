@@ -19,7 +19,7 @@ from tools.cluster.shell import ClusterError
 from tools.waiting import eventually
 
 _TICKS = os.sysconf("SC_CLK_TCK")
-_START_SECONDS = 120
+_START_SECONDS = 300
 _END_SECONDS = 30
 _LAST_LINES = 15
 

@@ -1,12 +1,12 @@
 """Runs the operator and notes the longest turn of its event loop.
 
-    python -m bench.scale.stalls FILE [unfair]
+    python -m bench.scale.stalls FILE [unfair] [unasked]
 
 In a turn the loop runs all callbacks that are ready, and nothing else can happen meanwhile. In CPU
 seconds of the loop's thread, to within a millisecond: for how long others had the processor is no
 matter of the operator. A line of FILE is a time (monotonic) and the longest turn of the half second
 before it. `unfair`: without what keeps a namespace or a job from taking all passes and calls, to
-see what that is good for.
+see what that is good for. `unasked`: without asking pods for their progress.
 """
 
 import asyncio
@@ -17,9 +17,10 @@ from pathlib import Path
 
 from tftraining_operator.__main__ import main
 from tftraining_operator.controller import runtime
+from tftraining_operator.controller.poller import ProgressPoller
 from tftraining_operator.reconcile import limits
 
-UNFAIR = "unfair"
+UNFAIR, UNASKED = "unfair", "unasked"
 _PERIOD_SECONDS = 0.5
 _EXACT_SECONDS = 0.001
 """Short turns are taken together: to ask for a thread's CPU time is a system call, and to make one
@@ -71,8 +72,15 @@ def make_unfair() -> None:
     limits.NAMESPACE = limits.JOB = limits.ALL
 
 
+def ask_nobody() -> None:
+    """Let no pod be asked for its progress."""
+    ProgressPoller.watch = lambda *_: None  # type: ignore[method-assign]
+
+
 if __name__ == "__main__":
     if UNFAIR in sys.argv[2:]:
         make_unfair()
+    if UNASKED in sys.argv[2:]:
+        ask_nobody()
     Stalls(Path(sys.argv[1])).install()
     sys.exit(main())

@@ -45,7 +45,7 @@ class TrainingOperator:
         return (folder / "kubeflow.org_tfjobs.yaml",)
 
     @contextmanager
-    def started(self, cluster: Cluster) -> Iterator[Running]:
+    def started(self, cluster: Cluster, *, asking: bool) -> Iterator[Running]:  # noqa: ARG002
         """Run its process. Nobody calls its webhooks, which costs it nothing."""
         _prepare(cluster.server)
         probes = f"127.0.0.1:{free_port()}"

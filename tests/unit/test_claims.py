@@ -26,8 +26,9 @@ RENEWED = LASTS / 3
 class Installation:
     """One operator with claims; its passes take a while to end."""
 
-    def __init__(self, place: Place, name: str, *named: str) -> None:
+    def __init__(self, place: Place, name: str, *named: str, shared: bool = False) -> None:
         self.place = place
+        self.without_jobs = False
         self.name = name
         self.calls = Calls(place.server)
         self.looked: list[str] = []
@@ -39,9 +40,13 @@ class Installation:
             installation=name,
             seconds=LEADER,
             named=named,
+            shared=shared,
             clock=place.loop.time,
         )
-        self.task = asyncio.create_task(self.claims.keep(lambda: place.with_jobs))
+        self.task = asyncio.create_task(self.claims.keep(self._with_jobs))
+
+    def _with_jobs(self) -> set[str]:
+        return set() if self.without_jobs else self.place.with_jobs
 
     async def has(self, namespace: str) -> bool:
         """Ask as a pass does, and check that no other's may run."""
@@ -77,22 +82,24 @@ class Calls:
 
     server: LeaseServer
     problem: errors.ApiError | None = None
+    delay: float = 0.0
     sent: int = 0
 
     async def get_lease(self, namespace: str, name: str) -> dict[str, Any]:
-        self._reach()
+        await self._reach()
         return await self.server.get_lease(namespace, name)
 
     async def create_lease(self, body: dict[str, Any]) -> dict[str, Any]:
-        self._reach()
+        await self._reach()
         return await self.server.create_lease(body)
 
     async def replace_lease(self, body: dict[str, Any]) -> dict[str, Any]:
-        self._reach()
+        await self._reach()
         return await self.server.replace_lease(body)
 
-    def _reach(self) -> None:
+    async def _reach(self) -> None:
         self.sent += 1
+        await asyncio.sleep(self.delay)
         if self.problem is not None:
             raise self.problem
 
@@ -106,8 +113,8 @@ class Place:
     with_jobs: set[str] = field(default_factory=lambda: {"red"})
     installations: list[Installation] = field(default_factory=list)
 
-    def install(self, name: str, *named: str) -> Installation:
-        found = Installation(self, name, *named)
+    def install(self, name: str, *named: str, shared: bool = False) -> Installation:
+        found = Installation(self, name, *named, shared=shared)
         self.installations.append(found)
         return found
 
@@ -126,6 +133,40 @@ def played(scene: Callable[[Place], Coroutine[Any, Any, None]]) -> None:
             await each.kill()
 
     in_virtual_time(run)
+
+
+@pytest.mark.parametrize("processes", [2, 3, 8])
+def test_processes_of_one_installation_claim_a_namespace_at_the_same_time(processes: int) -> None:
+    async def scene(place: Place) -> None:
+        shards = [place.install("all", shared=True) for _ in range(processes)]
+        for each in shards:
+            each.calls.delay = 0.1
+        found = await asyncio.gather(*(each.claims.has("red") for each in shards))
+        assert found == [True] * processes, "no shard leaves its jobs waiting"
+        assert place.loop.time() <= 0.2 * processes + 0.5
+
+    played(scene)
+
+
+def test_a_shard_without_jobs_in_a_namespace_does_not_release_what_another_needs() -> None:
+    async def scene(place: Place) -> None:
+        one, two = (place.install("all", shared=True) for _ in range(2))
+        assert await one.claims.has("red")
+        assert await two.claims.has("red")
+        one.without_jobs = True
+        for _ in range(int(2 * LASTS)):
+            await asyncio.sleep(1)
+            assert place.holder() == "all"
+            assert two.works_in("red")
+        two.without_jobs = True
+        await asyncio.sleep(2 * LASTS)
+        assert not two.works_in("red")
+        other = place.install("other")
+        assert not await other.has("red"), "it may be held"
+        await asyncio.sleep(2 * LASTS)
+        assert await other.has("red"), "nobody renews it"
+
+    played(scene)
 
 
 def test_a_namespace_is_claimed_when_its_first_job_is_seen() -> None:

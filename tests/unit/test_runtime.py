@@ -87,6 +87,26 @@ async def test_a_background_task_that_is_stopped_did_not_exit(
     assert caplog.records == []
 
 
+@pytest.mark.parametrize(("takes", "times"), [(0.1, 12), (2.0, 12), (30.0, 1)])
+def test_resyncs_take_no_more_than_a_hundredth_of_the_time(takes: float, times: int) -> None:
+    listed = 0
+
+    class Listed:
+        async def list_all(self) -> None:
+            nonlocal listed
+            listed += 1
+            await asyncio.sleep(takes)
+
+    async def scene(_loop: VirtualLoop) -> None:
+        runtime = Runtime(Settings(resync_seconds=300))
+        syncing = asyncio.create_task(runtime._keep_in_sync(Listed()))  # type: ignore[arg-type]
+        await asyncio.wait({syncing}, timeout=3600)
+        syncing.cancel()
+
+    in_virtual_time(scene)
+    assert abs(listed - times) <= 0.2 * times + 1
+
+
 @pytest.mark.parametrize("begun", [True, False])
 async def test_a_stop_ends_the_gaining_of_a_shard(*, begun: bool) -> None:
     """So that its leases are released, and nobody has to wait until they expire."""

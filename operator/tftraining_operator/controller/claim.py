@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 from tftraining_operator.api.keys import GROUP, PLURAL
-from tftraining_operator.controller.leader import ATTEMPT, LeaseApi
+from tftraining_operator.controller.leader import ATTEMPT, LeaseApi, version
 from tftraining_operator.controller.shard_lease import ShardLease
 from tftraining_operator.reconcile import errors
 
@@ -67,12 +67,14 @@ class Claim(ShardLease):
         """
         try:
             async with asyncio.timeout(self._seconds * ATTEMPT):
+                began = self._clock()
                 self._lease = await self._look()
                 if self._is_free(self._lease):
-                    await self._claim(self._lease)
+                    try:
+                        await self._claim(self._lease)
+                    except (errors.ConflictError, errors.AlreadyExistsError):
+                        return await self._was_claimed_beside(began)
                     return True
-        except (errors.ConflictError, errors.AlreadyExistsError):
-            return False  # another was faster
         except (errors.ApiError, TimeoutError) as error:
             # Its holder could not renew it either.
             self._seen = None
@@ -80,6 +82,14 @@ class Claim(ShardLease):
         if self.named and self.requested_by != self._identity:
             await self.request()
         return False
+
+    async def _was_claimed_beside(self, began: float) -> bool:
+        """Tell whether who was faster, after this moment, is a process of this installation."""
+        self._lease = await self._look()
+        if self._lease is None or self.holder != self._identity:
+            return False
+        self._written, self._renewed_at = version(self._lease), began
+        return True
 
     async def renew(self) -> None:
         """Renew it. Raises LeaseLostError, errors.ApiError."""

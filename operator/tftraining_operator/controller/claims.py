@@ -68,7 +68,11 @@ class _Namespace:
 
 
 class Claims:
-    """The namespaces of one installation: `named` ones, or all that have jobs."""
+    """The namespaces of one installation: `named` ones, or all that have jobs.
+
+    If `shared` with other processes of the installation, they may have jobs in a namespace in which
+    this one has none.
+    """
 
     def __init__(
         self,
@@ -78,6 +82,7 @@ class Claims:
         installation: str,
         seconds: int,
         named: Collection[str],
+        shared: bool = False,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._api = api
@@ -85,6 +90,7 @@ class Claims:
         self._installation = installation
         self._seconds = seconds * LEASES
         self._named = frozenset(named)
+        self._shared = shared
         self._clock = clock
         self._known = {name: self._namespace(name) for name in self._named}
         self._problem = ""
@@ -242,7 +248,8 @@ class Claims:
 
     async def _drop(self, found: _Namespace) -> None:
         """Let go of a namespace that has no jobs any more."""
-        if found.claimed and not found.unguarded:
+        # What is shared ends by itself, unless somebody renews it.
+        if found.claimed and not found.unguarded and not self._shared:
             await found.claim.release()
         found.claimed, found.held, found.tried_at, found.taken_by = False, False, None, ""
 

@@ -218,7 +218,7 @@ class Candidate:
             self._lease = await self._look()
             if (holder := _holder(self._lease)) not in ("", self._identity):
                 raise LeaseLostError(f"{one_line(holder)} acquired the lease") from None
-            if self._lease is not None and _version(self._lease) < newest:
+            if self._lease is not None and version(self._lease) < newest:
                 raise LeaseLostError(_RESTORED) from None
             await self._claim(self._lease)
         if self._written < newest:
@@ -233,7 +233,7 @@ class Candidate:
             self._lease = await self._api.create_lease(self._held(made))
         else:
             self._lease = await self._api.replace_lease(self._held(lease))
-        self._written = _version(self._lease)
+        self._written = version(self._lease)
         self._renewed_at = began
 
     def _held(self, lease: _Object) -> _Object:
@@ -256,7 +256,8 @@ def _released(lease: _Object) -> _Object:
     return {**lease, "spec": spec}
 
 
-def _version(lease: _Object) -> int:
+def version(lease: _Object) -> int:
+    """Return the number of a lease's state: a later one is higher."""
     # Comparable by the API's own guarantee (KEP-5504), and by etcd's counter ever since.
     return int(lease["metadata"]["resourceVersion"])
 

@@ -107,4 +107,5 @@ def _claims(settings: Settings, api: LeaseApi, worker: Namespaces) -> Claims | N
         installation=f"{settings.lease_namespace}/{settings.lease_name}",
         seconds=settings.lease_seconds,
         named=settings.namespaces,
+        shared=settings.shards > 1,
     )

@@ -48,6 +48,8 @@ STUCK_SECONDS = 120.0
 """A job that waits or is worked on for longer than this means that the process is stuck."""
 
 _LOOK_SECONDS = 1.0
+_RESYNC_SHARE = 0.01
+"""Of the time, what resyncs take at most: they come less often where there is much to list."""
 _READ_UNLISTED_SECONDS = 10.0
 """Between two reads of a pod that has lost our label: no watch tells of it."""
 
@@ -299,13 +301,17 @@ class Runtime:
         )
 
     async def _keep_in_sync(self, listings: Listings) -> None:
+        loop, took = asyncio.get_running_loop(), 0.0
         while True:
             spread = random.uniform(0.8, 1.2)  # noqa: S311 - jitter, not a secret
-            await asyncio.sleep(self._settings.resync_seconds * spread)
+            pause = max(self._settings.resync_seconds, took / _RESYNC_SHARE)
+            await asyncio.sleep(pause * spread)
+            began = loop.time()
             try:
                 await listings.list_all()
             except ApiError as error:
                 logger.warning("resync failed; the watches continue: %s", one_line(error.message))
+            took = loop.time() - began
 
     async def _follow(self, groups: Groups) -> None:
         while True:

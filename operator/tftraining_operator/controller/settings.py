@@ -65,8 +65,8 @@ class Settings:
     """Seconds between two requests to a chief for its progress, with up to 500 jobs; at most 10, as
     a report older than 15 s proves nothing. TFTRAINING_PROGRESS_SECONDS."""
     resync_seconds: float = 300.0
-    """Seconds between two listings of all objects, as a watch may miss a deletion.
-    TFTRAINING_RESYNC_SECONDS."""
+    """Seconds between two listings of all objects, as a watch may miss a deletion; longer where one
+    takes long. TFTRAINING_RESYNC_SECONDS."""
     groups_seconds: float = 15.0
     """Seconds between two listings of the schedulers' groups, which also tell whether their APIs
     exist; the same for Kueue's. TFTRAINING_GROUPS_SECONDS."""
