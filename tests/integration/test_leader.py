@@ -211,13 +211,13 @@ def test_who_was_paused_beyond_its_lease_does_no_harm_and_ends(
     pair.start()
     leader = pair.leader()
     other = pair.other(leader)
-    alone.apply(manifest(worker={"replicas": 60}, runPolicy={"backoffLimit": 3}))
+    alone.apply(manifest(worker={"replicas": 120}, runPolicy={"backoffLimit": 3}))
     # In the middle of a pass: dozens of calls are on their way, and as many are yet to come.
     eventually(lambda: len(alone.pods()) > 5, "some pods")
     pair.operators[leader].pause()
-    assert len(alone.pods()) < 62
+    assert len(alone.pods()) < 122
 
-    eventually(lambda: len(alone.pods()) == 62, "the other goes on", SECONDS + 20)
+    eventually(lambda: len(alone.pods()) == 122, "the other goes on", SECONDS + 20)
     assert pair.holder() == other
     alone.run_all()
     alone.end("mnist-chief-0", 75, "lost")
@@ -243,7 +243,7 @@ def test_who_was_paused_beyond_its_lease_does_no_harm_and_ends(
     assert pair.holder() == other
     status = alone.status()
     assert (status["restarts"], status["attempt"]) == (1, 1)
-    assert len(alone.pods()) == 62
+    assert len(alone.pods()) == 122
     history = made(alone, since)
     assert len(history.pop(("mnist-worker-7", "0"), set())) <= 2  # it was deleted once
     assert {name: len(uids) for name, uids in history.items() if len(uids) > 1} == {}

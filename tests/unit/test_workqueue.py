@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 from typing import TYPE_CHECKING, Self
 
+import pytest
 from tftraining_operator.reconcile import workqueue
 from tftraining_operator.reconcile.errors import TransientError
 from tftraining_operator.reconcile.workqueue import SOON, Routine, WorkQueue
@@ -14,8 +15,6 @@ from tests.unit.virtual_time import in_virtual_time
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-
-    import pytest
 
     from tests.unit.virtual_time import VirtualLoop
 
@@ -286,6 +285,21 @@ def test_what_happens_to_a_key_in_a_moment_shares_a_pass() -> None:
             desk.queue.add("b")
             await asyncio.sleep(2 * SOON)
             assert desk.done == ["b", "a"]
+
+    in_virtual_time(scene)
+
+
+@pytest.mark.parametrize(("among", "passes"), [(1, 8), (100, 8), (1000, 4), (3300, 2), (20_000, 1)])
+def test_of_many_keys_each_has_fewer_passes_for_what_comes_soon(among: int, passes: int) -> None:
+    """Eight events, a quarter of a second apart: as of a job's pods that start."""
+
+    async def scene(_loop: VirtualLoop) -> None:
+        async with Desk() as desk:
+            for _ in range(8):
+                desk.queue.add_soon("a", among)
+                await asyncio.sleep(0.25)
+            await asyncio.sleep(2)
+            assert len(desk.done) == passes
 
     in_virtual_time(scene)
 

@@ -1,6 +1,6 @@
 """Follows the groups of gang schedulers, by listing them: so it is known which of their APIs exist.
 
-kopf watches what exists when it starts, and these APIs may come and go with a CRD or a permission.
+A watch needs an API that exists, and these may come and go with a CRD or a permission.
 What is urgent about a gang, its pods tell, which are watched. Called by runtime.py.
 """
 

@@ -164,7 +164,7 @@ class KubernetesApi:
         Whoever drops a page before asking for the next one holds only one in memory; and decoding
         a listing of ten thousand pods at once would stop the process for seconds.
         """
-        return self._pages(kind, namespace, "" if kind is Kind.JOB else self._selector())
+        return self._pages(kind, namespace, self._selected(kind))
 
     async def list_unlabelled_pods(self, namespace: str | None) -> Listing:
         """List pods that lost the label by which `list` selects, but have one that goes with it."""
@@ -287,10 +287,11 @@ class KubernetesApi:
         query = {
             "watch": "true",
             "allowWatchBookmarks": "true",
-            "labelSelector": self._selector(),
             "resourceVersion": resource_version,
             "timeoutSeconds": str(seconds),
         }
+        if selector := self._selected(kind):
+            query["labelSelector"] = selector
         path = self._collection(kind, namespace)
         timeout = aiohttp.ClientTimeout(sock_connect=_TIMEOUT, sock_read=seconds + _TIMEOUT)
         try:
@@ -323,6 +324,10 @@ class KubernetesApi:
             if self._watches_ended != ended_before:
                 return
             raise errors.TransientError(f"GET {path}: {one_line(str(error))}") from error
+
+    def _selected(self, kind: Kind) -> str:
+        """Return the label selector of our objects of a kind; jobs are their users'."""
+        return "" if kind is Kind.JOB else self._selector()
 
     def end_watches(self) -> None:
         """End all watches, so that who follows one begins it again, with what is selected now."""

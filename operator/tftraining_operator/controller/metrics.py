@@ -125,7 +125,7 @@ class Metrics:
         )
         self._watch_events = Counter(
             "tftraining_operator_watch_events",
-            "Objects that watches delivered; LISTED while a watch begins, or is restarted.",
+            "Objects that watches delivered.",
             ["resource", "type"],
             registry=registry,
         )
@@ -232,9 +232,9 @@ class Metrics:
         self._calls.labels(call.verb, call.resource, call.code).inc()
         self._call_seconds.labels(call.verb, call.resource).observe(call.seconds)
 
-    def saw_event(self, kind: Kind, event_type: str | None) -> None:
-        """Count an object that a watch delivered; None while it lists."""
-        self._watch_events.labels(plural(kind), event_type or "LISTED").inc()
+    def saw_event(self, kind: Kind, event_type: str) -> None:
+        """Count an object that a watch delivered."""
+        self._watch_events.labels(plural(kind), event_type).inc()
 
     def saw_poll(self, result: PollResult) -> None:
         """Count a request for progress."""

@@ -16,7 +16,6 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from tftraining_operator.controller import logs
-from tftraining_operator.controller.child_watch import ChildWatch
 from tftraining_operator.controller.groups import Groups
 from tftraining_operator.controller.kubernetes_api import Call, KubernetesApi
 from tftraining_operator.controller.listings import Listings
@@ -28,6 +27,7 @@ from tftraining_operator.controller.safeguards import Safeguards
 from tftraining_operator.controller.settings import Settings
 from tftraining_operator.controller.share import Share
 from tftraining_operator.controller.stopping import unless
+from tftraining_operator.controller.watch import Watch
 from tftraining_operator.controller.workloads import Workloads
 from tftraining_operator.core.budgeting import Budgeting
 from tftraining_operator.core.pod_state import is_on_its_way
@@ -169,9 +169,8 @@ class Runtime:
             self.start_task("listing of groups", self._follow(groups))
             listed = listings.versions | policies.versions | budgets.versions
             for (kind, namespace), version in listed.items():
-                if kind is not Kind.JOB:
-                    watch = ChildWatch(cluster, kind, namespace, self.see, listings.list_kind)
-                    self.start_task(f"watch of {kind}s", watch.follow(version))
+                watch = Watch(cluster, kind, namespace, self.see, listings.list_kind)
+                self.start_task(f"watch of {kind}s", watch.follow(version))
             for each in self._workloads:
                 follow = each.follow(self._settings.groups_seconds)
                 self.start_task("watch of Workloads", follow)
@@ -223,11 +222,8 @@ class Runtime:
                 if self._reconciler is not None:
                     await self._reconciler(key)  # a job that is unknown is forgotten
 
-    def see(self, kind: Kind, seen: Mapping[str, Any], event_type: str | None) -> None:
-        """Take in one watch event, of type None while a watch lists what exists.
-
-        Must not fail: kopf would not repeat it.
-        """
+    def see(self, kind: Kind, seen: Mapping[str, Any], event_type: str) -> None:
+        """Take in one watch event. Must not fail: nobody would repeat it."""
         self._metrics.saw_event(kind, event_type)
         deleted = event_type == "DELETED"
         raw = {**seen, "metadata": dict(seen["metadata"])}
@@ -275,7 +271,7 @@ class Runtime:
 
     def _look_soon(self, changed: JobKey | None) -> None:
         if changed is not None and self._queue is not None and self._share.works_on(changed):
-            self._queue.add_soon(changed)
+            self._queue.add_soon(changed, self._store.job_count())
 
     def _give_way(self, key: JobKey) -> bool:
         return self._queue is not None and self._queue.give_way(key)

@@ -1,6 +1,6 @@
 """Follows the Workloads of Kueue: lists and watches them, where the cluster has them.
 
-kopf watches what exists when it starts, and Kueue may come, go and be upgraded at any time. A list
+watch.py needs an API that exists, and Kueue may come, go and be upgraded at any time. A list
 of groups that is made now and then (groups.py) would not do: a job that is preempted has to stop.
 Called by runtime.py.
 """

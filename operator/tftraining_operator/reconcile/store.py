@@ -275,6 +275,10 @@ class Store:
         """Return the keys of all jobs."""
         return list(self._objects[Kind.JOB])
 
+    def job_count(self) -> int:
+        """Return how many jobs there are."""
+        return len(self._objects[Kind.JOB])
+
     def jobs(self) -> Iterator[_Object]:
         """Yield all jobs."""
         for named in self._objects[Kind.JOB].values():

@@ -30,7 +30,11 @@ IMMEDIATE_PASSES = 5
 LONGEST_DELAY = 5.0
 """The longest delay of a pass that is asked for at once."""
 SOON = 0.1
-"""The moment (s) in which events that no one waits for share a pass."""
+"""The moment (s) in which events that no one waits for share a pass,"""
+_SOON_A_KEY = 0.0005
+"""longer with so many keys that their passes would be a large part of all work,"""
+_LATEST = 2.0
+"""up to this."""
 PATIENCE = 10.0
 """How long (s) routine passes wait for others at most."""
 
@@ -82,10 +86,14 @@ class WorkQueue(Generic[K]):
             waiting.add(key, self._clock() if since is None else since)
             self._dispatch()
 
-    def add_soon(self, key: K) -> None:
-        """Ask for a routine pass in a moment: what happens to the key until then shares it."""
+    def add_soon(self, key: K, among: int = 1) -> None:
+        """Ask for a routine pass in a moment: what happens to the key until then shares it.
+
+        The moment depends on how many keys there are.
+        """
         if key not in self._urgent:
-            self._add_by(key, SOON, routine=True)
+            moment = max(SOON, min(among * _SOON_A_KEY, _LATEST))
+            self._add_by(key, moment, routine=True)
 
     def give_way(self, key: K) -> bool:
         """Let a routine pass over a key follow its present one, if others wait that are not so.

@@ -1,7 +1,7 @@
-"""Follows what jobs own by watches of the operator's own; called by runtime.py.
+"""Follows jobs, and what they own, from where they were listed; called by runtime.py.
 
-Nearly all watch events are of pods, and each costs kopf a task, a queue and several objects before
-a handler is called, and at its start once more for each object. So kopf watches only the jobs.
+By watches of the operator's own: each event costs kopf a task, a queue and several objects before a
+handler is called, and at its start it lists all objects once more.
 """
 
 import asyncio
@@ -39,7 +39,7 @@ class WatchApi(Protocol):
     ) -> AsyncIterator[_Object]: ...
 
 
-class ChildWatch:
+class Watch:
     """The objects of one kind, in one namespace or in all."""
 
     def __init__(

@@ -7,8 +7,8 @@ import contextlib
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from tftraining_operator.controller import child_watch
-from tftraining_operator.controller.child_watch import ChildWatch
+from tftraining_operator.controller import watch
+from tftraining_operator.controller.watch import Watch
 from tftraining_operator.reconcile.errors import ApiError, TransientError
 from tftraining_operator.reconcile.store import Kind
 
@@ -53,7 +53,7 @@ class Server:
 
     async def follow(self) -> None:
         """Follow from version 7 until nothing more comes."""
-        watch = ChildWatch(self, Kind.POD, None, self.see, self.list_all)
+        watch = Watch(self, Kind.POD, None, self.see, self.list_all)
         following = asyncio.create_task(watch.follow("7"))
         async with asyncio.timeout(5):
             while self.streams or len(self.asked) < 2:  # noqa: ASYNC110 - whoever asks last
@@ -89,7 +89,7 @@ async def test_a_bookmark_is_no_event_of_a_pod_but_moves_the_version() -> None:
 async def test_a_version_that_the_server_does_not_have_is_replaced_by_a_listing(
     end: dict[str, Any] | ApiError, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(child_watch, "_PAUSE_SECONDS", 0.0)
+    monkeypatch.setattr(watch, "_PAUSE_SECONDS", 0.0)
     server = Server([event("ADDED", 8), end])
     await server.follow()
     assert server.asked[:2] == ["7", "100"]
@@ -106,7 +106,7 @@ async def test_a_version_that_the_server_does_not_have_is_replaced_by_a_listing(
 async def test_where_the_server_says_nothing_of_the_version_all_is_not_listed_again(
     end: ApiError, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(child_watch, "_PAUSE_SECONDS", 0.0)
+    monkeypatch.setattr(watch, "_PAUSE_SECONDS", 0.0)
     server = Server([event("ADDED", 8), end])
     await server.follow()
     assert server.asked[:2] == ["7", "8"]
