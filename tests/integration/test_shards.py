@@ -99,21 +99,31 @@ def whole(space: Namespace) -> bool:
     return space.pods().keys() == {f"{job}-{task}" for job in JOBS for task in TASKS}
 
 
-def made(space: Namespace, since: str) -> dict[str, set[str]]:
-    """Read which pods were ever made: their uids by name."""
-    path = f"/api/v1/namespaces/{space.name}/pods"
-    found: dict[str, set[str]] = defaultdict(set)
-    for event in space.server.watch(path, since, 1):
-        metadata: dict[str, Any] = event["object"]["metadata"]
-        found[metadata["name"]].add(metadata["uid"])
-    return found
+class Made:
+    """The pods that were ever made: their uids by name.
+
+    The API server tells what happened in the last 75 s: to be looked at more often than that.
+    """
+
+    def __init__(self, space: Namespace) -> None:
+        self._space = space
+        self._path = f"/api/v1/namespaces/{space.name}/pods"
+        listed = space.server.request("GET", self._path).body
+        self._since = str(listed["metadata"]["resourceVersion"])
+        self.uids: dict[str, set[str]] = defaultdict(set)
+
+    def look(self) -> None:
+        """Take in what was made since the last look."""
+        for event in self._space.server.watch(self._path, self._since, 1):
+            metadata: dict[str, Any] = event["object"]["metadata"]
+            self.uids[metadata["name"]].add(metadata["uid"])
+            self._since = metadata["resourceVersion"]
 
 
 @pytest.mark.timeout(150)
 def test_three_share_the_jobs_and_those_of_a_killed_one_go_to_the_others(group: Group) -> None:
     space = group.space
-    path = f"/api/v1/namespaces/{space.name}/pods"
-    since = str(space.server.request("GET", path).body["metadata"]["resourceVersion"])
+    made = Made(space)
     for operator in group.operators.values():
         operator.start()
     group.wait_for_shares(1, 1, 1)
@@ -139,17 +149,20 @@ def test_three_share_the_jobs_and_those_of_a_killed_one_go_to_the_others(group: 
     eventually(lambda: whole(space), "each worker again, those of the killed one's jobs too", 40)
     # Its lease has to end, and is left to a process without any for a third of its duration.
     assert time.monotonic() - moment < SECONDS + SECONDS / 3 + 15
+    made.look()
     group.wait_for_shares(1, 2)
     for job in JOBS:
         space.delete_pod(f"{job}-ps-0")
     eventually(lambda: whole(space), "each ps again, by the watches of who gained a shard")
+    made.look()
 
     group.operators[killed].start()
     group.wait_for_shares(1, 1, 1)
     for job in JOBS:
         space.delete_pod(f"{job}-worker-0")
     eventually(lambda: whole(space), "each worker again, whoever has its job now")
-    counts = {name: len(uids) for name, uids in made(space, since).items()}
+    made.look()
+    counts = {name: len(uids) for name, uids in made.uids.items()}
     assert counts == {
         f"{job}-{task}": 1 if task == "chief-0" else 2 for job in JOBS for task in TASKS
     }
