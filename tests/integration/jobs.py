@@ -2,6 +2,7 @@
 
 import json
 import re
+from collections import defaultdict
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
@@ -175,6 +176,29 @@ class Namespace:
         """Delete a pod, as somebody may."""
         path = f"/api/v1/namespaces/{self.name}/pods/{name}"
         self.server.request("DELETE", path, query={"gracePeriodSeconds": "0"})
+
+
+class Made:
+    """The pods of a namespace that were ever made, since this began.
+
+    The API server tells what happened in the last 75 s: to be looked at more often than that.
+    """
+
+    def __init__(self, space: Namespace) -> None:
+        self._space = space
+        self._path = f"/api/v1/namespaces/{space.name}/pods"
+        listed = space.server.request("GET", self._path).body
+        self._since = str(listed["metadata"]["resourceVersion"])
+        self._uids: dict[tuple[str, str], set[str]] = defaultdict(set)
+
+    def look(self) -> dict[tuple[str, str], set[str]]:
+        """Take in what was made since the last look; return all uids by name and attempt."""
+        for event in self._space.server.watch(self._path, self._since, 1):
+            metadata: _Object = event["object"]["metadata"]
+            attempt = metadata["labels"]["tftraining.dev/attempt"]
+            self._uids[metadata["name"], attempt].add(metadata["uid"])
+            self._since = metadata["resourceVersion"]
+        return self._uids
 
 
 def _now() -> str:

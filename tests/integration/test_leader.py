@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import signal
 import time
-from collections import defaultdict
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +14,7 @@ from tftraining_operator.controller.main import LOST
 from tftraining_operator.reconcile import errors
 from tftraining_operator.reconcile.store import Kind
 
-from tests.integration.jobs import Namespace, manifest
+from tests.integration.jobs import Made, Namespace, manifest
 from tests.integration.process import Operator
 from tests.integration.wire import Wire, wired
 from tools.waiting import eventually
@@ -97,23 +96,6 @@ def pair(alone: Namespace, tmp_path: Path) -> Iterator[Pair]:
         found = Pair(alone, tmp_path, wires)
         yield found
         found.stop()
-
-
-def version(space: Namespace) -> str:
-    """Read the resource version at which the history of the pods begins."""
-    path = f"/api/v1/namespaces/{space.name}/pods"
-    return str(space.server.request("GET", path).body["metadata"]["resourceVersion"])
-
-
-def made(space: Namespace, since: str) -> dict[tuple[str, str], set[str]]:
-    """Read which pods were ever made: their uids by name and attempt."""
-    path = f"/api/v1/namespaces/{space.name}/pods"
-    found: dict[tuple[str, str], set[str]] = defaultdict(set)
-    for event in space.server.watch(path, since, 1):
-        metadata: dict[str, Any] = event["object"]["metadata"]
-        attempt = metadata["labels"]["tftraining.dev/attempt"]
-        found[metadata["name"], attempt].add(metadata["uid"])
-    return found
 
 
 def _tasks(space: Namespace, job: str) -> set[str]:
@@ -207,7 +189,7 @@ def test_who_is_killed_and_comes_back_goes_on_at_once(pair: Pair, alone: Namespa
 def test_who_was_paused_beyond_its_lease_does_no_harm_and_ends(
     pair: Pair, alone: Namespace
 ) -> None:
-    since = version(alone)
+    made = Made(alone)
     pair.start()
     leader = pair.leader()
     other = pair.other(leader)
@@ -225,9 +207,7 @@ def test_who_was_paused_beyond_its_lease_does_no_harm_and_ends(
     eventually(lambda: alone.status().get("restarts") == 1, "the restart")
     eventually(lambda: "mnist-worker-7" in alone.pods(), "another worker")
     alone.run("mnist-worker-7")  # no chief is started before
-    eventually(
-        lambda: ("mnist-chief-0", "1") in made(alone, since), "the chief of the second attempt"
-    )
+    eventually(lambda: ("mnist-chief-0", "1") in made.look(), "the chief of the second attempt")
 
     before = len(pair.wires[leader].writes)
     pair.operators[leader].resume()
@@ -244,7 +224,7 @@ def test_who_was_paused_beyond_its_lease_does_no_harm_and_ends(
     status = alone.status()
     assert (status["restarts"], status["attempt"]) == (1, 1)
     assert len(alone.pods()) == 122
-    history = made(alone, since)
+    history = made.look()
     assert len(history.pop(("mnist-worker-7", "0"), set())) <= 2  # it was deleted once
     assert {name: len(uids) for name, uids in history.items() if len(uids) > 1} == {}
 
@@ -274,7 +254,7 @@ def test_leaders_killed_one_after_the_other_make_nothing_twice(
     pair: Pair, alone: Namespace
 ) -> None:
     """Four kills: each time somewhere in the creation, or the restart, of three more jobs."""
-    since = version(alone)
+    made = Made(alone)
     pair.start()
     for number in range(2):
         jobs = [f"job{number}-{letter}" for letter in "abc"]
@@ -294,8 +274,9 @@ def test_leaders_killed_one_after_the_other_make_nothing_twice(
         pair.replace(leader)
         for job in jobs:
             eventually(lambda job=job: _attempt(alone, job) == "1", f"the second chief of {job}")
+        made.look()
 
-    history = made(alone, since)
+    history = made.look()
     assert {name: len(uids) for name, uids in history.items() if len(uids) > 1} == {}
     assert len(history) == 6 * (len(TASKS) + 1)
     for job in {name.partition("-chief-")[0] for name in alone.pods() if "-chief-" in name}:

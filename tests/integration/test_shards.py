@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import signal
 import time
-from collections import Counter, defaultdict
-from typing import TYPE_CHECKING, Any
+from collections import Counter
+from typing import TYPE_CHECKING
 
 import pytest
 from tftraining_operator.api import keys
 from tftraining_operator.controller.main import LOST
 from tftraining_operator.controller.sharding import lease_name, shard_of
 
-from tests.integration.jobs import Namespace, manifest
+from tests.integration.jobs import Made, Namespace, manifest
 from tests.integration.process import Operator
 from tools.waiting import eventually
 
@@ -99,27 +99,6 @@ def whole(space: Namespace) -> bool:
     return space.pods().keys() == {f"{job}-{task}" for job in JOBS for task in TASKS}
 
 
-class Made:
-    """The pods that were ever made: their uids by name.
-
-    The API server tells what happened in the last 75 s: to be looked at more often than that.
-    """
-
-    def __init__(self, space: Namespace) -> None:
-        self._space = space
-        self._path = f"/api/v1/namespaces/{space.name}/pods"
-        listed = space.server.request("GET", self._path).body
-        self._since = str(listed["metadata"]["resourceVersion"])
-        self.uids: dict[str, set[str]] = defaultdict(set)
-
-    def look(self) -> None:
-        """Take in what was made since the last look."""
-        for event in self._space.server.watch(self._path, self._since, 1):
-            metadata: dict[str, Any] = event["object"]["metadata"]
-            self.uids[metadata["name"]].add(metadata["uid"])
-            self._since = metadata["resourceVersion"]
-
-
 @pytest.mark.timeout(150)
 def test_three_share_the_jobs_and_those_of_a_killed_one_go_to_the_others(group: Group) -> None:
     space = group.space
@@ -161,8 +140,7 @@ def test_three_share_the_jobs_and_those_of_a_killed_one_go_to_the_others(group: 
     for job in JOBS:
         space.delete_pod(f"{job}-worker-0")
     eventually(lambda: whole(space), "each worker again, whoever has its job now")
-    made.look()
-    counts = {name: len(uids) for name, uids in made.uids.items()}
+    counts = {name: len(uids) for (name, _), uids in made.look().items()}
     assert counts == {
         f"{job}-{task}": 1 if task == "chief-0" else 2 for job in JOBS for task in TASKS
     }

@@ -150,7 +150,7 @@ class KubernetesApi:
         return await self._list_in(last, kind, namespace)
 
     async def _list_in(self, version: str, kind: Kind, namespace: str | None) -> Listing:
-        found = await _whole(self._pages(kind, namespace, self._selector(), version))
+        found = await _whole(self._pages(kind, namespace, self._selected(kind), version))
         self._versions[kind] = version
         return found
 
