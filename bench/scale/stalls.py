@@ -3,10 +3,10 @@
     python -m bench.scale.stalls FILE [unfair] [unasked]
 
 In a turn the loop runs all callbacks that are ready, and nothing else can happen meanwhile. In CPU
-seconds of the loop's thread, to within a millisecond: for how long others had the processor is no
-matter of the operator. A line of FILE is a time (monotonic) and the longest turn of the half second
-before it. `unfair`: without what keeps a namespace or a job from taking all passes and calls, to
-see what that is good for. `unasked`: without asking pods for their progress.
+seconds of the loop's thread, to within ten milliseconds: for how long others had the processor is
+no matter of the operator. A line of FILE is a time (monotonic) and the longest turn of the half
+second before it. `unfair`: without what keeps a namespace or a job from taking all passes and
+calls, to see what that is good for. `unasked`: without asking pods for their progress.
 """
 
 import asyncio
@@ -22,9 +22,9 @@ from tftraining_operator.reconcile import limits
 
 UNFAIR, UNASKED = "unfair", "unasked"
 _PERIOD_SECONDS = 0.5
-_EXACT_SECONDS = 0.001
+_EXACT_SECONDS = 0.01
 """Short turns are taken together: to ask for a thread's CPU time is a system call, and to make one
-in every turn was a tenth of what the operator used."""
+in every millisecond was a twelfth of what the operator used."""
 
 
 class Stalls:
