@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
+import copy
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from tftraining_operator.api.keys import Role
@@ -147,19 +148,48 @@ def test_only_a_pod_that_starts_waits_for_the_others(
     raw = change(a_pod(a_job().build(), Role.WORKER)).raw
     raw["metadata"]["resourceVersion"] = "7"
 
-    async def scene(loop: VirtualLoop) -> None:
-        worked: list[float] = []
+    assert _first_pass(Kind.POD, raw) == pytest.approx(SOON if waits else 0.0)
 
+
+@pytest.mark.parametrize(
+    ("change", "waits"),
+    [
+        pytest.param(lambda job: job["status"].update(state="Running"), True, id="its status"),
+        pytest.param(lambda job: job["spec"]["runPolicy"].update(suspend=True), False, id="spec"),
+        pytest.param(lambda job: job["metadata"].update(labels={"a": "b"}), False, id="a label"),
+    ],
+)
+def test_only_a_status_that_a_watch_tells_of_waits(
+    change: Callable[[dict[str, Any]], object], *, waits: bool
+) -> None:
+    raw = a_job().raw
+    raw["metadata"]["resourceVersion"] = "7"
+    raw.setdefault("status", {})
+    raw["spec"].setdefault("runPolicy", {})
+    changed = copy.deepcopy(raw)
+    changed["metadata"]["resourceVersion"] = "8"
+    change(changed)
+    assert _first_pass(Kind.JOB, changed, known=raw) == pytest.approx(SOON if waits else 0.0)
+
+
+def _first_pass(kind: Kind, seen: dict[str, Any], known: dict[str, Any] | None = None) -> float:
+    """Return how long (s) after a watch event the only pass begins; `known` is a job of before."""
+    worked: list[float] = []
+
+    async def scene(loop: VirtualLoop) -> None:
         async def work(_key: JobKey) -> float | None:
             worked.append(loop.time())
             return None
 
         runtime = Runtime(Settings())
+        if known is not None:
+            runtime._store.put(Kind.JOB, known)
         runtime._queue = WorkQueue(work, workers=1)
         runtime.start_task("queue", runtime._queue.run())
-        runtime.see(Kind.POD, raw, "MODIFIED")
+        runtime.see(kind, seen, "MODIFIED")
         await asyncio.sleep(1)
-        assert worked == [pytest.approx(SOON if waits else 0.0)]
         await runtime.stop()
 
     in_virtual_time(scene)
+    (moment,) = worked
+    return moment

@@ -32,6 +32,7 @@ from tftraining_operator.controller.workloads import Workloads
 from tftraining_operator.core.budgeting import Budgeting
 from tftraining_operator.core.pod_state import is_on_its_way
 from tftraining_operator.core.schedulers.offer import Offer
+from tftraining_operator.core.slim import asks_the_same
 from tftraining_operator.core.text import one_line
 from tftraining_operator.reconcile.errors import ApiError
 from tftraining_operator.reconcile.reconciler import Reconciler
@@ -227,9 +228,9 @@ class Runtime:
         self._metrics.saw_event(kind, event_type)
         deleted = event_type == "DELETED"
         raw = {**seen, "metadata": dict(seen["metadata"])}
+        is_awaited = not deleted and self._is_awaited(kind, raw)
         key = self._store.remove(kind, raw) if deleted else self._store.put(kind, raw)
-        if kind is Kind.POD and not deleted and is_on_its_way(raw):
-            # A job's pods start together, each with several events.
+        if is_awaited:
             self._look_soon(key)
         else:
             self._take(key)
@@ -255,6 +256,17 @@ class Runtime:
         if not self._tasks:
             return "jobs, pods and services are not listed yet"
         return None if self._namespaces is None else self._namespaces.problem()
+
+    def _is_awaited(self, kind: Kind, raw: dict[str, Any]) -> bool:
+        """Tell whether an object's version asks for nothing to be done at once.
+
+        A job's pods start together, each with several events; and a job's status is our own, which
+        a watch may tell before the answer to its write.
+        """
+        if kind is Kind.JOB:
+            key = JobKey(raw["metadata"]["namespace"], raw["metadata"]["name"])
+            return asks_the_same(self._store.job(key), raw)
+        return kind is Kind.POD and is_on_its_way(raw)
 
     def _select_anew(self) -> None:
         if self._cluster is not None:

@@ -2,6 +2,7 @@
 
 import hashlib
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 
 from tftraining_operator.api import keys
 
@@ -47,6 +48,7 @@ def workload_name(job: str, uid: str, extension: int = 0) -> str:
     return f"{job[:_LONGEST_PREFIX]}-{identity}-{extension}"
 
 
+@lru_cache(maxsize=1024)
 def bucket(namespace: str, job: str) -> int:
     """Return the number of the part to which a job belongs, less than BUCKETS.
 

@@ -70,6 +70,16 @@ def other(raw: _Object) -> _Object:
     return {**raw, "metadata": metadata}
 
 
+def asks_the_same(kept: _Object | None, raw: _Object) -> bool:
+    """Tell whether a version of a job differs from a kept one in its status alone."""
+    return kept is not None and _asked(kept) == _asked(other(raw))
+
+
+def _asked(job: _Object) -> tuple[_Object, object]:
+    metadata = {name: v for name, v in job["metadata"].items() if name != "resourceVersion"}
+    return metadata, job.get("spec")
+
+
 def _metadata(metadata: _Object) -> _Object:
     found = _only(metadata, _METADATA)
     if metadata.get("ownerReferences"):

@@ -182,7 +182,7 @@ class Reconciler:
         if written and not is_progress_only(job.status, status):
             # What was stored may have begun a deadline, and no watch event follows our own write.
             seconds = memory.next_pass_after_write()
-            return Routine(seconds) if _goes_on(decision) else seconds
+            return Routine(seconds) if _goes_on(decision, now) else seconds
         memory.note_rest()
         return _next_look(decision, memory, due, now)
 
@@ -353,9 +353,10 @@ def _note(memory: Memory, outcome: Outcome, now: datetime) -> None:
         memory.note_success()
 
 
-def _goes_on(decision: Decision) -> bool:
+def _goes_on(decision: Decision, now: datetime) -> bool:
     """Tell whether a decision stored nothing that is yet to be acted on."""
-    waits = decision.restart or decision.announced or decision.chief_completed
+    at_once = decision.look_again is not None and decision.look_again <= now
+    waits = decision.restart or decision.announced or decision.chief_completed or at_once
     return decision.phase is Phase.ACTIVE and not waits
 
 

@@ -31,10 +31,13 @@ LONGEST_DELAY = 5.0
 """The longest delay of a pass that is asked for at once."""
 SOON = 0.1
 """The moment (s) in which events that no one waits for share a pass,"""
-_SOON_A_KEY = 0.0005
+_SOON_A_KEY = 0.0025
 """longer with so many keys that their passes would be a large part of all work,"""
 _LATEST = 2.0
 """up to this."""
+NEXT_ROUTINE = 0.5
+"""How long (s) after a pass the next one over its key comes at the earliest, if it is routine:
+what happens to the key until then shares it."""
 PATIENCE = 10.0
 """How long (s) routine passes wait for others at most."""
 
@@ -196,9 +199,10 @@ class WorkQueue(Generic[K]):
             self._failures.pop(key, None)
             if wake_in is None or wake_in > 0:
                 self._immediate.pop(key, None)
-            if wake_in is not None:
-                seconds = wake_in if wake_in > 0 else self._delay(key)
-                self._add_by(key, seconds, routine=isinstance(wake_in, Routine))
+            if isinstance(wake_in, Routine):
+                self._add_by(key, max(wake_in, NEXT_ROUTINE), routine=True)
+            elif wake_in is not None:
+                self._add_by(key, wake_in if wake_in > 0 else self._delay(key))
 
     def _delay(self, key: K) -> float:
         """Return when a key that asks for the next pass at once gets it."""
