@@ -193,3 +193,32 @@ def _first_pass(kind: Kind, seen: dict[str, Any], known: dict[str, Any] | None =
     in_virtual_time(scene)
     (moment,) = worked
     return moment
+
+
+async def test_a_start_looks_at_jobs_at_rest_after_the_others() -> None:
+    worked: list[str] = []
+
+    async def work(key: JobKey) -> float | None:
+        worked.append(key.name)
+        return None
+
+    runtime = Runtime(Settings())
+    for name in ("a", "b", "c"):
+        runtime._store.put(Kind.JOB, _listed(a_job().named(name, uid=name).raw))
+    rests = {"a": True, "b": False, "c": True}
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(
+            "tftraining_operator.controller.runtime.is_at_rest",
+            lambda raw, _pods, _now: rests[raw["metadata"]["name"]],
+        )
+        runtime._queue = WorkQueue(work, workers=1)
+        await runtime._look_at_each()
+    runtime.start_task("queue", runtime._queue.run())
+    await asyncio.sleep(0.05)
+    await runtime.stop()
+    assert worked == ["b", "a", "c"]
+
+
+def _listed(raw: dict[str, Any]) -> dict[str, Any]:
+    raw["metadata"]["resourceVersion"] = "7"
+    return raw

@@ -30,6 +30,7 @@ from tftraining_operator.controller.stopping import unless
 from tftraining_operator.controller.watch import Watch
 from tftraining_operator.controller.workloads import Workloads
 from tftraining_operator.core.budgeting import Budgeting
+from tftraining_operator.core.first_look import is_at_rest
 from tftraining_operator.core.pod_state import is_on_its_way
 from tftraining_operator.core.schedulers.offer import Offer
 from tftraining_operator.core.slim import asks_the_same
@@ -51,6 +52,8 @@ STUCK_SECONDS = 120.0
 _LOOK_SECONDS = 1.0
 _RESYNC_SHARE = 0.01
 """Of the time, what resyncs take at most: they come less often where there is much to list."""
+_LOOKS_AT_ONCE = 100
+"""Jobs that are looked at for the first time in one turn of the loop, in some 10 ms."""
 _READ_UNLISTED_SECONDS = 10.0
 """Between two reads of a pod that has lost our label: no watch tells of it."""
 
@@ -154,16 +157,18 @@ class Runtime:
         handle = self._metrics.timed(named)
         if self._tracing is not None:
             handle = self._tracing.traced(handle, self._store.job)
-        self._queue = WorkQueue(handle, workers=self._settings.workers, group=_namespace)
-        own.serve(self._queue)
-        self._metrics.read_queue(self._queue)
-        self._metrics.read_reports(poller.ages)
-        self._metrics.read_namespaces(own.count)
         async with self._changing:
             # A pass before the first listing would take every existing pod for missing.
             await listings.succeed()
+            queue = self._queue = WorkQueue(
+                handle, workers=self._settings.workers, group=_namespace
+            )
+            own.serve(queue)
+            self._metrics.read_queue(queue)
+            self._metrics.read_reports(poller.ages)
+            self._metrics.read_namespaces(own.count)
             self._metrics.read_jobs(self._store, own.works_in)
-            self.start_task("queue", self._queue.run())
+            self.start_task("queue", queue.run())
             self.start_task("claims to namespaces", own.keep())
             self.start_task("progress polling", poller.run())
             self.start_task("resync", self._keep_in_sync(listings))
@@ -176,6 +181,7 @@ class Runtime:
                 follow = each.follow(self._settings.groups_seconds)
                 self.start_task("watch of Workloads", follow)
             self.start_task("reads of pods without our label", self._read_unlisted(cluster))
+        await self._look_at_each()
 
     def start_task(self, name: str, work: Coroutine[Any, Any, object]) -> None:
         """Run `work` until `stop`; the process is unwell once it exits by itself."""
@@ -205,7 +211,7 @@ class Runtime:
             if listings is not None and not await unless(self._stopping, listings.succeed()):
                 return
             self._share.work_on(shard)
-        self._look_at_all()
+        await self._look_at_each()
 
     async def lose(self, shard: int) -> None:
         """Work no longer on the jobs of a shard: once this returns, nothing of them is written."""
@@ -299,6 +305,16 @@ class Runtime:
     def _look_at_all(self) -> None:
         for key in self._store.job_keys():
             self._look(key)
+
+    async def _look_at_each(self) -> None:
+        """Look at all jobs for the first time: at those at rest after the others."""
+        for number, key in enumerate(self._store.job_keys()):
+            if number % _LOOKS_AT_ONCE == 0:
+                await asyncio.sleep(0)
+            raw = self._store.job(key)
+            if self._queue is not None and self._share.works_on(key) and raw is not None:
+                rests = is_at_rest(raw, self._store.children(Kind.POD, key), _now())
+                self._queue.add(key, routine=rests)
 
     def _offered(self, groups: Offer) -> Offer:
         """Return what the cluster offers: of Kueue, what is true in all namespaces."""
