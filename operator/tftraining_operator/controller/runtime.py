@@ -52,8 +52,8 @@ STUCK_SECONDS = 120.0
 _LOOK_SECONDS = 1.0
 _RESYNC_SHARE = 0.01
 """Of the time, what resyncs take at most: they come less often where there is much to list."""
-_LOOKS_AT_ONCE = 100
-"""Jobs that are looked at for the first time in one turn of the loop, in some 10 ms."""
+_LOOKS_AT_ONCE = 25
+"""Jobs that are looked at for the first time in one turn of the loop, in some 5 ms."""
 _READ_UNLISTED_SECONDS = 10.0
 """Between two reads of a pod that has lost our label: no watch tells of it."""
 
