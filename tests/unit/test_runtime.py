@@ -145,9 +145,7 @@ async def test_a_stop_ends_the_gaining_of_a_shard(*, begun: bool) -> None:
 def test_only_a_pod_that_starts_waits_for_the_others(
     change: Callable[[PodBuilder], PodBuilder], *, waits: bool
 ) -> None:
-    raw = change(a_pod(a_job().build(), Role.WORKER)).raw
-    raw["metadata"]["resourceVersion"] = "7"
-
+    raw = _stored(change(a_pod(a_job().build(), Role.WORKER)).raw)
     assert _first_pass(Kind.POD, raw) == pytest.approx(SOON if waits else 0.0)
 
 
@@ -162,12 +160,10 @@ def test_only_a_pod_that_starts_waits_for_the_others(
 def test_only_a_status_that_a_watch_tells_of_waits(
     change: Callable[[dict[str, Any]], object], *, waits: bool
 ) -> None:
-    raw = a_job().raw
-    raw["metadata"]["resourceVersion"] = "7"
+    raw = _stored(a_job().raw)
     raw.setdefault("status", {})
     raw["spec"].setdefault("runPolicy", {})
-    changed = copy.deepcopy(raw)
-    changed["metadata"]["resourceVersion"] = "8"
+    changed = _stored(copy.deepcopy(raw), version="8")
     change(changed)
     assert _first_pass(Kind.JOB, changed, known=raw) == pytest.approx(SOON if waits else 0.0)
 
@@ -204,7 +200,7 @@ async def test_a_start_looks_at_jobs_at_rest_after_the_others() -> None:
 
     runtime = Runtime(Settings())
     for name in ("a", "b", "c"):
-        runtime._store.put(Kind.JOB, _listed(a_job().named(name, uid=name).raw))
+        runtime._store.put(Kind.JOB, _stored(a_job().named(name, uid=name).raw))
     rests = {"a": True, "b": False, "c": True}
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(
@@ -219,6 +215,6 @@ async def test_a_start_looks_at_jobs_at_rest_after_the_others() -> None:
     assert worked == ["b", "a", "c"]
 
 
-def _listed(raw: dict[str, Any]) -> dict[str, Any]:
-    raw["metadata"]["resourceVersion"] = "7"
+def _stored(raw: dict[str, Any], *, version: str = "7") -> dict[str, Any]:
+    raw["metadata"]["resourceVersion"] = version
     return raw

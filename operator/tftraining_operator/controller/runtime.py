@@ -160,6 +160,7 @@ class Runtime:
         async with self._changing:
             # A pass before the first listing would take every existing pod for missing.
             await listings.succeed()
+            # Not before: what a listing brings is looked at below, in another order.
             queue = self._queue = WorkQueue(
                 handle, workers=self._settings.workers, group=_namespace
             )
@@ -294,9 +295,9 @@ class Runtime:
     def _give_way(self, key: JobKey) -> bool:
         return self._queue is not None and self._queue.give_way(key)
 
-    def _look(self, key: JobKey) -> None:
+    def _look(self, key: JobKey, *, routine: bool = False) -> None:
         if self._queue is not None and self._share.works_on(key):
-            self._queue.add(key)
+            self._queue.add(key, routine=routine)
 
     def _progressed(self, key: JobKey) -> None:
         if self._queue is not None and self._reconciler is not None and self._share.works_on(key):
@@ -311,10 +312,8 @@ class Runtime:
         for number, key in enumerate(self._store.job_keys()):
             if number % _LOOKS_AT_ONCE == 0:
                 await asyncio.sleep(0)
-            raw = self._store.job(key)
-            if self._queue is not None and self._share.works_on(key) and raw is not None:
-                rests = is_at_rest(raw, self._store.children(Kind.POD, key), _now())
-                self._queue.add(key, routine=rests)
+            raw, pods = self._store.job(key), self._store.children(Kind.POD, key)
+            self._look(key, routine=raw is not None and is_at_rest(raw, pods, _now()))
 
     def _offered(self, groups: Offer) -> Offer:
         """Return what the cluster offers: of Kueue, what is true in all namespaces."""
