@@ -386,13 +386,13 @@ async def test_a_watch_that_is_ended_ends_and_the_next_one_selects_anew() -> Non
         asked.append(request.query["labelSelector"])
         response = web.StreamResponse()
         await response.prepare(request)
-        await response.write(b'{"type": "ADDED", "object": {}}\n')
+        await response.write(b'{"type": "BOOKMARK", "object": {}}\n')
         await silent.wait()
         return response
 
     async with serving(answer, selector=lambda: selected) as api:
         events = api.watch(Kind.POD, None, "7", 300)
-        assert await anext(events) == {"type": "ADDED", "object": {}}
+        assert await anext(events) == {"type": "BOOKMARK", "object": {}}
         selected = "second"
         api.end_watches()
         async with asyncio.timeout(5):
@@ -408,7 +408,7 @@ async def test_a_watch_that_is_ended_before_it_is_answered_tells_nothing() -> No
     async def answer(_request: web.Request) -> web.Response:
         asked.set()
         await answered.wait()
-        return web.Response(body=b'{"type": "ADDED", "object": {}}\n')
+        return web.Response(body=b'{"type": "BOOKMARK", "object": {}}\n')
 
     async with serving(answer) as api:
         events = asyncio.create_task(anext(api.watch(Kind.POD, None, "7", 300), None))

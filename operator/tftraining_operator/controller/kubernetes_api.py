@@ -4,14 +4,14 @@ Objects are raw dicts in both directions: the client's models refuse and drop le
 """
 
 import asyncio
-import json
 import math
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from http import HTTPStatus
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple, Self, TypeVar
 from urllib.parse import urlsplit
 from urllib.request import getproxies, proxy_bypass
 
@@ -20,6 +20,7 @@ from kubernetes.aio import client, config
 
 from tftraining_operator import __version__
 from tftraining_operator.api import keys
+from tftraining_operator.controller import wire
 from tftraining_operator.core.naming import servers_selector
 from tftraining_operator.core.schedulers import SCHEDULERS, kueue
 from tftraining_operator.core.text import one_line, printable
@@ -27,6 +28,7 @@ from tftraining_operator.reconcile import errors
 from tftraining_operator.reconcile.store import GROUPS, Kind
 
 _Object = dict[str, Any]
+_T = TypeVar("_T")
 
 FIELD_MANAGER = "tftraining-operator"
 USER_AGENT = f"tftraining-operator/{__version__}"
@@ -178,14 +180,16 @@ class KubernetesApi:
         query = {"limit": str(PAGE)} | ({"labelSelector": selector} if selector else {})
         path = self._collection(kind, namespace, version)
         while True:
-            found = await self._call("GET", path, query=query)
-            items: list[_Object] = found["items"]
+            text = await self._answer("GET", path, query=query)
+            items, resource_version, more = _decoded(
+                "GET", path, partial(wire.decode_list, kind), text
+            )
             for item in items:  # a list's items carry neither
                 item.setdefault("kind", _word(kind))
-            yield Listing(items, found["metadata"]["resourceVersion"])
-            if not found["metadata"].get("continue"):
+            yield Listing(items, resource_version)
+            if not more:
                 return
-            query["continue"] = found["metadata"]["continue"]
+            query["continue"] = more
 
     async def get(self, kind: Kind, namespace: str, name: str) -> _Object:
         """Read one object. Raises NotFoundError."""
@@ -313,11 +317,11 @@ class KubernetesApi:
                 self._watches.add(response)
                 try:
                     # By hand: aiohttp limits the length of lines, which a Workload may exceed.
-                    left = b""
+                    decode, left = partial(wire.decode_event, kind), b""
                     async for chunk in response.content.iter_any():
                         *lines, left = (left + chunk).split(b"\n")
                         for line in lines:
-                            yield _parse("GET", path, line)
+                            yield _decoded("GET", path, decode, line)
                 finally:
                     self._watches.discard(response)
         except (TimeoutError, aiohttp.ClientError, OSError) as error:
@@ -364,6 +368,18 @@ class KubernetesApi:
         query: dict[str, str] | None = None,
         content_type: str = "application/json",
     ) -> _Object:
+        text = await self._answer(method, path, body=body, query=query, content_type=content_type)
+        return _decoded(method, path, wire.decode, text)
+
+    async def _answer(
+        self,
+        method: str,
+        path: str,
+        *,
+        body: _Object | None = None,
+        query: dict[str, str] | None = None,
+        content_type: str = "application/json",
+    ) -> bytes:
         await self._until_served()
         timeout = _TIMEOUT
         if method != "GET":
@@ -379,7 +395,7 @@ class KubernetesApi:
                 method,
                 f"{self._configuration.host}{path}",
                 params=query,
-                data=None if body is None else json.dumps(body).encode(),
+                data=None if body is None else wire.encode(body),
                 headers=headers,
                 proxy=self._configuration.proxy,
                 proxy_headers=self._configuration.proxy_headers,
@@ -399,7 +415,7 @@ class KubernetesApi:
             if refused.status == HTTPStatus.TOO_MANY_REQUESTS and not _is_denied(refused.message):
                 self._served_from = time.monotonic() + (refused.retry_after or 0.0)
             raise refused
-        return _parse(method, path, text)
+        return text
 
     def _collection(self, kind: Kind, namespace: str | None, version: str = "") -> str:
         base = _BASES.get(kind, "/api/v1")
@@ -486,20 +502,18 @@ def _is_denied(message: str) -> bool:
     return any(phrase in message for phrase in _DENIED)
 
 
-def _parse(method: str, path: str, text: bytes) -> _Object:
+def _decoded(method: str, path: str, decode: Callable[[bytes], _T], text: bytes) -> _T:
     try:
-        found = json.loads(text)
-    except ValueError:
-        found = None
-    if not isinstance(found, dict):
-        raise errors.TransientError(f"{method} {path}: the answer is not a JSON object")
-    return found
+        return decode(text)
+    except ValueError as error:
+        reason = one_line(str(error))
+        raise errors.TransientError(f"{method} {path}: not as the API has it: {reason}") from error
 
 
 def _message(text: bytes) -> str:
     """Return an error's message. Admission webhooks and policies write what they like into it."""
     try:
-        message = str(json.loads(text).get("message") or "")
-    except (ValueError, AttributeError):
+        message = str(wire.decode(text).get("message") or "")
+    except ValueError:
         message = text[:_MAX_MESSAGE].decode(errors="replace")
     return printable(message)[:_MAX_MESSAGE]
