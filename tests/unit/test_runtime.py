@@ -18,7 +18,7 @@ from tests.unit.builders import PodBuilder, a_job, a_pod
 from tests.unit.virtual_time import in_virtual_time
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from tests.unit.virtual_time import VirtualLoop
 
@@ -165,11 +165,24 @@ def test_only_a_status_that_a_watch_tells_of_waits(
     raw["spec"].setdefault("runPolicy", {})
     changed = _stored(copy.deepcopy(raw), version="8")
     change(changed)
-    assert _first_pass(Kind.JOB, changed, known=raw) == pytest.approx(SOON if waits else 0.0)
+    assert _first_pass(Kind.JOB, changed, [(Kind.JOB, raw)]) == pytest.approx(
+        SOON if waits else 0.0
+    )
 
 
-def _first_pass(kind: Kind, seen: dict[str, Any], known: dict[str, Any] | None = None) -> float:
-    """Return how long (s) after a watch event the only pass begins; `known` is a job of before."""
+def test_among_many_jobs_the_last_pod_that_is_ready_does_not_wait_as_the_others_do() -> None:
+    job = a_job().build()
+    jobs = [(Kind.JOB, _stored(a_job().named(f"j{n}", uid=f"j{n}").raw)) for n in range(100)]
+    ready = _stored(a_pod(job, Role.WORKER, 0).running().raw)
+    starts, runs = a_pod(job, Role.WORKER, 1), a_pod(job, Role.WORKER, 1).running()
+    waits = [_first_pass(Kind.POD, ready, [*jobs, (Kind.POD, each.raw)]) for each in (starts, runs)]
+    assert waits == pytest.approx([1.0, SOON])
+
+
+def _first_pass(
+    kind: Kind, seen: dict[str, Any], known: Sequence[tuple[Kind, dict[str, Any]]] = ()
+) -> float:
+    """Return how long (s) after a watch event the only pass begins; `known` was there before."""
     worked: list[float] = []
 
     async def scene(loop: VirtualLoop) -> None:
@@ -178,12 +191,12 @@ def _first_pass(kind: Kind, seen: dict[str, Any], known: dict[str, Any] | None =
             return None
 
         runtime = Runtime(Settings())
-        if known is not None:
-            runtime._store.put(Kind.JOB, known)
+        for each in known:
+            runtime._store.put(*each)
         runtime._queue = WorkQueue(work, workers=1)
         runtime.start_task("queue", runtime._queue.run())
         runtime.see(kind, seen, "MODIFIED")
-        await asyncio.sleep(1)
+        await asyncio.sleep(2)
         await runtime.stop()
 
     in_virtual_time(scene)

@@ -21,7 +21,7 @@ def a_raw_pod(job: JobBuilder, role: Role, image: str, created: int) -> dict[str
 
 
 def image_of(job: JobBuilder, *pods: dict[str, Any]) -> str:
-    return trainer_image(job.build(), pods, "default:1")
+    return trainer_image(job.build(), lambda: pods, "default:1")
 
 
 def test_a_new_job_starts_with_the_operators_image() -> None:

@@ -245,12 +245,12 @@ class Spec(Model):
 
     def replicas(self, role: keys.Role) -> int:
         """Return how many pods of `role` this spec asks for."""
-        given = getattr(self, role.value)
+        given = getattr(self, role)
         return given.replicas if given is not None else 0
 
     def role(self, role: keys.Role) -> _Role | None:
         """Return the fields that all roles share, None for a role that is not asked for."""
-        given: _Role | None = getattr(self, role.value)
+        given: _Role | None = getattr(self, role)
         return given
 
 

@@ -238,7 +238,7 @@ class Runtime:
         is_awaited = not deleted and self._is_awaited(kind, raw)
         key = self._store.remove(kind, raw) if deleted else self._store.put(kind, raw)
         if is_awaited:
-            self._look_soon(key)
+            self._look_soon(kind, key)
         else:
             self._take(key)
         if deleted and "deletionTimestamp" not in raw["metadata"]:
@@ -288,9 +288,12 @@ class Runtime:
         if changed is not None:
             self._look(changed)
 
-    def _look_soon(self, changed: JobKey | None) -> None:
-        if changed is not None and self._queue is not None and self._share.works_on(changed):
-            self._queue.add_soon(changed, self._store.job_count())
+    def _look_soon(self, kind: Kind, changed: JobKey | None) -> None:
+        if changed is None or self._queue is None or not self._share.works_on(changed):
+            return
+        # No other pod is to come that could share the pass of a job's last one.
+        is_last = kind is Kind.POD and self._store.are_ready(changed)
+        self._queue.add_soon(changed, 1 if is_last else self._store.job_count())
 
     def _give_way(self, key: JobKey) -> bool:
         return self._queue is not None and self._queue.give_way(key)

@@ -14,7 +14,11 @@ _MESSAGE_LIMIT = 2000
 
 def find(conditions: Iterable[Condition], kind: ConditionType) -> Condition | None:
     """Return the condition of a type, None if it was never set."""
-    return next((c for c in conditions if c.type == kind.value), None)
+    # A plain loop: a pass gets here thirty times.
+    for condition in conditions:
+        if condition.type == kind:
+            return condition
+    return None
 
 
 def find_true(status: Status, kind: ConditionType) -> Condition | None:

@@ -2,9 +2,13 @@
 
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import lru_cache
 from typing import Any
 
+import msgspec
+
 from tftraining_operator.api import keys, rules
+from tftraining_operator.api.problems import Problem
 from tftraining_operator.api.status import Status
 from tftraining_operator.api.types import ObjectMeta, Spec, other_manager
 from tftraining_operator.core.history import was_started
@@ -106,10 +110,16 @@ def parse_job(raw: dict[str, Any], now: datetime) -> Job:
     meta = ObjectMeta.model_validate(raw["metadata"])
     created = raw["metadata"].get("creationTimestamp")
     status, repairs = stored_status(raw.get("status"), created=created, now=now)
-    spec, problems = stored_spec(raw.get("spec") or {})
-    # The CRD refuses these as well; a job stored under another CRD may still break them.
-    problems = problems or rules.problems(meta.name, spec, stored=True)
+    spec, problems = _understood(meta.name, msgspec.json.encode(raw.get("spec") or {}))
     told = "; ".join(str(problem) for problem in problems)
     if problems and not was_started(status):
         raise InvalidJobError(told)
     return Job(meta=meta, spec=spec, status=status, repairs=repairs, unsupported=told)
+
+
+@lru_cache(maxsize=256)
+def _understood(name: str, text: bytes) -> tuple[Spec, list[Problem]]:
+    """Parse a spec, of which a job's passes share the result: nobody changes a spec."""
+    spec, problems = stored_spec(msgspec.json.decode(text))
+    # The CRD refuses these as well; a job stored under another CRD may still break them.
+    return spec, problems or rules.problems(name, spec, stored=True)

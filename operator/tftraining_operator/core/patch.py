@@ -5,6 +5,7 @@ operator stay in it: a rollback must not lose what the newer version needs again
 """
 
 from collections.abc import Mapping
+from functools import cache
 from typing import Any
 
 from pydantic import BaseModel
@@ -48,12 +49,11 @@ def _with_unknown(stored: _Object, new: _Object, model: type[BaseModel]) -> dict
     """Return `new` with the fields of `stored` that `model` does not know."""
     if stored.get("time") != new.get("time"):
         return dict(new)  # of another failure, disruption or checkpoint
-    known = {field.alias or name: field for name, field in model.model_fields.items()}
+    known = _fields(model)
     unknown = {k: v for k, v in stored.items() if k not in known and k not in RENAMED}
     merged = dict(new)
     for name in new.keys() & stored.keys():
-        before, after, field = stored[name], new[name], known[name]
-        inner, key = model_in(field.annotation), map_key(field)
+        before, after, (inner, key) = stored[name], new[name], known[name]
         if inner is None:
             continue
         if isinstance(before, Mapping) and isinstance(after, Mapping):
@@ -62,6 +62,15 @@ def _with_unknown(stored: _Object, new: _Object, model: type[BaseModel]) -> dict
             by_key = {each.get(key): each for each in before if isinstance(each, Mapping)}
             merged[name] = [_with_unknown(by_key.get(e[key], e), e, inner) for e in after]
     return unknown | merged
+
+
+@cache
+def _fields(model: type[BaseModel]) -> dict[str, tuple[type[BaseModel] | None, str | None]]:
+    """Return a model's fields as they are stored: the model in each, and the key of a map."""
+    return {
+        field.alias or name: (model_in(field.annotation), map_key(field))
+        for name, field in model.model_fields.items()
+    }
 
 
 def _unknown_conditions(stored: _Object, status: Status) -> list[Any]:

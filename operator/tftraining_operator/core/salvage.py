@@ -7,11 +7,11 @@ Pure.
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, TypeVar
 
+import msgspec
 from pydantic import ValidationError
 
 from tftraining_operator.api.base import Lifetime, Model
@@ -72,17 +72,18 @@ def stored_status(
     born = min(known or _EPOCH, now)
     lifetime = Lifetime(earliest=born - _NODE_CLOCK_SKEW, latest=now + CLOCK_SKEW)
     given = _with_new_names(raw or {})
+    moment = rfc3339(now)
     good: dict[str, object] = {
         "startTime": rfc3339(min(known or now, now)),
-        "firstRunningTime": rfc3339(now),  # a job that has run is not to be started anew
-        "interruptedTime": rfc3339(now),
-        "waitingSince": rfc3339(now),
-        "admittedTime": rfc3339(now),  # pods that have their quota are not to be stopped
-        "scheduledTime": rfc3339(now),  # pods that have their nodes are not to be placed anew
-        "lastTransitionTime": rfc3339(now),
-        "updatedAt": rfc3339(now),
-        "time": rfc3339(now),
-        "since": rfc3339(now),
+        "firstRunningTime": moment,  # a job that has run is not to be started anew
+        "interruptedTime": moment,
+        "waitingSince": moment,
+        "admittedTime": moment,  # pods that have their quota are not to be stopped
+        "scheduledTime": moment,  # pods that have their nodes are not to be placed anew
+        "lastTransitionTime": moment,
+        "updatedAt": moment,
+        "time": moment,
+        "since": moment,
         "reason": "Unknown",
         "observedGeneration": 0,
     }
@@ -164,7 +165,7 @@ def _salvage(model: type[_M], raw: object, root: str, values: _Values) -> tuple[
     Fields that are required but absent or bad are taken from `values`; where that has none, the
     object that requires the field is dropped. Unknown fields are ignored.
     """
-    text = json.dumps(raw)
+    text = msgspec.json.encode(raw)
     repairs: dict[str, Repair] = {}
     attempts = 0
     while True:
@@ -175,8 +176,8 @@ def _salvage(model: type[_M], raw: object, root: str, values: _Values) -> tuple[
         except ValidationError as error:
             attempts += 1
             usable = values if attempts <= _REPLACING_ATTEMPTS else None
-            mended, more = _mend(json.loads(text), error, model, root, usable)
-            text = json.dumps(mended)
+            mended, more = _mend(msgspec.json.decode(text), error, model, root, usable)
+            text = msgspec.json.encode(mended)
             repairs |= {str(repair): repair for repair in more}
         else:
             return parsed, list(repairs.values())

@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 
 def rfc3339(moment: datetime) -> str:
     """Format an aware datetime, such as 2026-01-02T03:04:05Z."""
-    return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    return f"{moment.astimezone(UTC).isoformat()[:19]}Z"
 
 
 def parse(text: str) -> datetime:

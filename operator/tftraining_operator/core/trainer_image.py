@@ -3,7 +3,7 @@
 The reconciler asks once in each pass; the status keeps the answer.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from tftraining_operator.api import keys
@@ -15,15 +15,16 @@ from tftraining_operator.core.podtemplate import template
 _Object = dict[str, Any]
 
 
-def trainer_image(job: Job, pods: Iterable[_Object], default: str) -> str:
+def trainer_image(job: Job, pods: Callable[[], Iterable[_Object]], default: str) -> str:
     """Return the image of containers whose template names none; `default` if none has started.
 
-    An operator that did not store it yet may have started the job: then a pod shows it.
+    An operator that did not store it yet may have started the job: then one of `pods`, which are
+    asked for only in that case, shows it.
     Raises InvalidTemplateError.
     """
     if job.status.trainer_image is not None:
         return job.status.trainer_image
-    for raw in sorted(pods, key=lambda raw: str(raw["metadata"].get("creationTimestamp"))):
+    for raw in sorted(pods(), key=lambda raw: str(raw["metadata"].get("creationTimestamp"))):
         identity = task(job, raw) if owned_by(raw, job.uid) else None
         if identity is None or _image(template(job, identity[0])) is not None:
             continue

@@ -148,16 +148,14 @@ class Memory:
         """
         ready: _Moments = {}
         trains: _Moments = {}
-        pods = {
-            key: replace(
-                pod,
-                ready_since=_first_seen(pod, pod.ready_since, self._ready_since, ready, now),
-                trains_since=_first_seen(pod, pod.trains_since, self._trains_since, trains, now),
-            )
-            for key, pod in observed.pods.items()
-        }
+        changed = {}
+        for slot, pod in observed.pods.items():
+            is_ready = _first_seen(pod, pod.ready_since, self._ready_since, ready, now)
+            is_trained = _first_seen(pod, pod.trains_since, self._trains_since, trains, now)
+            if (is_ready, is_trained) != (pod.ready_since, pod.trains_since):
+                changed[slot] = replace(pod, ready_since=is_ready, trains_since=is_trained)
         self._ready_since, self._trains_since = ready, trains
-        return replace(observed, pods=pods)
+        return replace(observed, pods={**observed.pods, **changed}) if changed else observed
 
     def hold(self, now: datetime) -> datetime | None:
         """Return until when a status waits that tells only of some pods, None to write it now."""

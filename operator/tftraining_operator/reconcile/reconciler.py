@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from datetime import datetime, timedelta
+from functools import partial
 from typing import Any
 
 from tftraining_operator.api.keys import ConditionType, Role
@@ -117,7 +118,8 @@ class Reconciler:
             return None
         memory = self._memory(key, job)
         memory.forget_refusals(now)
-        image = trainer_image(job, self._store.children(Kind.POD, key), self._trainer_image)
+        pods = partial(self._store.children, Kind.POD, key)
+        image = trainer_image(job, pods, self._trainer_image)
         given = pod_metadata(job, self._pod_metadata)
         prepared = False
         if _is_new(job) and memory.judged != job.meta.generation:

@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 from tftraining_operator.api import keys
 from tftraining_operator.api.scheduling import Gang
 from tftraining_operator.core import naming, slim
+from tftraining_operator.core.pod_state import is_ready
 from tftraining_operator.core.schedulers import SCHEDULERS, kueue
 
 logger = logging.getLogger(__name__)
@@ -75,6 +76,8 @@ class _Known:
     name: str
     version: int
     is_listed: bool
+    is_ready: bool
+    """Of a pod."""
     learned: int
 
     @classmethod
@@ -87,6 +90,7 @@ class _Known:
             name=metadata["name"],
             version=_version(raw),
             is_listed=_is_listed(kind, key, raw),
+            is_ready=kind is Kind.POD and is_ready(slim_raw),
             learned=learned,
         )
 
@@ -288,6 +292,10 @@ class Store:
     def children(self, kind: Kind, key: JobKey) -> list[_Object]:
         """Return the objects of a kind that a job has."""
         return [known.raw for known in self._objects[kind].get(key, {}).values()]
+
+    def are_ready(self, key: JobKey) -> bool:
+        """Tell whether all pods of a job are ready; unpacks nothing."""
+        return all(known.is_ready for known in self._objects[Kind.POD].get(key, {}).values())
 
     def unlisted(self) -> list[tuple[Kind, JobKey, _Object]]:
         """Return what no watch and no listing tells of, as it lacks our label."""

@@ -31,7 +31,7 @@ LONGEST_DELAY = 5.0
 """The longest delay of a pass that is asked for at once."""
 SOON = 0.1
 """The moment (s) in which events that no one waits for share a pass,"""
-_SOON_A_KEY = 0.0025
+_SOON_A_KEY = 0.01
 """longer with so many keys that their passes would be a large part of all work,"""
 _LATEST = 2.0
 """up to this."""
