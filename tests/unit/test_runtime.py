@@ -135,6 +135,8 @@ async def test_a_stop_ends_the_gaining_of_a_shard(*, begun: bool) -> None:
         pytest.param(lambda pod: pod, True, id="it was created"),
         pytest.param(lambda pod: pod.running(ready=False), True, id="it runs"),
         pytest.param(lambda pod: pod.running(), True, id="it is ready"),
+        pytest.param(lambda pod: pod.waiting("PodInitializing"), True, id="it starts"),
+        pytest.param(lambda pod: pod.waiting("ErrImagePull"), False, id="it has no image"),
         pytest.param(lambda pod: pod.exited(137), False, id="it failed"),
         pytest.param(lambda pod: pod.exited(0), False, id="it is done"),
         pytest.param(lambda pod: pod.restarted_in_place(137), False, id="it starts again"),

@@ -289,7 +289,7 @@ def test_what_happens_to_a_key_in_a_moment_shares_a_pass() -> None:
     in_virtual_time(scene)
 
 
-@pytest.mark.parametrize(("among", "passes"), [(1, 8), (10, 8), (50, 4), (160, 2), (10_000, 1)])
+@pytest.mark.parametrize(("among", "passes"), [(1, 8), (10, 8), (50, 4), (100, 2), (10_000, 0)])
 def test_of_many_keys_each_has_fewer_passes_for_what_comes_soon(among: int, passes: int) -> None:
     """Eight events, a quarter of a second apart: as of a job's pods that start."""
 

@@ -92,6 +92,21 @@ def test_that_a_job_trains_is_told_within_a_second_though_a_pod_lacks(
     assert cluster.status(key).state == "Running"
 
 
+def test_with_many_jobs_that_one_trains_though_a_pod_lacks_is_told_later(
+    operator: Operator, cluster: FakeCluster
+) -> None:
+    for number in range(499):
+        other = a_job().named(f"j{number}", uid=f"j{number}").raw
+        other["metadata"]["resourceVersion"] = "1"
+        operator.store.put(Kind.JOB, other)
+    key = started(operator)
+    cluster.act("mnist-chief-0", PodBuilder.running)
+    operator.wait(4.9)
+    assert cluster.status(key).state == "Starting"
+    operator.wait(0.1)
+    assert cluster.status(key).state == "Running"
+
+
 def test_what_keeps_a_pod_from_starting_is_told_at_once(
     operator: Operator, cluster: FakeCluster
 ) -> None:

@@ -10,7 +10,7 @@ import logging
 import math
 import random
 import socket
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Coroutine
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
@@ -230,11 +230,12 @@ class Runtime:
                 if self._reconciler is not None:
                     await self._reconciler(key)  # a job that is unknown is forgotten
 
-    def see(self, kind: Kind, seen: Mapping[str, Any], event_type: str) -> None:
+    def see(self, kind: Kind, raw: dict[str, Any], event_type: str) -> None:
         """Take in one watch event. Must not fail: nobody would repeat it."""
         self._metrics.saw_event(kind, event_type)
         deleted = event_type == "DELETED"
-        raw = {**seen, "metadata": dict(seen["metadata"])}
+        if kind is Kind.JOB and not self._share.takes_in(_key(raw)):
+            return
         is_awaited = not deleted and self._is_awaited(kind, raw)
         key = self._store.remove(kind, raw) if deleted else self._store.put(kind, raw)
         if is_awaited:
@@ -271,8 +272,7 @@ class Runtime:
         a watch may tell before the answer to its write.
         """
         if kind is Kind.JOB:
-            key = JobKey(raw["metadata"]["namespace"], raw["metadata"]["name"])
-            return asks_the_same(self._store.job(key), raw)
+            return asks_the_same(self._store.job(_key(raw)), raw)
         return kind is Kind.POD and is_on_its_way(raw)
 
     def _select_anew(self) -> None:
@@ -359,6 +359,10 @@ class Runtime:
 def _log_exit(task: asyncio.Task[object]) -> None:
     if not task.cancelled():
         logger.error("background task %s exited", task.get_name(), exc_info=task.exception())
+
+
+def _key(job: dict[str, Any]) -> JobKey:
+    return JobKey(job["metadata"]["namespace"], job["metadata"]["name"])
 
 
 def _namespace(key: JobKey) -> str:

@@ -7,7 +7,7 @@ handler is called, and at its start it lists all objects once more.
 import asyncio
 import logging
 import random
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any, Protocol
 
 from tftraining_operator.core.text import one_line
@@ -47,7 +47,7 @@ class Watch:
         cluster: WatchApi,
         kind: Kind,
         namespace: str | None,
-        see: Callable[[Kind, Mapping[str, Any], str], None],
+        see: Callable[[Kind, _Object, str], None],
         list_all: Callable[[Kind, str | None], Awaitable[str]],
     ) -> None:
         """Follow them; `list_all` takes in a whole listing and returns its resource version."""

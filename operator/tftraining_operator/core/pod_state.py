@@ -12,6 +12,8 @@ from tftraining_operator.core.roles import traits
 
 _Object = dict[str, Any]
 
+_STARTS = ("", "ContainerCreating", "PodInitializing")
+"""Why a container waits that nothing keeps from starting."""
 _TASK = re.compile(rf"-({'|'.join(Role)})-(0|[1-9][0-9]{{0,5}})")
 
 
@@ -87,13 +89,18 @@ def runs_any_container(raw: _Object) -> bool:
 
 
 def is_on_its_way(raw: _Object) -> bool:
-    """Tell whether a pod starts or runs, and nothing of it has ended or is to end."""
+    """Tell whether a pod starts or runs, and nothing of it has ended, is to end or cannot start."""
     phase = (raw.get("status") or {}).get("phase")
     return (
         phase in ("Pending", "Running")
         and "deletionTimestamp" not in raw["metadata"]
-        and not any(raw_pod.last_end(each) for each in raw_pod.all_statuses(raw))
+        and not any(_is_in_trouble(each) for each in raw_pod.all_statuses(raw))
     )
+
+
+def _is_in_trouble(container: _Object) -> bool:
+    waiting = raw_pod.state(container, "waiting") or {}
+    return bool(raw_pod.last_end(container)) or waiting.get("reason", "") not in _STARTS
 
 
 def addresses(raw: _Object) -> frozenset[str]:

@@ -10,10 +10,16 @@ from tftraining_operator.api.reasons import Reason
 from tftraining_operator.api.status import Condition, Status
 from tftraining_operator.core.conditions import find
 
-HOLD = timedelta(seconds=1)
-"""The longest time that such a status waits for the last pod."""
+_HOLD = timedelta(seconds=1)
+_HELD_A_SECOND = 100
+_LONGEST_HOLD = timedelta(seconds=10)
 
 _TOLD = (ConditionType.PODS_READY, ConditionType.RUNNING)
+
+
+def hold_time(jobs: int) -> timedelta:
+    """Return how long such a status waits at most for the last pod, among so many jobs."""
+    return max(_HOLD, min(timedelta(seconds=jobs / _HELD_A_SECOND), _LONGEST_HOLD))
 
 
 def only_starts(before: Status, after: Status) -> bool:

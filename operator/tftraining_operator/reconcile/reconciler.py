@@ -171,7 +171,7 @@ class Reconciler:
     ) -> float | None:
         """Write what a pass came to, at once or later; return when to do another pass."""
         if not actions and only_starts(job.status, status):
-            due = memory.hold(now)
+            due = memory.hold(self._store.job_count(), now)
         else:
             due = next_write(job.status, status, now, write_interval(self._reports.count()))
         if due is None and job.status != status and only_reports(job.status, status):

@@ -33,7 +33,7 @@ SOON = 0.1
 """The moment (s) in which events that no one waits for share a pass,"""
 _SOON_A_KEY = 0.01
 """longer with so many keys that their passes would be a large part of all work,"""
-_LATEST = 2.0
+_LATEST = 10.0
 """up to this."""
 NEXT_ROUTINE = 0.5
 """How long (s) after a pass the next one over its key comes at the earliest, if it is routine:
