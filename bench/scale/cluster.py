@@ -4,7 +4,7 @@ import json
 import os
 import subprocess
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -13,10 +13,10 @@ from bench.scale import audit
 from tests.apiserver import PROGRAMS, ApiServer, collecting, companion, running
 from tools.cluster.binaries import binary
 
-NODES = 20
+NODES = 8
 _STAGES = Path(__file__).with_name("stages.yaml")
-_POD_ADDRESSES = "127.128.0.0/9"
-"""Of loopback: where nobody listens, who asks a pod for its progress is refused at once."""
+_POD_ADDRESSES = [f"127.{128 + 16 * number}.0.0/12" for number in range(NODES)]
+"""Of each node, on loopback: where nobody listens, who asks for progress is refused at once."""
 
 _UNLIMITED = ("--kube-api-qps=5000", "--kube-api-burst=10000")
 """What scheduler and collector may ask for in a second is no limit of those who are measured."""
@@ -66,24 +66,40 @@ def cluster(crds: Sequence[Path]) -> Iterator[Cluster]:
                 companion(scheduler, folder, f"--config={_scheduling(server)}", "--secure-port=0")
             ),
             "garbage collector": stack.enter_context(collecting(manager, server, *_UNLIMITED)),
-            "kwok": stack.enter_context(
-                companion(
-                    kwok,
-                    folder,
-                    f"--kubeconfig={server.kubeconfig}",
-                    f"--config={_STAGES}",
-                    f"--cidr={_POD_ADDRESSES}",
-                    "--manage-all-nodes",
-                    "--node-lease-duration-seconds=200",
-                    "--server-address=",
+            **{
+                f"kwok of {node(number)}": stack.enter_context(
+                    _played(kwok, server, folder, number)
                 )
-            ),
+                for number in range(NODES)
+            },
         }
         server.apply(*(_node(number) for number in range(NODES)))
         server.kubectl("wait", "--for=condition=Ready", "nodes", "--all", "--timeout=60s")
         # Admission gives each new node the taint of one that is not ready.
         server.kubectl("taint", "nodes", "--all", "node.kubernetes.io/not-ready-")
         yield Cluster(server, folder, components)
+
+
+def _played(
+    kwok: Path, server: ApiServer, folder: Path, number: int
+) -> AbstractContextManager[subprocess.Popen[bytes]]:
+    """Play one node, by a process of its own.
+
+    One for all nodes watches all pods. From some ten thousand on it is slower than the API server
+    waits, and what ends its watch lets it begin again with every pod: new ones are never reached.
+    """
+    place = folder / node(number)
+    place.mkdir()
+    return companion(
+        kwok,
+        place,
+        f"--kubeconfig={server.kubeconfig}",
+        f"--config={_STAGES}",
+        f"--cidr={_POD_ADDRESSES[number]}",
+        f"--manage-single-node={node(number)}",
+        "--node-lease-duration-seconds=200",
+        "--server-address=",
+    )
 
 
 def _scheduling(server: ApiServer) -> Path:
@@ -116,7 +132,7 @@ def node(number: int) -> str:
 
 
 def _node(number: int) -> dict[str, object]:
-    room = {"cpu": "10000", "memory": "10Ti", "pods": "10000"}
+    room = {"cpu": "10000", "memory": "10Ti", "pods": "20000"}
     return {
         "apiVersion": "v1",
         "kind": "Node",

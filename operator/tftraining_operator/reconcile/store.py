@@ -131,6 +131,8 @@ class Store:
         self._objects: dict[Kind, dict[JobKey, dict[str, _Known]]] = {kind: {} for kind in Kind}
         self._keys: dict[str, JobKey] = {}
         """The job of every known object, by the object's uid."""
+        self._unlisted: dict[str, tuple[Kind, str]] = {}
+        """Kind and name of those that no listing tells of, by uid; hardly ever are there any."""
         self._gone: OrderedDict[str, _Tombstone] = OrderedDict()
         """Deleted objects by their uid, so that an answer that comes late revives none."""
         self._learned = 0
@@ -300,10 +302,9 @@ class Store:
     def unlisted(self) -> list[tuple[Kind, JobKey, _Object]]:
         """Return what no watch and no listing tells of, as it lacks our label."""
         return [
-            (kind, self._keys[known.uid], known.raw)
-            for kind in Kind
-            for known in self._all(kind, None)
-            if not known.is_listed
+            (kind, key, self._objects[kind][key][name].raw)
+            for uid, (kind, name) in self._unlisted.items()
+            for key in (self._keys[uid],)
         ]
 
     def _keep(self, kind: Kind, key: JobKey, raw: _Object) -> None:
@@ -315,8 +316,11 @@ class Store:
         self._gone.pop(uid, None)
         self._learned += 1
         self._newest[kind] = max(self._newest[kind], _version(raw))
-        self._objects[kind].setdefault(key, {})[name] = _Known.of(kind, key, raw, self._learned)
+        known = _Known.of(kind, key, raw, self._learned)
+        self._objects[kind].setdefault(key, {})[name] = known
         self._keys[uid] = key
+        if not known.is_listed:
+            self._unlisted[uid] = kind, name
 
     def _bury(self, kind: Kind, key: JobKey, name: str, uid: str, version: float) -> None:
         self._learned += 1
@@ -331,6 +335,7 @@ class Store:
 
     def _drop(self, kind: Kind, known: _Known) -> set[JobKey]:
         key = self._keys.pop(known.uid)
+        self._unlisted.pop(known.uid, None)
         named = self._objects[kind][key]
         del named[known.name]
         if not named:
