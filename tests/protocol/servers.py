@@ -199,6 +199,10 @@ class RealServer:
         target = {"apiVersion": "v1", "kind": "Node", "name": "node-1"}
         body = {"metadata": {"name": pod}, "target": target}
         self._call("POST", f"{self._path(Kind.POD, pod)}/binding", body)
+        # A deletion begins with what the API server's cache holds. Of a pod without a node it sets
+        # the grace to 0, and keeps that when it looks again and finds the pod bound.
+        cached = f"{self._path(Kind.POD, pod)}?resourceVersion=0"
+        eventually(lambda: "nodeName" in self._call("GET", cached)["spec"], f"{pod} is bound")
 
     def report(self, pod: str, status: Raw) -> None:
         self._patch(f"{self._path(Kind.POD, pod)}/status", {"status": status})
