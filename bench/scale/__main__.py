@@ -63,7 +63,7 @@ def main(
     try:
         if rounds:
             crds = dict.fromkeys(crd for each in contenders for crd in each.crds())
-            with cluster(list(crds)) as place:
+            with cluster(list(crds), placed=placed) as place:
                 for number in range(first, first + rounds):
                     for count in jobs or [1, 50, 200]:
                         for index, each in enumerate(contenders):

@@ -5,11 +5,11 @@ import ssl
 from collections.abc import AsyncIterator, Iterable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import aiohttp
 
-from tests.apiserver import ApiServer
 from tools.cluster.shell import ClusterError
 
 _Object = Mapping[str, Any]
@@ -76,12 +76,12 @@ class Client:
 
 
 @asynccontextmanager
-async def connected(server: ApiServer) -> AsyncIterator[Client]:
-    """Connect as the administrator."""
-    tls = ssl.create_default_context(cafile=str(server.ca))
+async def connected(url: str, ca: Path, token: str) -> AsyncIterator[Client]:
+    """Connect to an API server as the administrator."""
+    tls = ssl.create_default_context(cafile=str(ca))
     async with aiohttp.ClientSession(
-        headers={"Authorization": f"Bearer {server.token}", "User-Agent": AGENT},
+        headers={"Authorization": f"Bearer {token}", "User-Agent": AGENT},
         connector=aiohttp.TCPConnector(ssl=tls, limit=0),
         timeout=aiohttp.ClientTimeout(total=_ANSWER_SECONDS),
     ) as session:
-        yield Client(session, server.url)
+        yield Client(session, url)

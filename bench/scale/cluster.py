@@ -1,8 +1,9 @@
-"""A cluster without machines: kube-apiserver, etcd, scheduler, garbage collector, kwok."""
+"""A cluster without machines: kube-apiserver, etcd, scheduler, garbage collector, and who plays."""
 
 import json
 import os
 import subprocess
+import sys
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
@@ -10,14 +11,12 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from bench.scale import audit
+from bench.scale.player import POD_ADDRESSES
 from tests.apiserver import PROGRAMS, ApiServer, collecting, companion, running
 from tools.cluster.binaries import binary
 
-NODES = 8
+NODES = 20
 _STAGES = Path(__file__).with_name("stages.yaml")
-_POD_ADDRESSES = [f"127.{128 + 16 * number}.0.0/12" for number in range(NODES)]
-"""Of each node, on loopback: where nobody listens, who asks for progress is refused at once."""
-
 _UNLIMITED = ("--kube-api-qps=5000", "--kube-api-burst=10000")
 """What scheduler and collector may ask for in a second is no limit of those who are measured."""
 
@@ -50,11 +49,14 @@ class Cluster:
 
 
 @contextmanager
-def cluster(crds: Sequence[Path]) -> Iterator[Cluster]:
-    """Start a cluster that serves these CRDs, and end it whatever happens."""
+def cluster(crds: Sequence[Path], *, placed: bool = False) -> Iterator[Cluster]:
+    """Start a cluster that serves these CRDs, and end it whatever happens.
+
+    Where pods are placed already, as for very many jobs, nodes need not be ready; see player.
+    """
     os.environ.setdefault("GOMEMLIMIT", _GO_MEMORY)
     programs = {name: binary(name) for name in PROGRAMS}
-    scheduler, manager, kwok = map(binary, ("kube-scheduler", "kube-controller-manager", "kwok"))
+    scheduler, manager = map(binary, ("kube-scheduler", "kube-controller-manager"))
     with TemporaryDirectory(prefix="bench-scale-") as place, ExitStack() as stack:
         folder = Path(place)
         server = stack.enter_context(running(programs, *audit.flags(folder)))
@@ -66,37 +68,30 @@ def cluster(crds: Sequence[Path]) -> Iterator[Cluster]:
                 companion(scheduler, folder, f"--config={_scheduling(server)}", "--secure-port=0")
             ),
             "garbage collector": stack.enter_context(collecting(manager, server, *_UNLIMITED)),
-            **{
-                f"kwok of {node(number)}": stack.enter_context(
-                    _played(kwok, server, folder, number)
-                )
-                for number in range(NODES)
-            },
+            "player of pods": stack.enter_context(_player(server, folder, placed=placed)),
         }
         server.apply(*(_node(number) for number in range(NODES)))
-        server.kubectl("wait", "--for=condition=Ready", "nodes", "--all", "--timeout=60s")
-        # Admission gives each new node the taint of one that is not ready.
-        server.kubectl("taint", "nodes", "--all", "node.kubernetes.io/not-ready-")
+        if not placed:
+            server.kubectl("wait", "--for=condition=Ready", "nodes", "--all", "--timeout=60s")
+            # Admission gives each new node the taint of one that is not ready.
+            server.kubectl("taint", "nodes", "--all", "node.kubernetes.io/not-ready-")
         yield Cluster(server, folder, components)
 
 
-def _played(
-    kwok: Path, server: ApiServer, folder: Path, number: int
+def _player(
+    server: ApiServer, folder: Path, *, placed: bool
 ) -> AbstractContextManager[subprocess.Popen[bytes]]:
-    """Play one node, by a process of its own.
-
-    One for all nodes watches all pods. From some ten thousand on it is slower than the API server
-    waits, and what ends its watch lets it begin again with every pod: new ones are never reached.
-    """
-    place = folder / node(number)
-    place.mkdir()
+    """Let somebody play nodes and pods: kwok, or where there are too many for it, player."""
+    if placed:
+        arguments = (str(server.kubeconfig), server.url, str(server.ca), server.token)
+        return companion(Path(sys.executable), folder, "-m", "bench.scale.player", *arguments)
     return companion(
-        kwok,
-        place,
+        binary("kwok"),
+        folder,
         f"--kubeconfig={server.kubeconfig}",
         f"--config={_STAGES}",
-        f"--cidr={_POD_ADDRESSES[number]}",
-        f"--manage-single-node={node(number)}",
+        f"--cidr={POD_ADDRESSES}",
+        "--manage-all-nodes",
         "--node-lease-duration-seconds=200",
         "--server-address=",
     )
@@ -132,7 +127,7 @@ def node(number: int) -> str:
 
 
 def _node(number: int) -> dict[str, object]:
-    room = {"cpu": "10000", "memory": "10Ti", "pods": "20000"}
+    room = {"cpu": "10000", "memory": "10Ti", "pods": "10000"}
     return {
         "apiVersion": "v1",
         "kind": "Node",

@@ -120,7 +120,9 @@ class _Round:
         self._small = table("pods of the small job")
 
     async def live(self) -> Life:
-        async with connected(self._cluster.server) as client, self._followed(client):
+        server = self._cluster.server
+        connecting = connected(server.url, server.ca, server.token)
+        async with connecting as client, self._followed(client):
             async with self._started(asking=False):
                 await self._create(client)
                 if self._contender.only_creates:
