@@ -6,6 +6,7 @@ import asyncio
 import json
 import re
 import time
+from datetime import UTC, datetime
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -13,8 +14,12 @@ import aiohttp
 import pytest
 from aiohttp import web
 from aiohttp.test_utils import TestServer
+from tftraining_operator.api.keys import Role
 from tftraining_operator.controller.progress_request import ask
+from tftraining_operator.core import desired
+from tftraining_operator.core.pod_state import is_ready, progress_url
 from tftraining_operator.core.progress import parse_report
+from tftraining_operator.reconcile.store import Kind
 from typer.testing import CliRunner
 
 from bench.scale import report, reports
@@ -23,9 +28,11 @@ from bench.scale.audit import Mark, Requests
 from bench.scale.client import Client
 from bench.scale.disturbances import chosen
 from bench.scale.life import Life
+from bench.scale.player import Player, running
 from bench.scale.results import Results
 from bench.scale.sizing import sizing
 from bench.scale.tables import StalledError, Table, all_of, at_least, created_since, none_of
+from tests.unit.builders import IMAGE, a_job
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -188,6 +195,50 @@ async def test_what_is_played_answers_as_the_operator_asks() -> None:
         for address, role in (("127.0.0.1", "chief"), ("127.0.0.2", "evaluator")):
             status, text = await ask(f"http://{address}:{port}/progress")
             assert (status, json.loads(text or b"{}")["role"]) == (200, role)
+
+
+async def test_a_pod_that_is_placed_runs_once_and_goes_when_it_is_deleted() -> None:
+    asked: asyncio.Queue[str] = asyncio.Queue()
+
+    async def answer(request: web.Request) -> web.Response:
+        asked.put_nowait(f"{request.method} {request.path}")
+        return web.json_response({}, status=404 if "gone" in request.path else 200)
+
+    app = web.Application()
+    app.router.add_route("*", "/{path:.*}", answer)
+    async with TestServer(app) as server, aiohttp.ClientSession() as session:
+        player = Player(Client(session, str(server.make_url("")).rstrip("/")))
+
+        def see(name: str, node: dict[str, str], what: str, **metadata: str) -> None:
+            containers = {"containers": [{"name": "tensorflow", "image": "any"}]}
+            about = {"namespace": "n", "name": name, "uid": name} | metadata
+            pod = {"metadata": about, "spec": containers | node, "status": {}}
+            player.see(Kind.POD, pod, what)
+
+        placed = {"nodeName": "node-1"}
+        see("a", {}, "ADDED")
+        see("a", placed, "MODIFIED")
+        see("a", placed, "MODIFIED")
+        see("gone", placed, "ADDED")
+        see("b", placed, "MODIFIED", deletionTimestamp="2026-01-02T03:04:05Z")
+        playing = asyncio.create_task(player.play())
+        async with asyncio.timeout(5):
+            done = [await asked.get() for _ in range(3)]
+        playing.cancel()
+    pods = "/api/v1/namespaces/n/pods"
+    assert done == [
+        f"PATCH {pods}/a/status",
+        f"PATCH {pods}/gone/status",
+        f"DELETE {pods}/b",
+    ]
+
+
+def test_a_pod_that_is_played_is_ready_at_its_address() -> None:
+    job = a_job().build()
+    raw = desired.pod(job, Role.CHIEF, 0, 0, IMAGE)
+    raw["status"] = running(raw, "127.128.0.1", datetime.now(UTC))
+    assert is_ready(raw)
+    assert progress_url(job, raw, Role.CHIEF) == "http://127.128.0.1:8080/progress"
 
 
 @pytest.mark.parametrize("seconds", [0.0, 30.0, 3000.0])
