@@ -115,11 +115,11 @@ async def test_a_report_is_kept_and_told_once_until_it_changes() -> None:
         await chief.asks(3)
         assert chief.report is not None
         assert chief.report.step == 1
-        assert chief.changed == [KEY]
+        assert chief.progressed == [KEY]
         chief.step = 2
         await chief.asks(2)
         assert chief.report.step == 2
-        assert (chief.changed, chief.progressed) == ([KEY], [KEY])
+        assert (chief.changed, chief.progressed) == ([], [KEY, KEY])
 
 
 @pytest.mark.parametrize(
@@ -148,8 +148,25 @@ async def test_only_steps_can_wait(news: dict[str, object], *, urgent: bool) -> 
         await chief.asks(2)
         told |= news
         await chief.asks(3)
-        assert len(chief.changed) == 1 + urgent
-        assert len(chief.progressed) == 1 - urgent
+        assert len(chief.changed) == urgent
+        assert len(chief.progressed) == 2 - urgent
+
+
+async def test_a_first_report_can_wait_unless_a_server_is_lost() -> None:
+    lost: list[object] = []
+
+    async def report(_request: web.Request) -> web.StreamResponse:
+        return web.json_response({"step": 5, "unreachable": lost})
+
+    async with Chief() as chief:
+        chief.answer = report
+        chief.poller.watch(KEY, {Role.CHIEF: chief.target})
+        await chief.asks(2)
+        assert (chief.changed, chief.progressed) == ([], [KEY])
+        lost.append({"task": "ps-0", "seconds": 1})
+        chief.poller.watch(KEY, {Role.CHIEF: Target("uid-2", chief.target.url)})
+        await chief.asks(2)
+        assert (chief.changed, chief.progressed) == ([KEY], [KEY])
 
 
 async def _broken(_request: web.Request) -> web.StreamResponse:
@@ -316,14 +333,14 @@ async def test_ages_count_from_the_last_report_or_from_the_first_request() -> No
 async def test_after_a_silence_even_the_same_report_is_announced() -> None:
     async with Chief() as chief:
         chief.poller.watch(KEY, {Role.CHIEF: chief.target})
-        await until(lambda: chief.changed == [KEY])
+        await until(lambda: chief.progressed == [KEY])
         good, chief.answer = chief.answer, _error
         await chief.asks(2)
-        assert chief.changed == [KEY]
+        assert chief.changed == []
         chief.answer = good
-        await until(lambda: chief.changed == [KEY, KEY])
+        await until(lambda: chief.changed == [KEY])
         await chief.asks(2)
-        assert chief.changed == [KEY, KEY]
+        assert (chief.changed, chief.progressed) == ([KEY], [KEY])
 
 
 @pytest.mark.parametrize(

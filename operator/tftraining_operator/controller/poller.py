@@ -178,12 +178,13 @@ class ProgressPoller:
 
     def _take(self, pod: _Pod, report: Report) -> None:
         before, pod.report, pod.received = pod.report, report, self._monotonic()
-        # After a silence even the same report is news: the pod is seen again.
-        if before is None or not pod.answered:
-            self._changed(pod.key)
-        elif not report.says_the_same(before):
-            notify = self._progressed if report.only_progresses(before) else self._changed
-            notify(pod.key)
+        if before is not None and pod.answered and report.says_the_same(before):
+            return
+        # After a silence even the same report is news: the pod is seen again. A first one is none
+        # where thousands come at a start of this process, and say what is stored already.
+        again = before is not None and not pod.answered
+        can_wait = not again and report.only_progresses(before)
+        (self._progressed if can_wait else self._changed)(pod.key)
 
     async def _ask(self, pod: _Pod) -> Report | None:
         text, result = None, PollResult.INVALID_REPORT

@@ -139,10 +139,15 @@ class Report(_Document):
     model: ReportedModel | None = None
     best: ReportedBest | None = None
 
-    def only_progresses(self, before: "Report") -> bool:
-        """Tell whether nothing but steps was made since `before`: no decision waits for that."""
+    def only_progresses(self, before: "Report | None") -> bool:
+        """Tell whether nothing but steps was made since `before`: no decision waits for that.
+
+        The first of a pod is no more than that, unless it cannot reach another.
+        """
         if self.total_steps is not None and self.step >= self.total_steps:
             return False
+        if before is None:
+            return not self.unreachable
         return before.model_copy(update=_STEPS) == self.model_copy(update=_STEPS)
 
     def says_the_same(self, other: "Report") -> bool:
