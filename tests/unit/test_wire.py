@@ -9,9 +9,10 @@ import pytest
 from tftraining_operator.api.keys import Role
 from tftraining_operator.controller import wire
 from tftraining_operator.core import desired, slim
-from tftraining_operator.reconcile.store import Kind
+from tftraining_operator.core.observed import observe
+from tftraining_operator.reconcile.store import Kind, Store
 
-from tests.unit.builders import IMAGE, Raw, a_job
+from tests.unit.builders import IMAGE, NOW, Raw, a_job
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -66,6 +67,20 @@ def test_the_end_and_the_age_of_a_watch_arrive_whole(kind: Kind) -> None:
 def test_what_is_written_is_read_as_it_was() -> None:
     for raw in objects().values():
         assert wire.decode(wire.encode(raw)) == raw == json.loads(wire.encode(raw))
+
+
+def test_a_null_where_a_list_or_an_object_could_be_is_no_error() -> None:
+    raw = objects()[Kind.POD]
+    raw["metadata"] |= {"annotations": None, "ownerReferences": None}
+    raw["spec"] |= {"volumes": None, "initContainers": None}
+    raw["spec"]["containers"][0] |= {"env": None, "resources": None}
+    raw["status"] = {"conditions": None, "containerStatuses": None}
+    line = wire.encode({"type": "ADDED", "object": raw})
+    found = wire.decode_event(Kind.POD, line)["object"]
+    assert found == slim.pod(raw)
+    assert Store().put(Kind.POD, found) is not None
+    job = a_job().with_workers(1).build()
+    assert observe(job, [found], [], NOW) == observe(job, [raw], [], NOW)
 
 
 @pytest.mark.parametrize(

@@ -17,6 +17,8 @@ from tftraining_operator.core.environment import ATTEMPT, CLUSTER_WORKERS
 _Object = dict[str, Any]
 
 _VARIABLES = frozenset({ATTEMPT, CLUSTER_WORKERS})
+_Absent = UnsetType | None
+"""null is no value either: one pod that has it must not keep all others from being read."""
 
 
 class _Part(msgspec.Struct, kw_only=True, gc=False, rename="camel"):
@@ -45,8 +47,8 @@ class _Metadata(_Part):
     creation_timestamp: Any = UNSET
     deletion_timestamp: Any = UNSET
     labels: Any = UNSET
-    annotations: _Annotations | UnsetType = UNSET
-    owner_references: list[_Owner] | UnsetType = UNSET
+    annotations: _Annotations | _Absent = UNSET
+    owner_references: list[_Owner] | _Absent = UNSET
 
 
 class _Limits(_Part):
@@ -54,7 +56,7 @@ class _Limits(_Part):
 
 
 class _Resources(_Part):
-    limits: _Limits | UnsetType = UNSET
+    limits: _Limits | _Absent = UNSET
 
 
 class _Variable(_Part):
@@ -67,8 +69,8 @@ class _Container(_Part):
     image: Any = UNSET
     restart_policy: Any = UNSET
     liveness_probe: Any = UNSET
-    env: list[_Variable] | UnsetType = UNSET
-    resources: _Resources | UnsetType = UNSET
+    env: list[_Variable] | _Absent = UNSET
+    resources: _Resources | _Absent = UNSET
 
     def __post_init__(self) -> None:
         if self.env:
@@ -87,9 +89,9 @@ class _PodSpec(_Part):
     restart_policy: Any = UNSET
     scheduler_name: Any = UNSET
     scheduling_gates: Any = UNSET
-    containers: list[_Container] | UnsetType = UNSET
-    init_containers: list[_Container] | UnsetType = UNSET
-    volumes: list[_Volume] | UnsetType = UNSET
+    containers: list[_Container] | _Absent = UNSET
+    init_containers: list[_Container] | _Absent = UNSET
+    volumes: list[_Volume] | _Absent = UNSET
 
 
 class _Condition(_Part):
@@ -116,9 +118,9 @@ class _PodStatus(_Part):
     pod_ip: Any = msgspec.field(default=UNSET, name="podIP")
     pod_ips: Any = msgspec.field(default=UNSET, name="podIPs")
     start_time: Any = UNSET
-    conditions: list[_Condition] | UnsetType = UNSET
-    container_statuses: list[_ContainerStatus] | UnsetType = UNSET
-    init_container_statuses: list[_ContainerStatus] | UnsetType = UNSET
+    conditions: list[_Condition] | _Absent = UNSET
+    container_statuses: list[_ContainerStatus] | _Absent = UNSET
+    init_container_statuses: list[_ContainerStatus] | _Absent = UNSET
 
 
 class Pod(_Part):
