@@ -1,16 +1,13 @@
 """kopf's triggers: start and stop. The only module that imports kopf; see watch for the objects."""
 
-import gc
 import socket
 from typing import Any
 
 import kopf
 
+from tftraining_operator.controller import garbage
 from tftraining_operator.controller.runtime import Runtime
 from tftraining_operator.controller.settings import Settings
-
-_GARBAGE_THRESHOLDS = (10_000, 20, 50)
-"""Nearly all that is made here goes by its count of references, without a collection."""
 
 
 def registry(runtime: Runtime) -> kopf.OperatorRegistry:
@@ -22,12 +19,8 @@ def registry(runtime: Runtime) -> kopf.OperatorRegistry:
     async def start(settings: kopf.OperatorSettings, **_: object) -> None:
         settings.posting.enabled = False  # our own events, after the status that they tell of
         settings.scanning.disabled = True  # no rights on CRDs and namespaces
-        # What exists by then stays: looking through it for garbage would stop the loop.
-        gc.disable()
-        await runtime.start()
-        gc.freeze()
-        gc.set_threshold(*_GARBAGE_THRESHOLDS)
-        gc.enable()
+        with garbage.kept():
+            await runtime.start()
 
     # It sends no request, but ends without credentials.
     @kopf.on.login(registry=found)

@@ -15,7 +15,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from tftraining_operator.controller import logs
+from tftraining_operator.controller import garbage, logs
 from tftraining_operator.controller.groups import Groups
 from tftraining_operator.controller.kubernetes_api import Call, KubernetesApi
 from tftraining_operator.controller.listings import Listings
@@ -209,8 +209,9 @@ class Runtime:
             # Before the listing: what happens after it, a watch of these objects tells.
             self._select_anew()
             listings = self._listings if self._tasks else None
-            if listings is not None and not await unless(self._stopping, listings.succeed()):
-                return
+            with garbage.kept():
+                if listings is not None and not await unless(self._stopping, listings.succeed()):
+                    return
             self._share.work_on(shard)
         await self._look_at_each()
 

@@ -15,6 +15,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, NamedTuple
 
+import msgspec
+
 from tftraining_operator.api import keys
 from tftraining_operator.api.scheduling import Gang
 from tftraining_operator.core import naming, slim
@@ -67,9 +69,11 @@ _PACKED = frozenset({Kind.JOB, Kind.POD, Kind.SERVICE, Kind.NETWORK_POLICY})
 """Kinds of which every job has some. To unpack one takes 5 µs."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Known:
-    """A version of an object, and when it was learned."""
+class _Known(msgspec.Struct, frozen=True, gc=False):
+    """A version of an object, and when it was learned.
+
+    No instance is looked through for garbage, of which there is none: nothing kept refers to it.
+    """
 
     kept: _Object | bytes
     uid: str
