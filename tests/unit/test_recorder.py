@@ -127,7 +127,7 @@ async def test_an_event_that_cannot_be_recorded_stops_nothing(
         ),
         pytest.param([errors.TransientError("no route to host")], 1, id="no server"),
         pytest.param([errors.ForbiddenError("no", status=403)], 1, id="one that refuses it"),
-        pytest.param([errors.TransientError("busy", status=429)] * 9, 3, id="no end"),
+        pytest.param([errors.TransientError("busy", status=429)] * 9, 5, id="no end"),
     ],
 )
 async def test_an_event_is_tried_again_where_the_server_only_has_no_time(
