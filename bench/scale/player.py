@@ -17,6 +17,7 @@ from typing import Any
 
 from tftraining_operator.controller.kubernetes_api import KubernetesApi
 from tftraining_operator.controller.watch import Watch
+from tftraining_operator.core.times import rfc3339
 from tftraining_operator.reconcile.store import Kind
 
 from bench.scale.client import Client, connected
@@ -68,7 +69,7 @@ class Player:
 
 def running(pod: _Object, address: str, now: datetime) -> _Object:
     """Return the status of a pod whose containers run, and are ready."""
-    moment = now.strftime("%Y-%m-%dT%H:%M:%SZ")
+    moment = rfc3339(now)
     return {
         "phase": "Running",
         "startTime": moment,

@@ -150,10 +150,10 @@ class Memory:
         trains: _Moments = {}
         changed = {}
         for slot, pod in observed.pods.items():
-            is_ready = _first_seen(pod, pod.ready_since, self._ready_since, ready, now)
-            is_trained = _first_seen(pod, pod.trains_since, self._trains_since, trains, now)
-            if (is_ready, is_trained) != (pod.ready_since, pod.trains_since):
-                changed[slot] = replace(pod, ready_since=is_ready, trains_since=is_trained)
+            ready_since = _first_seen(pod, pod.ready_since, self._ready_since, ready, now)
+            trains_since = _first_seen(pod, pod.trains_since, self._trains_since, trains, now)
+            if (ready_since, trains_since) != (pod.ready_since, pod.trains_since):
+                changed[slot] = replace(pod, ready_since=ready_since, trains_since=trains_since)
         self._ready_since, self._trains_since = ready, trains
         return replace(observed, pods={**observed.pods, **changed}) if changed else observed
 
