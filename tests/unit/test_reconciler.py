@@ -12,7 +12,7 @@ from tftraining_operator.api import keys
 from tftraining_operator.api.keys import ConditionType, Role
 from tftraining_operator.core.conditions import find
 from tftraining_operator.core.progress import PeerCause, Report, UnreachablePeer
-from tftraining_operator.reconcile import errors
+from tftraining_operator.reconcile import errors, reconciler
 from tftraining_operator.reconcile.store import JobKey, Kind
 
 from tests.unit.builders import IMAGE, JobBuilder, PodBuilder, Raw, a_job
@@ -1172,8 +1172,10 @@ def test_events_name_the_job_that_they_are_of(operator: Operator, cluster: FakeC
 
 
 def test_a_status_that_differs_at_each_look_makes_no_hot_loop(
-    operator: Operator, cluster: FakeCluster
+    operator: Operator, cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(reconciler, "settled", lambda *_, **__: None)
+
     def flapped(number: int) -> float | None:
         """Let the worker's readiness change; return when the pass after it is due."""
         cluster.act("mnist-worker-0", lambda pod: pod.running(ready=number % 2 == 0))

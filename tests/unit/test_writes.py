@@ -107,6 +107,18 @@ def test_with_many_jobs_that_one_trains_though_a_pod_lacks_is_told_later(
     assert cluster.status(key).state == "Running"
 
 
+def test_no_pass_follows_a_status_that_begins_nothing(
+    operator: Operator, cluster: FakeCluster
+) -> None:
+    started(operator)
+    passes, written = operator.passes, cluster.calls["patch_status"]
+    for name in cluster.pods():
+        cluster.act(name, PodBuilder.running)
+    operator.wait(4)
+    assert cluster.calls["patch_status"] - written == 1
+    assert operator.passes - passes == 1
+
+
 def test_what_keeps_a_pod_from_starting_is_told_at_once(
     operator: Operator, cluster: FakeCluster
 ) -> None:

@@ -8,7 +8,7 @@ that no number is kept twice. The table in docs/guide/monitoring.md is generated
 import platform
 import time
 from collections.abc import Awaitable, Callable, Sequence
-from functools import partial
+from functools import cache, partial
 from typing import Any, TypeVar
 
 from prometheus_client import (
@@ -129,6 +129,9 @@ class Metrics:
             ["resource", "type"],
             registry=registry,
         )
+        # To look up labels takes longer than to count.
+        self._events_of = cache(self._events_with)
+        self._calls_of = cache(self._calls_with)
         self._polls = Counter(
             "tftraining_operator_progress_polls",
             "Requests to chiefs and evaluators for their progress.",
@@ -229,12 +232,19 @@ class Metrics:
 
     def saw_call(self, call: Call) -> None:
         """Count a request to the API server."""
-        self._calls.labels(call.verb, call.resource, call.code).inc()
-        self._call_seconds.labels(call.verb, call.resource).observe(call.seconds)
+        count, seconds = self._calls_of(call.verb, call.resource, call.code)
+        count.inc()
+        seconds.observe(call.seconds)
 
     def saw_event(self, kind: Kind, event_type: str) -> None:
         """Count an object that a watch delivered."""
-        self._watch_events.labels(plural(kind), event_type).inc()
+        self._events_of(kind, event_type).inc()
+
+    def _events_with(self, kind: Kind, event_type: str) -> Counter:
+        return self._watch_events.labels(plural(kind), event_type)
+
+    def _calls_with(self, verb: str, resource: str, code: str) -> tuple[Counter, Histogram]:
+        return self._calls.labels(verb, resource, code), self._call_seconds.labels(verb, resource)
 
     def saw_poll(self, result: PollResult) -> None:
         """Count a request for progress."""

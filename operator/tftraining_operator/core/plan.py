@@ -1,6 +1,6 @@
 """Translates a decision into calls and objects; decides nothing."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from tftraining_operator.api.reasons import Reason
@@ -45,6 +45,11 @@ class Plan:
     disruption_budget: dict[str, Any] | None = None
     """The PodDisruptionBudget to create or, as above, to write over the one known."""
     delete_job: bool = False
+
+    @property
+    def changes_anything(self) -> bool:
+        """Whether there is a call to make."""
+        return replace(self, servers_are_done=False, requires_network_policy=False) != Plan()
 
 
 def make_plan(

@@ -75,7 +75,7 @@ def _is_to_join(job: Job, role: Role, index: int) -> bool:
 
 
 # One text for all pods of a job: with 1,000 workers it is large, and each of them has it.
-@lru_cache(maxsize=16)
+@lru_cache(maxsize=64)
 def _cluster(job: str, namespace: str, members: _Members) -> str:
     found = {
         role.value: [address(job, namespace, role, index) for index in indexes]

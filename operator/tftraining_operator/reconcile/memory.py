@@ -173,6 +173,10 @@ class Memory:
             self._turn = pace.turn(now)
         return self._turn if self._turn > now else None
 
+    def note_written(self) -> None:
+        """Note that a status was written that tells of pods."""
+        self._held_since = None
+
     def note_told(self) -> None:
         """Note that the status says all that there is to say."""
         self.untold, self._turn = Actions(), None
@@ -182,7 +186,6 @@ class Memory:
 
         At once, but not for ever: a status that differs at each look must make no hot loop.
         """
-        self._held_since = None
         self._immediate += 1
         return 0.0 if self._immediate <= _IMMEDIATE_PASSES else _PAUSE_SECONDS
 

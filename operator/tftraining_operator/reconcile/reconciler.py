@@ -1,6 +1,7 @@
 """One pass over one job: read, parse, observe, decide, plan, apply, status, events."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import datetime, timedelta
 from functools import partial
 from typing import Any
@@ -35,6 +36,7 @@ from tftraining_operator.core.progress import (
     write_interval,
 )
 from tftraining_operator.core.schedulers.offer import Offer
+from tftraining_operator.core.settling import goes_on, settled
 from tftraining_operator.core.starting import only_starts
 from tftraining_operator.core.status import compute_status, held_status
 from tftraining_operator.core.trainer_image import trainer_image
@@ -153,8 +155,19 @@ class Reconciler:
         status = compute_status(
             job, observed, decision, facts, now, trainer_image=image, given=given
         )
+        following = partial(
+            settled, observed=observed, facts=facts, now=now, trainer_image=image, given=given
+        )
         return await self._tell(
-            key, raw, job, status, memory=memory, decision=decision, actions=actions, now=now
+            key,
+            raw,
+            job,
+            status,
+            memory=memory,
+            decision=decision,
+            following=following,
+            actions=actions,
+            now=now,
         )
 
     async def _tell(
@@ -166,10 +179,14 @@ class Reconciler:
         *,
         memory: Memory,
         decision: Decision,
+        following: Callable[[Job], Decision | None],
         actions: Actions,
         now: datetime,
     ) -> float | None:
-        """Write what a pass came to, at once or later; return when to do another pass."""
+        """Write what a pass came to, at once or later; return when to do another pass.
+
+        `following` tells what would be decided next about a job that changes nothing.
+        """
         if not actions and only_starts(job.status, status):
             due = memory.hold(self._store.job_count(), now)
         else:
@@ -183,8 +200,13 @@ class Reconciler:
         memory.progress, memory.checkpoint = known.progress, known.last_checkpoint
         if written and not is_progress_only(job.status, status):
             # What was stored may have begun a deadline, and no watch event follows our own write.
-            seconds = memory.next_pass_after_write()
-            return Routine(seconds) if _goes_on(decision, now) else seconds
+            memory.note_written()
+            if not goes_on(decision, now):
+                return memory.next_pass_after_write()
+            found = following(replace(job, status=status))
+            if found is None:
+                return Routine(memory.next_pass_after_write())
+            decision = found
         memory.note_rest()
         return _next_look(decision, memory, due, now)
 
@@ -353,13 +375,6 @@ def _note(memory: Memory, outcome: Outcome, now: datetime) -> None:
         memory.note_refusals(outcome.refused, frozenset(outcome.held), outcome.undeletable, now)
     elif outcome.created:
         memory.note_success()
-
-
-def _goes_on(decision: Decision, now: datetime) -> bool:
-    """Tell whether a decision stored nothing that is yet to be acted on."""
-    at_once = decision.look_again is not None and decision.look_again <= now
-    waits = decision.restart or decision.announced or decision.chief_completed or at_once
-    return decision.phase is Phase.ACTIVE and not waits
 
 
 def _creates_first(job: Job, plan: Plan, outcome: Outcome) -> bool:
