@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import gc
 import itertools
 import json
 import socket
+import threading
 import time
-from typing import TYPE_CHECKING, Any
+from asyncio.selector_events import BaseSelectorEventLoop
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import given
@@ -266,20 +269,49 @@ async def test_an_honest_chief_is_heard_beside_hostile_ones(
         assert polled.report(HONEST) is not None
 
 
+def test_a_request_leaves_no_garbage_to_look_for() -> None:
+    """In an event loop of its own, as a server of asyncio's leaves some."""
+    times = 20
+
+    def answer() -> None:
+        for _ in range(times):
+            connection, _ = listening.accept()
+            with connection:
+                connection.recv(1024)
+                connection.sendall(GOOD)
+
+    async def ask() -> int:
+        gc.collect()
+        gc.disable()
+        for _ in range(times):
+            await progress_request.ask(f"http://127.0.0.1:{listening.getsockname()[1]}/progress")
+        return gc.collect()
+
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        server = threading.Thread(target=answer)
+        server.start()
+        try:
+            found = asyncio.run(ask())
+        finally:
+            gc.enable()
+            server.join()
+    assert found < times
+
+
 @pytest.fixture
 def dialled(monkeypatch: pytest.MonkeyPatch) -> set[tuple[str, int]]:
     """Where connections were opened to; none leaves the loopback device."""
     found: set[tuple[str, int]] = set()
-    connect = asyncio.BaseEventLoop.create_connection
+    connect = BaseSelectorEventLoop.sock_connect
 
-    async def create_connection(
-        loop: asyncio.BaseEventLoop, factory: Any, host: str, port: int, **options: Any
-    ) -> Any:
-        found.add((host, port))
-        assert host == "127.0.0.1"
-        return await connect(loop, factory, host, port, **options)
+    async def sock_connect(
+        loop: BaseSelectorEventLoop, connection: socket.socket, address: tuple[str, int]
+    ) -> None:
+        found.add(address)
+        assert address[0] == "127.0.0.1"
+        await connect(loop, connection, address)
 
-    monkeypatch.setattr(asyncio.BaseEventLoop, "create_connection", create_connection)
+    monkeypatch.setattr(BaseSelectorEventLoop, "sock_connect", sock_connect)
     return found
 
 

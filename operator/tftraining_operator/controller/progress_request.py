@@ -9,11 +9,9 @@ a bounded number of bytes is read and then parsed. Called by poller.
 import asyncio
 import http.client
 import io
-from typing import TYPE_CHECKING, cast
+import socket
+from typing import cast
 from urllib.parse import SplitResult, urlsplit
-
-if TYPE_CHECKING:
-    import socket
 
 MAX_BODY = 64 * 1024
 """Bytes: a longer body is no report."""
@@ -31,13 +29,14 @@ async def ask(url: str) -> tuple[int, bytes | None]:
     caller limits the time.
     """
     address = urlsplit(url)
-    reader, writer = await asyncio.open_connection(address.hostname, address.port)
-    try:
-        writer.write(_request(address))
-        return _parsed(await _read(reader))
-    finally:
-        # Nothing that is still to come is waited for.
-        writer.transport.abort()
+    host = address.hostname or ""
+    # Without a stream: each leaves a cycle of garbage, thousands of which take 50 ms to collect.
+    with socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET) as connection:
+        connection.settimeout(0)  # it does not block
+        loop = asyncio.get_running_loop()
+        await loop.sock_connect(connection, (host, address.port))
+        await loop.sock_sendall(connection, _request(address))
+        return _parsed(await _read(connection))
 
 
 def _request(address: SplitResult) -> bytes:
@@ -50,11 +49,11 @@ def _request(address: SplitResult) -> bytes:
     return ("\r\n".join(lines) + "\r\n\r\n").encode()
 
 
-async def _read(reader: asyncio.StreamReader) -> bytes:
+async def _read(connection: socket.socket) -> bytes:
     """Read until the pod closes the connection or has sent more than a report can be long."""
-    received = bytearray()
+    loop, received = asyncio.get_running_loop(), bytearray()
     while len(received) <= _MAX_HEAD + MAX_BODY:
-        piece = await reader.read(_MAX_HEAD)
+        piece = await loop.sock_recv(connection, _MAX_HEAD)
         if not piece:
             break
         received += piece
