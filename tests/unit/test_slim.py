@@ -7,8 +7,10 @@ import json
 from typing import Any
 
 import pytest
+from tftraining_operator.api import keys
 from tftraining_operator.api.keys import Role
 from tftraining_operator.core import desired, slim
+from tftraining_operator.core.job import parse_job
 from tftraining_operator.core.observed import observe
 from tftraining_operator.core.trainer_image import trainer_image
 
@@ -192,10 +194,28 @@ def test_a_slim_service_is_observed_as_the_whole_one() -> None:
         assert observe(job, [], [kept], NOW) == observe(job, [], [whole], NOW)
 
 
-def test_a_job_keeps_all_but_what_others_noted_of_it() -> None:
+def test_a_slim_job_is_understood_as_the_whole_one() -> None:
+    noted = {
+        "annotations": {"a": "b"},
+        "managedFields": [{"manager": "kubectl"}],
+        "finalizers": ["kueue.x-k8s.io/managed"],
+    }
+    read = {
+        "resourceVersion": "7",
+        "generation": 3,
+        "labels": {keys.LABEL_QUEUE: "team-a"},
+        "deletionTimestamp": "2026-01-02T03:00:00Z",
+    }
+    raw = a_job().with_workers(2).raw | {"status": {"state": "Running", "fromLater": {"x": [1]}}}
+    raw["metadata"] |= read
+    whole = {**raw, "metadata": raw["metadata"] | noted}
+    assert slim.job(whole) == raw
+    assert parse_job(slim.job(whole), NOW) == parse_job(whole, NOW)
+
+
+def test_what_there_are_few_of_is_kept_but_for_what_others_noted() -> None:
     raw = {
         "metadata": {"name": "mnist", "managedFields": [{}], "annotations": {"a": "b"}},
-        "spec": {"worker": {}},
-        "status": {"state": "Running"},
+        "spec": {"minMember": 3},
     }
     assert slim.other(raw) == raw | {"metadata": {"name": "mnist"}}

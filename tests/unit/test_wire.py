@@ -39,7 +39,7 @@ def objects() -> dict[Kind, Raw]:
         (Kind.POD, slim.pod),
         (Kind.SERVICE, slim.service),
         (Kind.NETWORK_POLICY, dict),
-        (Kind.JOB, dict),
+        (Kind.JOB, slim.job),
     ],
 )
 def test_lists_and_watches_bring_what_is_read_of_an_object(

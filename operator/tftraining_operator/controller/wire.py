@@ -1,8 +1,8 @@
 """JSON of the API server, both ways; kubernetes_api.py calls it.
 
-Of pods and services, of which there are many, lists and watches are decoded as what is read of
-them, which takes a quarter of the time and of the memory. An answer that is not what it should be
-raises ValueError.
+Of jobs, pods and services, of which there are many, lists and watches are decoded as what is read
+of them, which takes a quarter of the time and of the memory. An answer that is not what it should
+be raises ValueError.
 """
 
 from typing import Any
@@ -29,6 +29,10 @@ class _List(msgspec.Struct):
     metadata: _ListMetadata
 
 
+class _Jobs(_List):
+    items: list[slim.Job]
+
+
 class _Pods(_List):
     items: list[slim.Pod]
 
@@ -43,10 +47,12 @@ class _Others(_List):
 
 _OBJECT = msgspec.json.Decoder(_Object)
 _READ: dict[Kind, msgspec.json.Decoder[Any]] = {
+    Kind.JOB: msgspec.json.Decoder(slim.Job),
     Kind.POD: msgspec.json.Decoder(slim.Pod),
     Kind.SERVICE: msgspec.json.Decoder(slim.Service),
 }
 _LISTS: dict[Kind, msgspec.json.Decoder[Any]] = {
+    Kind.JOB: msgspec.json.Decoder(_Jobs),
     Kind.POD: msgspec.json.Decoder(_Pods),
     Kind.SERVICE: msgspec.json.Decoder(_Services),
 }

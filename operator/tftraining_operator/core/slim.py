@@ -131,6 +131,27 @@ class Pod(_Part):
     status: _PodStatus = msgspec.field(default_factory=_PodStatus)
 
 
+class _JobMetadata(_Part):
+    name: Any = UNSET
+    namespace: Any = UNSET
+    uid: Any = UNSET
+    resource_version: Any = UNSET
+    generation: Any = UNSET
+    creation_timestamp: Any = UNSET
+    deletion_timestamp: Any = UNSET
+    labels: Any = UNSET
+
+
+class Job(_Part):
+    """What is read of a job: all that it asks for and says, without who wrote which field of it."""
+
+    metadata: _JobMetadata
+    api_version: Any = UNSET
+    kind: Any = UNSET
+    spec: Any = UNSET
+    status: Any = UNSET
+
+
 class _ServiceSpec(_Part):
     selector: Any = UNSET
     publish_not_ready_addresses: Any = UNSET
@@ -158,13 +179,18 @@ def service(raw: _Object) -> _Object:
     return _cut(raw, Service)
 
 
+def job(raw: _Object) -> _Object:
+    """Return what is read of a job."""
+    return _cut(raw, Job)
+
+
 def disruption_budget(raw: _Object) -> _Object:
     """Return what is read of a PodDisruptionBudget: all but its status."""
     return _cut(raw, _DisruptionBudget)
 
 
 def other(raw: _Object) -> _Object:
-    """Return a job or a group without what others noted in its metadata."""
+    """Return an object of which there are few without what others noted in its metadata."""
     unread = ("managedFields", "annotations")
     metadata = {name: value for name, value in raw["metadata"].items() if name not in unread}
     return {**raw, "metadata": metadata}
@@ -172,12 +198,12 @@ def other(raw: _Object) -> _Object:
 
 def asks_the_same(kept: _Object | None, raw: _Object) -> bool:
     """Tell whether a version of a job differs from a kept one in its status alone."""
-    return kept is not None and _asked(kept) == _asked(other(raw))
+    return kept is not None and _asked(kept) == _asked(job(raw))
 
 
-def _asked(job: _Object) -> tuple[_Object, object]:
-    metadata = {name: v for name, v in job["metadata"].items() if name != "resourceVersion"}
-    return metadata, job.get("spec")
+def _asked(raw: _Object) -> tuple[_Object, object]:
+    metadata = {name: v for name, v in raw["metadata"].items() if name != "resourceVersion"}
+    return metadata, raw.get("spec")
 
 
 def _cut(raw: _Object, kind: type[_Part]) -> _Object:

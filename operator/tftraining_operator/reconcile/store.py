@@ -45,6 +45,7 @@ class Kind(StrEnum):
 
 
 _SLIM = {
+    Kind.JOB: slim.job,
     Kind.POD: slim.pod,
     Kind.SERVICE: slim.service,
     Kind.DISRUPTION_BUDGET: slim.disruption_budget,
