@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 
+import pytest
 from tftraining_operator.core.pace import Pace
 
 NOW = datetime(2026, 1, 2, tzinfo=UTC)
@@ -32,3 +33,19 @@ def test_turns_that_were_given_are_not_given_again() -> None:
     waits(pace, 60)
     assert waits(pace, 2, at=1.0) == [1.05, 1.1]
     assert waits(pace, 21, at=60.0)[-2:] == [0.0, 0.05]
+
+
+def test_a_server_that_is_late_is_given_fewer_writes_until_it_is_not() -> None:
+    pace = Pace(20)
+    for _ in range(50):
+        pace.took(timedelta(seconds=1))
+    assert waits(pace, 4)[2:] == pytest.approx([0.5, 1.0], abs=0.01)
+    for _ in range(50):
+        pace.took(timedelta(milliseconds=10))
+    assert waits(pace, 21, at=60)[-2:] == [0.0, 0.05]
+
+
+def test_a_clock_that_is_set_back_makes_no_flood() -> None:
+    pace = Pace(20)
+    pace.took(timedelta(seconds=-3600))
+    assert waits(pace, 21)[-2:] == [0.0, 0.05]

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from tftraining_operator.reconcile.store import JobKey
 
 MOST = 20
+ONE = {"delete_servers": 1}
 
 
 def writes(cluster: FakeCluster) -> dict[str, int]:
@@ -179,7 +180,7 @@ def going(cluster: FakeCluster) -> set[str]:
 def test_the_servers_of_an_ended_job_end_by_one_call(
     operator: Operator, cluster: FakeCluster
 ) -> None:
-    assert ended(operator) == {"delete_servers": 1}
+    assert ended(operator) == ONE
     assert going(cluster) == set(SERVERS)
 
 
@@ -209,6 +210,18 @@ def test_without_the_right_to_delete_them_by_one_call_servers_end_one_by_one(
 ) -> None:
     cluster.failing["delete_servers"] = [errors.ForbiddenError("no", status=403)]
     assert ended(operator) == {"delete": 6, "delete_servers": 1}
+    assert going(cluster) == set(SERVERS)
+
+
+@pytest.mark.parametrize(("namespace", "calls"), [("default", {"delete": 6}), ("other", ONE)])
+def test_among_the_pods_of_very_many_jobs_servers_end_one_by_one(
+    operator: Operator, cluster: FakeCluster, namespace: str, calls: dict[str, int]
+) -> None:
+    for number in range(300):
+        other = a_job().named(f"j{number}", uid=f"j{number}").raw
+        other["metadata"] |= {"resourceVersion": "1", "namespace": namespace}
+        operator.store.put(Kind.JOB, other)
+    assert ended(operator) == calls
     assert going(cluster) == set(SERVERS)
 
 

@@ -26,7 +26,8 @@ from tftraining_operator.reconcile.store import JobKey
 logger = logging.getLogger(__name__)
 
 _TIMEOUT = 2.0
-_MAX_REQUESTS = 256
+_MAX_REQUESTS = 64
+"""At once: as many that answer in the same moment are taken in by one turn of the event loop."""
 _MAX_RETRIES = 256
 """Requests at once to pods that did not answer last time: they wait for each other only."""
 

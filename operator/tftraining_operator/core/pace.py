@@ -2,12 +2,21 @@
 
 from datetime import datetime, timedelta
 
+_AT_ONCE = 2
+"""So many of them are under way at a time: a server that is late has more to do than it can."""
+_NEWS = 0.2
+"""The share of the last write in how long they take."""
+
 
 class Pace:
-    """Gives turns, so many a second; after a second without any, as many at once."""
+    """Gives turns, so many a second; after a second without any, as many at once.
+
+    Fewer where writes take long.
+    """
 
     def __init__(self, per_second: int) -> None:
-        self._between = timedelta(seconds=1) / per_second
+        self._shortest = self._between = timedelta(seconds=1) / per_second
+        self._takes = timedelta(0)
         self._last: datetime | None = None
 
     def turn(self, now: datetime) -> datetime:
@@ -16,3 +25,8 @@ class Pace:
         last = unused if self._last is None else max(self._last, unused)
         self._last = last + self._between
         return max(now, self._last)
+
+    def took(self, duration: timedelta) -> None:
+        """Note how long a write took."""
+        self._takes += (duration - self._takes) * _NEWS
+        self._between = max(self._shortest, self._takes / _AT_ONCE)

@@ -22,6 +22,9 @@ logger = logging.getLogger(__name__)
 
 _AT_ONCE_FROM, _AT_ONCE_TO = 2, 32
 """So many pods are deleted by one call: the API server takes them one after the other."""
+_AMONG = 300
+"""Where a namespace has more jobs, it takes the API server longer to find one's pods among all
+others' than to delete them one by one: with 80,000 pods, 0.16 s of CPU."""
 
 _Object = dict[str, Any]
 _T = TypeVar("_T")
@@ -80,8 +83,11 @@ class Objects:
     async def delete_servers(self, job: Job, removals: Sequence[Removal]) -> bool:
         """Delete an ended job's workers and parameter servers by one call, if these are all.
 
-        Return False, and delete nothing, where they are not, or without permission for that call.
+        Return False, and delete nothing, where they are not, without permission for that call, and
+        among the pods of very many jobs.
         """
+        if self._store.job_count(job.namespace) > _AMONG:
+            return False
         key, wanted = JobKey(job.namespace, job.name), {each.pod.uid for each in removals}
         # A label alone is no proof of whose a pod is: `removals` are of pods that the job owns.
         selected = {

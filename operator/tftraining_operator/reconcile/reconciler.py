@@ -191,9 +191,13 @@ class Reconciler:
             due = memory.hold(self._store.job_count(), now)
         else:
             due = next_write(job.status, status, now, write_interval(self._reports.count()))
-        if due is None and job.status != status and only_reports(job.status, status):
+        can_wait = job.status != status and only_reports(job.status, status)
+        if due is None and can_wait:
             due = memory.turn(self._pace, now)
+        began = self._clock()
         written = due is None and await self._write(key, raw, job, status, actions=actions, now=now)
+        if written and can_wait:
+            self._pace.took(self._clock() - began)
         if due is None:
             memory.note_told()
         known = status if written else job.status

@@ -286,9 +286,10 @@ class Store:
         """Return the keys of all jobs."""
         return list(self._objects[Kind.JOB])
 
-    def job_count(self) -> int:
-        """Return how many jobs there are."""
-        return len(self._objects[Kind.JOB])
+    def job_count(self, namespace: str | None = None) -> int:
+        """Return how many jobs there are, in all or in a namespace."""
+        keys = self._objects[Kind.JOB]
+        return len(keys) if namespace is None else sum(k.namespace == namespace for k in keys)
 
     def jobs(self) -> Iterator[_Object]:
         """Yield all jobs."""
