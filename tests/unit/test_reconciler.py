@@ -1237,6 +1237,10 @@ def test_a_report_of_steps_asks_for_a_pass_when_these_may_be_written(
 def test_jobs_that_have_news_at_the_same_moment_write_them_in_turns(
     operator: Operator, cluster: FakeCluster
 ) -> None:
+    def progress(key: JobKey) -> list[int]:
+        told = cluster.status(key).progress
+        return [] if told is None else [told.step]
+
     keys = [cluster.submit(a_job().named(f"job-{number}").raw) for number in range(50)]
     operator.settle()
     cluster.run_pods()
@@ -1249,11 +1253,14 @@ def test_jobs_that_have_news_at_the_same_moment_write_them_in_turns(
             operator.look(key)
         operator.settle()
     assert cluster.calls["patch_status"] - before == 20
+    waiting = [key for key in keys if progress(key) == [1]]
+    due = max(operator.reconciler.progress_due(key) for key in waiting)
+    assert due == 1.5, "until their turn further reports ask for no pass"
     operator.wait(0.5)
     assert cluster.calls["patch_status"] - before == 30
     operator.wait(1.1)
     assert cluster.calls["patch_status"] - before == 50
-    assert {cluster.status(key).progress.step for key in keys} == {2}
+    assert all(progress(key) == [2] for key in keys)
 
 
 def test_only_running_chief_and_evaluator_are_asked_for_progress(

@@ -53,6 +53,8 @@ class Memory:
     """The generation whose templates the API server has accepted."""
     untold: Actions = field(default_factory=Actions)
     """What was done for the job and is told with its next status."""
+    turn_at: datetime | None = None
+    """When its status, which waits for its turn among all jobs, may be written."""
     _delay: timedelta = _FIRST_RETRY
     _chief_uid: str = ""
     _asked_since: datetime | None = None
@@ -60,7 +62,6 @@ class Memory:
     _trains_since: _Moments = field(default_factory=dict)
     _immediate: int = 0
     _held_since: datetime | None = None
-    _turn: datetime | None = None
     _ending: dict[str, str] = field(default_factory=dict)
 
     @property
@@ -169,9 +170,9 @@ class Memory:
 
     def turn(self, pace: Pace, now: datetime) -> datetime | None:
         """Return until when a status waits for its turn among all jobs, None to write it now."""
-        if self._turn is None:
-            self._turn = pace.turn(now)
-        return self._turn if self._turn > now else None
+        if self.turn_at is None:
+            self.turn_at = pace.turn(now)
+        return self.turn_at if self.turn_at > now else None
 
     def note_written(self) -> None:
         """Note that a status was written that tells of pods."""
@@ -179,7 +180,7 @@ class Memory:
 
     def note_told(self) -> None:
         """Note that the status says all that there is to say."""
-        self.untold, self._turn = Actions(), None
+        self.untold, self.turn_at = Actions(), None
 
     def next_pass_after_write(self) -> float:
         """Return in how many seconds to look again at what a write may have begun.

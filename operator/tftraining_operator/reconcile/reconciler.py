@@ -222,11 +222,15 @@ class Reconciler:
     def progress_due(self, key: JobKey) -> float:
         """Return in how many seconds a pass may write the steps that were reported last."""
         memory, report = self._memories.get(key), self._reports.reports(key).get(Role.CHIEF)
-        if memory is None or memory.progress is None or report is None:
+        if memory is None:
             return 0.0
-        interval = write_interval(self._reports.count())
-        due = news_due(memory.progress, memory.checkpoint, report, interval)
-        return max(0.0, (due - self._clock()) / timedelta(seconds=1))
+        # Before its turn, each further report would ask for a pass that writes nothing.
+        due = memory.turn_at
+        if memory.progress is not None and report is not None:
+            interval = write_interval(self._reports.count())
+            news = news_due(memory.progress, memory.checkpoint, report, interval)
+            due = news if due is None else max(due, news)
+        return 0.0 if due is None else max(0.0, (due - self._clock()) / timedelta(seconds=1))
 
     async def _prepare(
         self, key: JobKey, job: Job, memory: Memory, samples: list[_Object], now: datetime
