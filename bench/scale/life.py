@@ -29,7 +29,9 @@ from bench.scale.tables import (
 
 REST_SECONDS = 10.0
 _SETTLE_SECONDS = 15.0
-"""After a start, until all pods were asked for their progress."""
+"""After a start, until all pods were asked for their progress,"""
+_SETTLE_SECONDS_A_JOB = 0.02
+"""or so long, with very many jobs: until their first reports are written."""
 _MISSING = 10
 """Pods that are missing when the operator is started again, at most."""
 _POD_COLUMNS = ("Ready", "Status")
@@ -227,7 +229,7 @@ class _Round:
                 started = min(process.began for process in self._running.processes)
                 life.synced = max(self._pods.appeared[name] for name in names) - started
                 await self._pods.until(at_least(life.jobs * PODS, "running pods", _RUNS))
-                await asyncio.sleep(_SETTLE_SECONDS)
+                await asyncio.sleep(max(_SETTLE_SECONDS, _SETTLE_SECONDS_A_JOB * life.jobs))
                 await self._steady()
                 path, pods = self._pods_path, self._pods
                 life.replaced = await disturbances.failures(client, path, pods, failing)
