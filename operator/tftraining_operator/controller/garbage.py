@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 _THRESHOLDS = (10_000, 5, 200)
-"""Seldom of all, and of some fifty thousand younger objects at once, in 20 ms."""
+"""Seldom of all, and of some fifty thousand younger objects at once, in 10 to 50 ms."""
 
 
 @contextmanager
