@@ -209,9 +209,10 @@ class Runtime:
             # Before the listing: what happens after it, a watch of these objects tells.
             self._select_anew()
             listings = self._listings if self._tasks else None
-            with garbage.kept():
-                if listings is not None and not await unless(self._stopping, listings.succeed()):
-                    return
+            if listings is not None:
+                with garbage.kept():
+                    if not await unless(self._stopping, listings.succeed()):
+                        return
             self._share.work_on(shard)
         await self._look_at_each()
 

@@ -86,8 +86,6 @@ class Objects:
         Return False, and delete nothing, where they are not, without permission for that call, and
         among the pods of very many jobs.
         """
-        if self._store.job_count(job.namespace) > _AMONG:
-            return False
         key, wanted = JobKey(job.namespace, job.name), {each.pod.uid for each in removals}
         # A label alone is no proof of whose a pod is: `removals` are of pods that the job owns.
         selected = {
@@ -98,6 +96,8 @@ class Objects:
         if selected != wanted or not _AT_ONCE_FROM <= len(wanted) <= _AT_ONCE_TO:
             return False
         if any(each.grace is not None for each in removals):
+            return False
+        if self._store.job_count(job.namespace) > _AMONG:
             return False
         try:
             async with self._limits.one(key):
