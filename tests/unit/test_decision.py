@@ -342,7 +342,14 @@ def test_a_new_attempt_keeps_the_cluster_that_it_has() -> None:
     assert found.membership.change(job.build()) is None
 
 
-def test_silence_wakes() -> None:
+@pytest.mark.parametrize(
+    ("age", "wake"),
+    [
+        pytest.param({"seconds_since_step": 20}, None, id="a report tells of it"),
+        pytest.param({}, 90, id="nobody else tells of it"),
+    ],
+)
+def test_silence_wakes(age: dict[str, Any], wake: float | None) -> None:
     job = a_job().with_status(RUNS, **RAN)
-    found = decided(job, now=30, facts=reported(30, step=7, seconds_since_step=20))
-    assert found.look_again == at(70)
+    found = decided(job, now=30, facts=reported(30, step=7, **age))
+    assert found.look_again == (None if wake is None else at(wake))

@@ -13,6 +13,7 @@ from aiohttp import web
 from tftraining_operator.api.keys import Role
 from tftraining_operator.controller import poller
 from tftraining_operator.controller.poller import PollResult, ProgressPoller
+from tftraining_operator.core.progress import FRESH
 from tftraining_operator.reconcile.protocols import Target
 from tftraining_operator.reconcile.store import JobKey
 
@@ -133,6 +134,8 @@ async def test_a_report_is_kept_and_told_once_until_it_changes() -> None:
             {"step": 2, "unreachable": [{"task": "ps-0", "seconds": 1}]}, True, id="a lost server"
         ),
         pytest.param({"resumedStep": 1}, True, id="another start"),
+        pytest.param({"secondsSinceStep": 60.0}, True, id="no step for too long"),
+        pytest.param({"step": 2, "secondsSinceStep": 60.0}, True, id="a step, but long ago"),
         pytest.param({"model": {"step": 1, "path": "/m", "formats": []}}, True, id="a model"),
     ],
 )
@@ -152,18 +155,41 @@ async def test_only_steps_can_wait(news: dict[str, object], *, urgent: bool) -> 
         assert len(chief.progressed) == 2 - urgent
 
 
-async def test_a_first_report_can_wait_unless_a_server_is_lost() -> None:
-    lost: list[object] = []
+async def test_a_stall_is_told_once_and_its_end_too() -> None:
+    told: dict[str, object] = {"step": 1, "totalSteps": 10, "stepsPerSecond": 0.1}
 
     async def report(_request: web.Request) -> web.StreamResponse:
-        return web.json_response({"step": 5, "unreachable": lost})
+        return web.json_response(told)
+
+    async with Chief() as chief:
+        chief.answer = report
+        chief.poller.watch(KEY, {Role.CHIEF: chief.target})
+        for age, told_so_often in ((99.0, 0), (100.0, 1), (160.0, 1), (1.0, 2)):
+            told["secondsSinceStep"] = age
+            await chief.asks(3)
+            assert len(chief.changed) == told_so_often, age
+        assert len(chief.progressed) == 1
+
+
+@pytest.mark.parametrize(
+    "news",
+    [
+        pytest.param({"unreachable": [{"task": "ps-0", "seconds": 1}]}, id="a server is lost"),
+        pytest.param({"secondsSinceStep": 60}, id="no step is made"),
+    ],
+)
+async def test_a_first_report_can_wait_unless(news: dict[str, object]) -> None:
+    told: dict[str, object] = {"step": 5}
+
+    async def report(_request: web.Request) -> web.StreamResponse:
+        return web.json_response(told)
 
     async with Chief() as chief:
         chief.answer = report
         chief.poller.watch(KEY, {Role.CHIEF: chief.target})
         await chief.asks(2)
         assert (chief.changed, chief.progressed) == ([], [KEY])
-        lost.append({"task": "ps-0", "seconds": 1})
+        told |= news
         chief.poller.watch(KEY, {Role.CHIEF: Target("uid-2", chief.target.url)})
         await chief.asks(2)
         assert (chief.changed, chief.progressed) == ([KEY], [KEY])
@@ -341,6 +367,22 @@ async def test_after_a_silence_even_the_same_report_is_announced() -> None:
         await until(lambda: chief.changed == [KEY])
         await chief.asks(2)
         assert (chief.changed, chief.progressed) == ([KEY], [KEY])
+
+
+async def test_a_report_that_counts_no_longer_is_announced_once() -> None:
+    async with Chief() as chief:
+        chief.poller.watch(KEY, {Role.CHIEF: chief.target, Role.EVALUATOR: NOBODY})
+        await until(lambda: chief.report is not None)
+        for silences in (1, 2):
+            good, chief.answer = chief.answer, _error
+            chief.monotonic += FRESH.total_seconds()
+            await chief.asks(2)
+            assert len(chief.changed) == 2 * silences - 2, "it still counts"
+            chief.monotonic += 0.5
+            await chief.asks(3)
+            assert chief.changed == [KEY] * (2 * silences - 1)
+            chief.answer = good
+            await until(lambda told=2 * silences: len(chief.changed) == told)
 
 
 @pytest.mark.parametrize(

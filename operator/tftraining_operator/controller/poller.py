@@ -1,8 +1,9 @@
 """Asks running chiefs and evaluators for their progress. Reads only, and never fails a pass.
 
 The reconciler says which pods to ask; a report that brings something new puts its job into the
-queue: at once, or if it tells of steps only, when these may be written. Each pod is asked by a task
-of its own, so that one that does not answer delays no other.
+queue: at once, or if it tells of steps only, when these may be written. So does a report that has
+become too old to count. Each pod is asked by a task of its own, so that one that does not answer
+delays no other.
 """
 
 import asyncio
@@ -62,6 +63,8 @@ class _Pod:
     """For how long the report counts."""
     silent: int = 0
     """How many requests in a row brought no report."""
+    outdated: bool = False
+    """Whether its report was said to count no longer."""
 
     @property
     def answered(self) -> bool:
@@ -159,6 +162,8 @@ class ProgressPoller:
                     report = await self._ask(pod)
                 if report is not None:
                     self._take(pod, report)
+                else:
+                    self._miss(pod)
                 pod.silent = 0 if report is not None else pod.silent + 1
                 pause = self._pause(pod)
                 if report is not None:
@@ -179,6 +184,7 @@ class ProgressPoller:
 
     def _take(self, pod: _Pod, report: Report) -> None:
         before, pod.report, pod.received = pod.report, report, self._monotonic()
+        pod.outdated = False
         if before is not None and pod.answered and report.says_the_same(before):
             return
         # After a silence even the same report is news: the pod is seen again. A first one is none
@@ -186,6 +192,13 @@ class ProgressPoller:
         again = before is not None and not pod.answered
         can_wait = not again and report.only_progresses(before)
         (self._progressed if can_wait else self._changed)(pod.key)
+
+    def _miss(self, pod: _Pod) -> None:
+        """Tell once of a report that counts no longer: nothing else would, of a job that trains."""
+        old = self._monotonic() - pod.received > pod.fresh_for.total_seconds()
+        if pod.report is not None and old and not pod.outdated:
+            pod.outdated = True
+            self._changed(pod.key)
 
     async def _ask(self, pod: _Pod) -> Report | None:
         text, result = None, PollResult.INVALID_REPORT

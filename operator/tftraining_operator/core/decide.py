@@ -298,7 +298,7 @@ def _active(
         deadlines.startup_deadline(job),
         deadlines.recovery_deadline(job),
         stall.stall_deadline(job, age),
-        stall.silence_deadline(facts.reports.get(Role.CHIEF), age),
+        stall.silence_unreported(facts.reports.get(Role.CHIEF), age),
         age.awaited_until,
         explained_by(gang),
         now + _READ_AGAIN if facts.queue.problem else None,

@@ -37,6 +37,10 @@ FRESH = timedelta(seconds=15)
 ASKED_PER_SECOND = 100
 """Of all jobs together: where more report than that allows, each is asked less often."""
 
+_SILENCE = 60.0
+_STEPS_MISSED = 10
+_LONGEST_SILENCE = 3600.0
+
 _LONGEST_ASK_INTERVAL = timedelta(minutes=1)
 _FRESH_INTERVALS = 1.6
 """For so many intervals between two requests a report counts at least."""
@@ -139,26 +143,46 @@ class Report(_Document):
     model: ReportedModel | None = None
     best: ReportedBest | None = None
 
+    @property
+    def completed(self) -> bool:
+        """Whether all steps are made."""
+        return self.total_steps is not None and self.step >= self.total_steps
+
+    @property
+    def patience(self) -> timedelta:
+        """For how long no new step is no stall: longer where a step takes long."""
+        rate = self.steps_per_second or 0.0
+        steps = _STEPS_MISSED / rate if rate > 0 else 0.0
+        return timedelta(seconds=min(max(_SILENCE, steps), _LONGEST_SILENCE))
+
+    @property
+    def is_silent(self) -> bool:
+        """Whether the newest step is too old by the pod's own word."""
+        age = self.seconds_since_step
+        return age is not None and not self.completed and age >= self.patience.total_seconds()
+
     def only_progresses(self, before: "Report | None") -> bool:
         """Tell whether nothing but steps was made since `before`: no decision waits for that.
 
-        The first of a pod is no more than that, unless it cannot reach another.
+        The first of a pod is no more than that, unless it cannot reach another or makes no steps.
         """
-        if self.total_steps is not None and self.step >= self.total_steps:
+        if self.completed:
             return False
         if before is None:
-            return not self.unreachable
-        return before.model_copy(update=_STEPS) == self.model_copy(update=_STEPS)
+            return not (self.unreachable or self.is_silent)
+        return self.is_silent == before.is_silent and self._but(_STEPS) == before._but(_STEPS)
 
     def says_the_same(self, other: "Report") -> bool:
-        """Tell whether another report brings nothing new but the time that has passed."""
-        timeless = {"received": None, "seconds_since_step": None}
-        return self.model_copy(update=timeless) == other.model_copy(update=timeless)
+        """Tell whether another report brings nothing new but time that has passed, and no stall."""
+        return self.is_silent == other.is_silent and self._but(_TIMES) == other._but(_TIMES)
+
+    def _but(self, changed: dict[str, object]) -> "Report":
+        return self.model_copy(update=changed)
 
 
-_STEPS: dict[str, object] = {
-    "received": None,
-    "seconds_since_step": None,
+_TIMES: dict[str, object] = {"received": None, "seconds_since_step": None}
+
+_STEPS: dict[str, object] = _TIMES | {
     "step": 0,
     "steps_per_second": None,
     "metrics": {},

@@ -14,9 +14,8 @@ from tftraining_operator.core.observed import Observed
 from tftraining_operator.core.progress import Report
 from tftraining_operator.core.times import parse
 
-_SILENCE = 60.0
-_STEPS_MISSED = 10
-_LONGEST_SILENCE = 3600.0
+_OLDEST = timedelta(hours=10)
+"""Further back nothing is counted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,10 +39,10 @@ def newest_step(job: Job, observed: Observed, facts: Facts, now: datetime) -> St
     if report is None or report.received is None or chief is None:
         awaited = facts.asked_since + REPORT_AWAITED if facts.asked_since else None
         return StepAge(awaited_until=awaited if awaited and awaited > now else None)
-    if report.total_steps is not None and report.step >= report.total_steps:
+    if report.completed:
         return StepAge(is_known=True, completed=True)
     if report.seconds_since_step is not None:
-        age = timedelta(seconds=min(report.seconds_since_step, 10 * _LONGEST_SILENCE))
+        age = timedelta(seconds=min(report.seconds_since_step, _OLDEST.total_seconds()))
         return StepAge(since=report.received - age, is_known=True)
     known = job.status.progress
     if known is None or known.step != report.step:
@@ -65,9 +64,16 @@ def stall_deadline(job: Job, age: StepAge) -> datetime | None:
 
 def silence_deadline(report: Report | None, age: StepAge) -> datetime | None:
     """Return when a training without a new step is called stalled, whatever is done then."""
-    if age.since is None:
+    if age.since is None or report is None:
         return None
-    rate = (report.steps_per_second if report is not None else None) or 0.0
-    # Where a step takes long, one that takes a little longer is no stall.
-    patience = max(_SILENCE, _STEPS_MISSED / rate) if rate > 0 else _SILENCE
-    return age.since + timedelta(seconds=min(patience, _LONGEST_SILENCE))
+    return age.since + report.patience
+
+
+def silence_unreported(report: Report | None, age: StepAge) -> datetime | None:
+    """Return when to look for that without being asked by a report, which tells it where it can.
+
+    Of a training that makes steps, each look would come before the newest is old.
+    """
+    if report is not None and report.seconds_since_step is not None:
+        return None
+    return silence_deadline(report, age)
