@@ -349,7 +349,7 @@ def test_a_new_attempt_keeps_the_cluster_that_it_has() -> None:
         pytest.param({}, 90, id="nobody else tells of it"),
     ],
 )
-def test_silence_wakes(age: dict[str, Any], wake: float | None) -> None:
+def test_silence_wakes(age: dict[str, float], wake: float | None) -> None:
     job = a_job().with_status(RUNS, **RAN)
     found = decided(job, now=30, facts=reported(30, step=7, **age))
     assert found.look_again == (None if wake is None else at(wake))

@@ -170,25 +170,20 @@ class Report(_Document):
             return False
         if before is None:
             return not (self.unreachable or self.is_silent)
-        return self.is_silent == before.is_silent and self._but(_STEPS) == before._but(_STEPS)
+        return self.is_silent == before.is_silent and _agree(self, before, _BESIDE_STEPS)
 
     def says_the_same(self, other: "Report") -> bool:
         """Tell whether another report brings nothing new but time that has passed, and no stall."""
-        return self.is_silent == other.is_silent and self._but(_TIMES) == other._but(_TIMES)
-
-    def _but(self, changed: dict[str, object]) -> "Report":
-        return self.model_copy(update=changed)
+        return self.is_silent == other.is_silent and _agree(self, other, _TIMELESS)
 
 
-_TIMES: dict[str, object] = {"received": None, "seconds_since_step": None}
+_TIMELESS = frozenset(Report.model_fields) - {"received", "seconds_since_step"}
+_BESIDE_STEPS = _TIMELESS - {"step", "steps_per_second", "metrics", "last_checkpoint"}
+"""What not every report of a training has anew."""
 
-_STEPS: dict[str, object] = _TIMES | {
-    "step": 0,
-    "steps_per_second": None,
-    "metrics": {},
-    "last_checkpoint": None,
-}
-"""What every report of a training has anew."""
+
+def _agree(one: Report, other: Report, names: frozenset[str]) -> bool:
+    return all(getattr(one, name) == getattr(other, name) for name in names)
 
 
 def parse_report(
