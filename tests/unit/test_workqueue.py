@@ -266,14 +266,38 @@ async def test_what_is_routine_does_not_wait_for_ever() -> None:
         assert await desk.passes(3) == ["at work", "progress", "failure"]
 
 
-async def test_a_pass_within_a_time_is_not_asked_for_twice_nor_put_off() -> None:
-    async with Desk() as desk:
-        desk.queue.add_within("a", 0.02)
-        desk.queue.add_within("a", 60)
-        assert await desk.passes(1) == ["a"]
-        desk.queue.add_after("a", 60)
-        desk.queue.add_within("a", 0.02)
-        assert await desk.passes(2) == ["a", "a"]
+def test_a_pass_is_asked_for_when_it_is_due() -> None:
+    due = {"a": [5.0, 3.0, 0.0], "b": [0.0]}
+
+    async def scene(loop: VirtualLoop) -> None:
+        async with Desk() as desk:
+            for key in due:
+                desk.queue.add_when(key, lambda asked: due[asked].pop(0))
+            for moment, done in ((1, ["b"]), (7.5, ["b"]), (8.5, ["b", "a"])):
+                await asyncio.sleep(moment - loop.time())
+                assert desk.done == done, moment
+
+    in_virtual_time(scene)
+
+
+@pytest.mark.parametrize("earlier", [5.0, 20.0])
+def test_a_pass_at_a_time_and_one_that_will_be_due_put_each_other_off_by_nothing(
+    earlier: float,
+) -> None:
+    async def scene(_loop: VirtualLoop) -> None:
+        async with Desk() as desk:
+            moments = [earlier, 0.0]
+            desk.queue.add_after("a", 10)
+            desk.queue.add_when("a", lambda _key: 60.0)
+            desk.queue.add_when("a", lambda _key: moments.pop(0))
+            await asyncio.sleep(min(earlier, 10) - 0.5)
+            assert desk.done == []
+            await asyncio.sleep(1)
+            assert desk.done == ["a"]
+            await asyncio.sleep(60)
+            assert desk.done == ["a"], "the first pass is for all that was asked for"
+
+    in_virtual_time(scene)
 
 
 def test_what_happens_to_a_key_in_a_moment_shares_a_pass() -> None:
@@ -321,7 +345,7 @@ async def test_a_pass_that_failed_keeps_its_backoff() -> None:
         desk.queue.add("a")
         await desk.passes(1)
         await quiet()
-        desk.queue.add_within("a", 0)
+        desk.queue.add_when("a", lambda _key: 0.0)
         await quiet()
         assert desk.done == ["a"]
 
@@ -332,7 +356,8 @@ async def test_what_is_asked_for_during_a_pass_is_not_put_off_by_its_end() -> No
         desk.answers = [60.0]
         desk.queue.add("a")
         await quiet()
-        desk.queue.add_within("a", 0.02)
+        moments = [0.02, 0.0]
+        desk.queue.add_when("a", lambda _key: moments.pop(0))
         desk.gate.set()
         assert await desk.passes(2) == ["a", "a"]
 

@@ -306,7 +306,7 @@ class Runtime:
 
     def _progressed(self, key: JobKey) -> None:
         if self._queue is not None and self._reconciler is not None and self._share.works_on(key):
-            self._queue.add_within(key, self._reconciler.progress_due(key))
+            self._queue.add_when(key, self._reconciler.progress_due)
 
     def _look_at_all(self) -> None:
         for key in self._store.job_keys():

@@ -220,17 +220,20 @@ class Reconciler:
         self._memories.pop(key, None)
 
     def progress_due(self, key: JobKey) -> float:
-        """Return in how many seconds a pass may write the steps that were reported last."""
+        """Return in how many seconds a pass may write the steps that were reported last.
+
+        Where they are news already, the job's turn is taken: the pass itself writes.
+        """
         memory, report = self._memories.get(key), self._reports.reports(key).get(Role.CHIEF)
         if memory is None:
             return 0.0
-        # Before its turn, each further report would ask for a pass that writes nothing.
-        due = memory.turn_at
-        if memory.progress is not None and report is not None:
+        now, due = self._clock(), memory.turn_at
+        if due is None and memory.progress is not None and report is not None:
             interval = write_interval(self._reports.count())
-            news = news_due(memory.progress, memory.checkpoint, report, interval)
-            due = news if due is None else max(due, news)
-        return 0.0 if due is None else max(0.0, (due - self._clock()) / timedelta(seconds=1))
+            due = news_due(memory.progress, memory.checkpoint, report, interval)
+            if due <= now:
+                due = memory.turn(self._pace, now)
+        return 0.0 if due is None else max(0.0, (due - now) / timedelta(seconds=1))
 
     async def _prepare(
         self, key: JobKey, job: Job, memory: Memory, samples: list[_Object], now: datetime

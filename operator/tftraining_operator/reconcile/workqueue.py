@@ -75,6 +75,8 @@ class WorkQueue(Generic[K]):
         self._again: dict[K, bool] = {}
         """Keys to work on again after their present pass, and whether that is routine."""
         self._timers: dict[K, asyncio.TimerHandle] = {}
+        self._expected: dict[K, asyncio.TimerHandle] = {}
+        """When to ask whether a pass is due."""
         self._failures: dict[K, int] = {}
         self._immediate: dict[K, int] = {}
         self._tasks: asyncio.TaskGroup | None = None
@@ -109,15 +111,26 @@ class WorkQueue(Generic[K]):
 
     def add_after(self, key: K, seconds: float, *, routine: bool = False) -> None:
         """Ask for a pass in `seconds`, instead of at the time asked for before."""
-        self._cancel_timer(key)
+        _cancel(self._timers, key)
         self._timers[key] = asyncio.get_running_loop().call_later(
             max(0.0, seconds), self._fire, key, routine
         )
 
-    def add_within(self, key: K, seconds: float) -> None:
-        """Ask for a routine pass in `seconds`, unless one comes before that, or its pass failed."""
-        if not (key in self._urgent or key in self._routine or key in self._failures):
-            self._add_by(key, seconds, routine=True)
+    def add_when(self, key: K, due: Callable[[K], float]) -> None:
+        """Ask for a routine pass once `due(key)` is 0, unless one comes before, or its pass failed.
+
+        `due` tells in how many seconds to ask it again.
+        """
+        if key in self._urgent or key in self._routine or key in self._failures:
+            return
+        seconds = due(key)
+        if seconds <= 0:
+            self.add(key, routine=True)
+            return
+        loop, timer = asyncio.get_running_loop(), self._expected.get(key)
+        if timer is None or timer.when() > loop.time() + seconds:
+            _cancel(self._expected, key)
+            self._expected[key] = loop.call_later(seconds, self._expect, key, due)
 
     async def run(self) -> None:
         """Work until cancelled."""
@@ -190,7 +203,8 @@ class WorkQueue(Generic[K]):
             self._dispatch()
 
     async def _pass(self, key: K) -> None:
-        self._cancel_timer(key)
+        _cancel(self._timers, key)
+        _cancel(self._expected, key)
         try:
             wake_in = await self._handle(key)
         except Exception as error:  # noqa: BLE001 - whatever a pass raises, its key is not lost
@@ -241,6 +255,11 @@ class WorkQueue(Generic[K]):
         self._timers.pop(key, None)
         self.add(key, routine=routine)
 
-    def _cancel_timer(self, key: K) -> None:
-        with contextlib.suppress(KeyError):
-            self._timers.pop(key).cancel()
+    def _expect(self, key: K, due: Callable[[K], float]) -> None:
+        self._expected.pop(key, None)
+        self.add_when(key, due)
+
+
+def _cancel(timers: dict[K, asyncio.TimerHandle], key: K) -> None:
+    with contextlib.suppress(KeyError):
+        timers.pop(key).cancel()
