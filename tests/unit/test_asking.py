@@ -25,10 +25,11 @@ INTERVAL = 5.0
 
 
 class Crowd:
-    """The chiefs of so many jobs, who are asked for so long."""
+    """The chiefs, or evaluators, of so many jobs, who are asked for so long."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.answers = True
+        self.role = Role.CHIEF
         self.asked: Counter[str] = Counter()
         self.fresh_for = FRESH
         monkeypatch.setattr(poller, "ask", self._ask)
@@ -50,7 +51,7 @@ class Crowd:
             )
             keys = [JobKey("default", f"job-{number}") for number in range(jobs)]
             for key in keys:
-                found.watch(key, {Role.CHIEF: Target(f"uid-of-{key.name}", f"http://{key.name}")})
+                found.watch(key, {self.role: Target(f"uid-of-{key.name}", f"http://{key.name}")})
             asking = asyncio.create_task(found.run())
             await asyncio.wait({asking}, timeout=seconds)
             assert not asking.done()
@@ -67,17 +68,20 @@ def crowd(monkeypatch: pytest.MonkeyPatch) -> Crowd:
 
 
 @pytest.mark.parametrize(
-    ("jobs", "interval"),
+    ("role", "jobs", "interval"),
     [
-        pytest.param(1, INTERVAL, id="one"),
-        pytest.param(500, INTERVAL, id="as many as are asked in that time"),
-        pytest.param(2000, 20.0, id="more"),
-        pytest.param(8000, 60.0, id="very many"),
+        pytest.param(Role.CHIEF, 1, INTERVAL, id="one"),
+        pytest.param(Role.CHIEF, 500, INTERVAL, id="as many as are asked in that time"),
+        pytest.param(Role.CHIEF, 2000, 20.0, id="more"),
+        pytest.param(Role.CHIEF, 8000, 60.0, id="very many"),
+        pytest.param(Role.EVALUATOR, 100, INTERVAL, id="few evaluators"),
+        pytest.param(Role.EVALUATOR, 2000, 60.0, id="more evaluators, a third as often"),
     ],
 )
 def test_where_many_report_each_is_asked_less_often(
-    crowd: Crowd, jobs: int, interval: float
+    crowd: Crowd, role: Role, jobs: int, interval: float
 ) -> None:
+    crowd.role = role
     seconds = 5 * interval
     crowd.pass_by(jobs, seconds)
     assert set(crowd.asked.values()) <= {5, 6}

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import TYPE_CHECKING
 
 import pytest
 from tftraining_operator.api import keys
 from tftraining_operator.api.keys import ConditionType
 from tftraining_operator.core.conditions import is_true
+from tftraining_operator.core.starting import hold_time
 from tftraining_operator.reconcile import errors
 from tftraining_operator.reconcile.store import Kind
 
@@ -106,6 +108,31 @@ def test_with_many_jobs_that_one_trains_though_a_pod_lacks_is_told_later(
     assert cluster.status(key).state == "Starting"
     operator.wait(0.1)
     assert cluster.status(key).state == "Running"
+
+
+def test_to_a_server_that_is_late_it_is_told_later_too(
+    operator: Operator, cluster: FakeCluster
+) -> None:
+    async def half_the_way() -> None:
+        cluster.clock.now += timedelta(seconds=0.25)
+
+    cluster.pause = half_the_way
+    key = started(operator)
+    cluster.pause = None
+    cluster.act("mnist-chief-0", PodBuilder.running)
+    operator.wait(3.9)
+    assert cluster.status(key).state == "Starting"
+    operator.wait(0.1)
+    assert cluster.status(key).state == "Running"
+
+
+@pytest.mark.parametrize(
+    ("jobs", "write", "hold"),
+    [(1, 0.01, 1), (1, 0.05, 2), (1, 5.0, 6), (1000, 0.01, 10), (1000, 0.1, 40), (9999, 5.0, 60)],
+)
+def test_how_long_is_never_for_ever(jobs: int, write: float, hold: float) -> None:
+    found = hold_time(jobs, timedelta(seconds=write))
+    assert found.total_seconds() == pytest.approx(hold)
 
 
 def test_no_pass_follows_a_status_that_begins_nothing(

@@ -180,7 +180,7 @@ class ProgressPoller:
         doublings = min(max(0, pod.silent - _PATIENCE), _DOUBLINGS)
         if pod.report is None and not doublings:
             return self._interval
-        return ask_interval(self.count(), self._interval) * (1 << doublings)
+        return ask_interval(self.count(), self._interval, pod.role) * (1 << doublings)
 
     def _take(self, pod: _Pod, report: Report) -> None:
         before, pod.report, pod.received = pod.report, report, self._monotonic()

@@ -16,7 +16,8 @@ class Pace:
 
     def __init__(self, per_second: int) -> None:
         self._shortest = self._between = timedelta(seconds=1) / per_second
-        self._takes = timedelta(0)
+        self.write = timedelta(0)
+        """How long a write takes."""
         self._last: datetime | None = None
 
     def turn(self, now: datetime) -> datetime:
@@ -28,5 +29,5 @@ class Pace:
 
     def took(self, duration: timedelta) -> None:
         """Note how long a write took."""
-        self._takes += (duration - self._takes) * _NEWS
-        self._between = max(self._shortest, self._takes / _AT_ONCE)
+        self.write += (duration - self.write) * _NEWS
+        self._between = max(self._shortest, self.write / _AT_ONCE)

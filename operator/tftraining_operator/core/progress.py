@@ -9,6 +9,7 @@ from typing import Annotated
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 from pydantic.alias_generators import to_camel
 
+from tftraining_operator.api.keys import Role
 from tftraining_operator.api.status import (
     BestCheckpoint,
     CheckpointStatus,
@@ -42,6 +43,8 @@ _STEPS_MISSED = 10
 _LONGEST_SILENCE = 3600.0
 
 _LONGEST_ASK_INTERVAL = timedelta(minutes=1)
+_EVALUATOR_INTERVALS = 3
+"""In a crowd, an evaluator is asked so much less often: it has news only of each checkpoint."""
 _FRESH_INTERVALS = 1.6
 """For so many intervals between two requests a report counts at least."""
 
@@ -278,9 +281,10 @@ def write_interval(jobs: int) -> timedelta:
     return max(WRITE_INTERVAL, timedelta(seconds=jobs / WRITES_PER_SECOND))
 
 
-def ask_interval(jobs: int, least: timedelta) -> timedelta:
-    """Return how far apart requests to one pod are where so many jobs report."""
-    return max(least, min(timedelta(seconds=jobs / ASKED_PER_SECOND), _LONGEST_ASK_INTERVAL))
+def ask_interval(jobs: int, least: timedelta, role: Role) -> timedelta:
+    """Return how far apart requests to a pod of that role are where so many jobs report."""
+    crowded = min(timedelta(seconds=jobs / ASKED_PER_SECOND), _LONGEST_ASK_INTERVAL)
+    return max(least, crowded * _EVALUATOR_INTERVALS if role is Role.EVALUATOR else crowded)
 
 
 def fresh_for(interval: timedelta) -> timedelta:

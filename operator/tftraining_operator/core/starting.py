@@ -13,13 +13,21 @@ from tftraining_operator.core.conditions import find
 _HOLD = timedelta(seconds=1)
 _HELD_A_SECOND = 100
 _LONGEST_HOLD = timedelta(seconds=10)
+_USUAL_WRITE = timedelta(milliseconds=25)
+_LATEST = 6.0
+"""So many times as long it waits at most."""
 
 _TOLD = (ConditionType.PODS_READY, ConditionType.RUNNING)
 
 
-def hold_time(jobs: int) -> timedelta:
-    """Return how long such a status waits at most for the last pod, among so many jobs."""
-    return max(_HOLD, min(timedelta(seconds=jobs / _HELD_A_SECOND), _LONGEST_HOLD))
+def hold_time(jobs: int, write: timedelta) -> timedelta:
+    """Return how long such a status waits at most for the last pod.
+
+    Among so many jobs, where a write takes so long: what is written costs an API server that is
+    late the time in which it could let pods start.
+    """
+    hold = max(_HOLD, min(timedelta(seconds=jobs / _HELD_A_SECOND), _LONGEST_HOLD))
+    return hold * max(1.0, min(write / _USUAL_WRITE, _LATEST))
 
 
 def only_starts(before: Status, after: Status) -> bool:

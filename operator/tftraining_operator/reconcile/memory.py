@@ -19,7 +19,6 @@ from tftraining_operator.core.observed import Observed, Pod
 from tftraining_operator.core.pace import Pace
 from tftraining_operator.core.progress import Report
 from tftraining_operator.core.schedulers.offer import Offer
-from tftraining_operator.core.starting import hold_time
 from tftraining_operator.core.times import parse, rfc3339
 
 _FIRST_RETRY = timedelta(seconds=15)
@@ -158,14 +157,11 @@ class Memory:
         self._ready_since, self._trains_since = ready, trains
         return replace(observed, pods={**observed.pods, **changed}) if changed else observed
 
-    def hold(self, jobs: int, now: datetime) -> datetime | None:
-        """Return until when a status waits that tells only of some pods, None to write it now.
-
-        The longer, the more jobs there are.
-        """
+    def hold(self, hold: timedelta, now: datetime) -> datetime | None:
+        """Return until when a status waits that tells only of some pods, None to write it now."""
         if self._held_since is None:
             self._held_since = now
-        due = self._held_since + hold_time(jobs)
+        due = self._held_since + hold
         return due if due > now else None
 
     def turn(self, pace: Pace, now: datetime) -> datetime | None:

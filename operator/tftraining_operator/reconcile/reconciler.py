@@ -37,7 +37,7 @@ from tftraining_operator.core.progress import (
 )
 from tftraining_operator.core.schedulers.offer import Offer
 from tftraining_operator.core.settling import goes_on, settled
-from tftraining_operator.core.starting import only_starts
+from tftraining_operator.core.starting import hold_time, only_starts
 from tftraining_operator.core.status import compute_status, held_status
 from tftraining_operator.core.trainer_image import trainer_image
 from tftraining_operator.reconcile.applier import Applier, NameConflictError, Outcome
@@ -188,16 +188,13 @@ class Reconciler:
         `following` tells what would be decided next about a job that changes nothing.
         """
         if not actions and only_starts(job.status, status):
-            due = memory.hold(self._store.job_count(), now)
+            due = memory.hold(hold_time(self._store.job_count(), self._pace.write), now)
         else:
             due = next_write(job.status, status, now, write_interval(self._reports.count()))
         can_wait = job.status != status and only_reports(job.status, status)
         if due is None and can_wait:
             due = memory.turn(self._pace, now)
-        began = self._clock()
         written = due is None and await self._write(key, raw, job, status, actions=actions, now=now)
-        if written and can_wait:
-            self._pace.took(self._clock() - began)
         if due is None:
             memory.note_told()
         known = status if written else job.status
@@ -325,7 +322,7 @@ class Reconciler:
     async def _patch(self, key: JobKey, raw: _Object, patch: _Object) -> bool:
         if not patch:
             return False
-        metadata = raw["metadata"]
+        metadata, began = raw["metadata"], self._clock()
         try:
             answer = await self._api.patch_status(
                 key.namespace, key.name, metadata["resourceVersion"], patch
@@ -335,6 +332,7 @@ class Reconciler:
             self._store.forget(Kind.JOB, key, key.name, metadata["uid"])
             self.forget(key)
             return False
+        self._pace.took(self._clock() - began)
         self._store.put(Kind.JOB, answer)
         # An older CRD prunes fields that it does not know: then nothing was written, nor will be.
         return bool(answer["metadata"]["resourceVersion"] != metadata["resourceVersion"])
