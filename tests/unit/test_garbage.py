@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import gc
 from typing import TYPE_CHECKING
 
@@ -9,8 +10,12 @@ import pytest
 from tftraining_operator.controller import garbage
 from tftraining_operator.reconcile.store import JobKey, Kind, _Known
 
+from tests.unit.virtual_time import in_virtual_time
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from tests.unit.virtual_time import VirtualLoop
 
 RAW = {"metadata": {"name": "mnist", "namespace": "n", "uid": "u1", "resourceVersion": "7"}}
 
@@ -36,6 +41,25 @@ def test_after_a_failure_garbage_is_looked_for_again() -> None:
     with pytest.raises(RuntimeError), garbage.kept():
         raise RuntimeError
     assert gc.isenabled()
+
+
+def test_what_is_new_is_looked_through_before_it_is_much() -> None:
+    kept: list[object] = []
+
+    async def scene(_loop: VirtualLoop) -> None:
+        looking = asyncio.create_task(garbage.look_often())
+        for _ in range(3):
+            kept.append([])
+            await asyncio.sleep(1.01)
+            young = {id(each) for generation in (0, 1) for each in gc.get_objects(generation)}
+            assert id(kept[-1]) not in young
+        looking.cancel()
+
+    gc.disable()
+    try:
+        in_virtual_time(scene)
+    finally:
+        gc.enable()
 
 
 def test_an_object_that_is_kept_is_not_looked_through() -> None:

@@ -295,8 +295,8 @@ async def test_pods_that_do_not_answer_delay_no_other(monkeypatch: pytest.Monkey
             job = JobKey("default", f"job-{index}")
             chief.poller.watch(job, {Role.CHIEF: Target(f"uid-{index}", url)})
         chief.poller.watch(KEY, {Role.CHIEF: chief.target})
-        # In rounds, or in one queue with them, this would take 10 s.
-        await chief.asks(10)
+        # In rounds, or in one queue with them, this would take 6 s.
+        await chief.asks(5)
 
 
 async def test_a_pod_that_refuses_connections_has_no_report() -> None:

@@ -25,6 +25,7 @@ from tftraining_operator.core.progress import (
     number,
     parse_report,
     progress_of,
+    told_by,
     write_interval,
 )
 
@@ -256,9 +257,9 @@ def test_the_budget_is_that_of_all_jobs(jobs: int, seconds: float) -> None:
     ],
 )
 def test_a_report_is_due_when_its_status_may_be_written(report: Report, due: float) -> None:
-    written = percent(1).progress
-    assert written is not None
-    assert news_due(written, None, report, write_interval(1000)) == at(due)
+    told = told_by(percent(1))
+    assert told is not None
+    assert news_due(told, report, write_interval(1000)) == at(due)
 
 
 _NUMBERS = st.integers(-(2**70), 2**70) | st.floats() | st.text(max_size=3) | st.none()

@@ -2,7 +2,7 @@
 
 The reconciler says which pods to ask; a report that brings something new puts its job into the
 queue: at once, or if it tells of steps only, when these may be written. So does a report that has
-become too old to count. Each pod is asked by a task of its own, so that one that does not answer
+become too old to count. Each request is a task of its own, so that a pod that does not answer
 delays no other.
 """
 
@@ -11,6 +11,7 @@ import logging
 import random
 import time
 from collections.abc import Callable, Mapping
+from contextvars import Context
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
@@ -29,6 +30,8 @@ logger = logging.getLogger(__name__)
 _TIMEOUT = 2.0
 _MAX_REQUESTS = 64
 """At once: as many that answer in the same moment are taken in by one turn of the event loop."""
+_NOTHING = Context()
+"""What a request that begins by itself knows of others."""
 _MAX_RETRIES = 256
 """Requests at once to pods that did not answer last time: they wait for each other only."""
 
@@ -55,7 +58,8 @@ class _Pod:
     key: JobKey
     role: Role
     target: Target
-    task: asyncio.Task[None] | None = None
+    task: asyncio.Task[None] | asyncio.TimerHandle | None = None
+    """The request to it, or until when the next one waits."""
     report: Report | None = None
     received: float = 0.0
     """When the report was received (monotonic); before the first, since when the pod is asked."""
@@ -152,24 +156,25 @@ class ProgressPoller:
                 self._tasks = None
 
     def _start(self, pod: _Pod) -> None:
-        if self._tasks is not None:
-            pod.task = self._tasks.create_task(self._follow(pod))
+        if self._tasks is not None and self._pods.get(pod.key, {}).get(pod.role) is pod:
+            pod.task = self._tasks.create_task(self._request(pod))
 
-    async def _follow(self, pod: _Pod) -> None:
+    async def _request(self, pod: _Pod) -> None:
+        """Ask a pod once, and note when to do so again."""
         with about(namespace=pod.key.namespace, job=pod.key.name, role=pod.role.value):
-            while True:
-                async with self._requests if pod.answered else self._retries:
-                    report = await self._ask(pod)
-                if report is not None:
-                    self._take(pod, report)
-                else:
-                    self._miss(pod)
-                pod.silent = 0 if report is not None else pod.silent + 1
-                pause = self._pause(pod)
-                if report is not None:
-                    pod.fresh_for = fresh_for(pause)
-                wait = pause.total_seconds() * random.uniform(0.9, 1.1)  # noqa: S311 - jitter
-                await asyncio.sleep(wait)
+            async with self._requests if pod.answered else self._retries:
+                report = await self._ask(pod)
+            if report is not None:
+                self._take(pod, report)
+            else:
+                self._miss(pod)
+        pod.silent = 0 if report is not None else pod.silent + 1
+        pause = self._pause(pod)
+        if report is not None:
+            pod.fresh_for = fresh_for(pause)
+        wait = pause.total_seconds() * random.uniform(0.9, 1.1)  # noqa: S311 - jitter
+        # No task that sleeps: of thousands, each is many objects to look through for garbage.
+        pod.task = asyncio.get_running_loop().call_later(wait, self._start, pod, context=_NOTHING)
 
     def _pause(self, pod: _Pod) -> timedelta:
         """Return how long to wait until a pod is asked again.

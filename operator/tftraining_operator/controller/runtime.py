@@ -173,6 +173,7 @@ class Runtime:
             self.start_task("claims to namespaces", own.keep())
             self.start_task("progress polling", poller.run())
             self.start_task("resync", self._keep_in_sync(listings))
+            self.start_task("collection of garbage", garbage.look_often())
             self.start_task("listing of groups", self._follow(groups))
             listed = listings.versions | policies.versions | budgets.versions
             for (kind, namespace), version in listed.items():

@@ -62,7 +62,7 @@ class Settings:
     lease_seconds: int = 15
     """Seconds until the lease of a leader that was killed expires. TFTRAINING_LEASE_SECONDS."""
     progress_seconds: float = 5.0
-    """Seconds between two requests to a chief for its progress, with up to 500 jobs; at most 10, as
+    """Seconds between two requests to a chief for its progress, with up to 250 jobs; at most 10, as
     a report older than 15 s proves nothing. TFTRAINING_PROGRESS_SECONDS."""
     resync_seconds: float = 300.0
     """Seconds between two listings of all objects, as a watch may miss a deletion; longer where one

@@ -4,7 +4,7 @@ import json
 import math
 from datetime import datetime, timedelta
 from enum import StrEnum
-from typing import Annotated
+from typing import Annotated, NamedTuple
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 from pydantic.alias_generators import to_camel
@@ -35,7 +35,7 @@ QUIET_INTERVAL = timedelta(minutes=5)
 FRESH = timedelta(seconds=15)
 """An older report proves nothing about now: its chief may hang or be cut off from us."""
 
-ASKED_PER_SECOND = 100
+ASKED_PER_SECOND = 50
 """Of all jobs together: where more report than that allows, each is asked less often."""
 
 _SILENCE = 60.0
@@ -305,13 +305,28 @@ def next_write(
     return due if due > now else None
 
 
-def news_due(
-    written: Progress, checkpoint: CheckpointStatus | None, report: Report, interval: timedelta
-) -> datetime:
+class Told(NamedTuple):
+    """What a status has of a training's steps, as far as it matters for when it gets more."""
+
+    updated_at: str
+    percent: int | None
+    checkpoint: int | None
+    """Step of the last checkpoint."""
+
+
+def told_by(status: Status) -> Told | None:
+    """Return what a status has of steps, None before the first."""
+    known, saved = status.progress, status.last_checkpoint
+    if known is None:
+        return None
+    return Told(known.updated_at, known.percent, None if saved is None else saved.step)
+
+
+def news_due(told: Told, report: Report, interval: timedelta) -> datetime:
     """Return when the steps of a report may be written, by what a status has of them now."""
     newest = report.last_checkpoint
-    more = newest is not None and (checkpoint is None or checkpoint.step != newest.step)
-    return _due(written, _percent(report.step, report.total_steps), interval, says_more=more)
+    more = newest is not None and newest.step != told.checkpoint
+    return _due(told, _percent(report.step, report.total_steps), interval, says_more=more)
 
 
 def only_reports(before: Status, after: Status) -> bool:
@@ -332,7 +347,7 @@ def is_progress_only(before: Status, after: Status) -> bool:
 
 
 def _due(
-    written: Progress, percent: int | None, interval: timedelta, *, says_more: bool
+    written: Progress | Told, percent: int | None, interval: timedelta, *, says_more: bool
 ) -> datetime:
     crowded = interval > WRITE_INTERVAL
     is_news = says_more or percent is None or percent != written.percent

@@ -9,7 +9,6 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
 from tftraining_operator.api.keys import Role
-from tftraining_operator.api.status import CheckpointStatus, Progress
 from tftraining_operator.core.budgeting import Budgeting
 from tftraining_operator.core.cause import Cause
 from tftraining_operator.core.events import Actions
@@ -17,7 +16,7 @@ from tftraining_operator.core.facts import NO_QUEUE, Facts, QueueFacts
 from tftraining_operator.core.networking import Networking
 from tftraining_operator.core.observed import Observed, Pod
 from tftraining_operator.core.pace import Pace
-from tftraining_operator.core.progress import Report
+from tftraining_operator.core.progress import Report, Told
 from tftraining_operator.core.schedulers.offer import Offer
 from tftraining_operator.core.times import parse, rfc3339
 
@@ -43,10 +42,8 @@ class Memory:
     held: frozenset[str] = frozenset()
     undeletable: dict[str, Cause] = field(default_factory=dict)
     retry_at: datetime | None = None
-    progress: Progress | None = None
+    told: Told | None = None
     """What the stored status has of the training's steps."""
-    checkpoint: CheckpointStatus | None = None
-    """The stored last checkpoint."""
     corrected: dict[str, datetime] = field(default_factory=dict)
     judged: int | None = None
     """The generation whose templates the API server has accepted."""

@@ -33,6 +33,7 @@ from tftraining_operator.core.progress import (
     news_due,
     next_write,
     only_reports,
+    told_by,
     write_interval,
 )
 from tftraining_operator.core.schedulers.offer import Offer
@@ -197,8 +198,7 @@ class Reconciler:
         written = due is None and await self._write(key, raw, job, status, actions=actions, now=now)
         if due is None:
             memory.note_told()
-        known = status if written else job.status
-        memory.progress, memory.checkpoint = known.progress, known.last_checkpoint
+        memory.told = told_by(status if written else job.status)
         if written and not is_progress_only(job.status, status):
             # What was stored may have begun a deadline, and no watch event follows our own write.
             memory.note_written()
@@ -225,9 +225,8 @@ class Reconciler:
         if memory is None:
             return 0.0
         now, due = self._clock(), memory.turn_at
-        if due is None and memory.progress is not None and report is not None:
-            interval = write_interval(self._reports.count())
-            due = news_due(memory.progress, memory.checkpoint, report, interval)
+        if due is None and memory.told is not None and report is not None:
+            due = news_due(memory.told, report, write_interval(self._reports.count()))
             if due <= now:
                 due = memory.turn(self._pace, now)
         return 0.0 if due is None else max(0.0, (due - now) / timedelta(seconds=1))
