@@ -19,6 +19,7 @@ from tftraining_operator.__main__ import main
 from tftraining_operator.controller import runtime
 from tftraining_operator.controller.poller import ProgressPoller
 from tftraining_operator.reconcile import limits
+from tftraining_operator.reconcile.memory import Memory
 
 UNFAIR, UNASKED = "unfair", "unasked"
 _PERIOD_SECONDS = 0.5
@@ -73,8 +74,9 @@ def make_unfair() -> None:
 
 
 def ask_nobody() -> None:
-    """Let no pod be asked for its progress."""
+    """Let no pod be asked for its progress, nor any job be told that its chief answers nothing."""
     ProgressPoller.watch = lambda *_: None  # type: ignore[method-assign]
+    Memory.ask = lambda *_: None  # type: ignore[method-assign]
 
 
 if __name__ == "__main__":
