@@ -8,7 +8,7 @@ import json
 import time
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -149,17 +149,18 @@ class Table:
             self.take_listing(listed, columns)
             self._begun.set()
             since = {"watch": "true", "resourceVersion": listed["metadata"]["resourceVersion"]}
-            async with client.session.get(
-                url, params=query | since, headers=headers, timeout=timeout
-            ) as stream:
-                if stream.status in _BUSY:
-                    continue
-                stream.raise_for_status()
-                async for line in stream.content:
-                    event = json.loads(line)
-                    if event["type"] == "ERROR":
-                        break
-                    self.take(event, columns)
+            with suppress(aiohttp.ClientConnectionError, aiohttp.ClientPayloadError):
+                async with client.session.get(
+                    url, params=query | since, headers=headers, timeout=timeout
+                ) as stream:
+                    if stream.status in _BUSY:
+                        continue
+                    stream.raise_for_status()
+                    async for line in stream.content:
+                        event = json.loads(line)
+                        if event["type"] == "ERROR":
+                            break
+                        self.take(event, columns)
 
     def take_listing(self, listed: Mapping[str, Any], columns: tuple[str, ...]) -> None:
         """Replace all rows by those of a table."""
@@ -212,14 +213,18 @@ class Table:
 async def _listed(
     client: Client, url: str, query: Mapping[str, str], headers: Mapping[str, str]
 ) -> Any:  # noqa: ANN401 - JSON
-    """List; again, for a while, where the API server has no time for it."""
+    """List; again, for a while, where the API server has no time for it, or hangs up."""
     began = time.monotonic()
     while True:
-        async with client.session.get(url, params=query, headers=headers) as answer:
-            busy = answer.status in _BUSY and time.monotonic() - began < _QUIET_SECONDS
-            if not busy:
-                answer.raise_for_status()
-                return await answer.json()
+        patient = time.monotonic() - began < _QUIET_SECONDS
+        try:
+            async with client.session.get(url, params=query, headers=headers) as answer:
+                if not (answer.status in _BUSY and patient):
+                    answer.raise_for_status()
+                    return await answer.json()
+        except (aiohttp.ClientConnectionError, aiohttp.ClientPayloadError):
+            if not patient:
+                raise
         await asyncio.sleep(_LOOK_SECONDS)
 
 

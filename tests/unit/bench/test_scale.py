@@ -127,7 +127,8 @@ async def test_a_listing_after_a_lost_watch_tells_what_has_come_and_gone_meanwhi
     await table.until(created_since({"a": moments["a"]}, "a is replaced"))
 
 
-async def test_a_listing_for_which_the_server_has_no_time_is_asked_again() -> None:
+@pytest.mark.parametrize("hangs_up", [False, True])
+async def test_a_listing_for_which_the_server_has_no_time_is_asked_again(*, hangs_up: bool) -> None:
     answers = [
         web.Response(status=504),
         web.json_response({"metadata": {"resourceVersion": "1"}, **listing(a="Running")}),
@@ -136,7 +137,10 @@ async def test_a_listing_for_which_the_server_has_no_time_is_asked_again() -> No
     async def answer(request: web.Request) -> web.Response:
         if "watch" in request.query:
             await asyncio.sleep(60)
-        return answers.pop(0)
+        found = answers.pop(0)
+        if hangs_up and answers and request.transport is not None:
+            request.transport.close()
+        return found
 
     app = web.Application()
     app.router.add_get("/pods", answer)
