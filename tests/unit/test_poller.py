@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+from dataclasses import replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Self
 
@@ -155,7 +156,16 @@ async def test_only_steps_can_wait(news: dict[str, object], *, urgent: bool) -> 
         assert len(chief.progressed) == 2 - urgent
 
 
-async def test_a_stall_is_told_once_and_its_end_too() -> None:
+@pytest.mark.parametrize(
+    ("limit", "ages"),
+    [
+        pytest.param(None, ((99.0, 0), (100.0, 1), (160.0, 1), (1.0, 2)), id="silence"),
+        pytest.param(30, ((29.0, 0), (30.0, 1), (99.0, 1), (100.0, 2)), id="the job's timeout"),
+    ],
+)
+async def test_a_stall_is_told_once_and_its_end_too(
+    limit: int | None, ages: tuple[tuple[float, int], ...]
+) -> None:
     told: dict[str, object] = {"step": 1, "totalSteps": 10, "stepsPerSecond": 0.1}
 
     async def report(_request: web.Request) -> web.StreamResponse:
@@ -163,8 +173,8 @@ async def test_a_stall_is_told_once_and_its_end_too() -> None:
 
     async with Chief() as chief:
         chief.answer = report
-        chief.poller.watch(KEY, {Role.CHIEF: chief.target})
-        for age, told_so_often in ((99.0, 0), (100.0, 1), (160.0, 1), (1.0, 2)):
+        chief.poller.watch(KEY, {Role.CHIEF: replace(chief.target, stall_timeout=limit)})
+        for age, told_so_often in ages:
             told["secondsSinceStep"] = age
             await chief.asks(3)
             assert len(chief.changed) == told_so_often, age

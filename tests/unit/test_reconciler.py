@@ -460,6 +460,8 @@ def test_a_time_without_reports_is_no_stall(operator: Operator, cluster: FakeClu
     key = running(operator, a_job().with_policy(stallTimeoutSeconds=60))
     reporting(operator, 3, step=5, seconds_since_step=0.1)
     operator.wait(400)
+    operator.look(key)  # as the poller asks once the last report is too old
+    operator.settle()
     status = cluster.status(key)
     assert (status.restarts, status.attempt, status.state) == (0, 0, "Running")
     stalled = condition(cluster, key, ConditionType.STALLED)

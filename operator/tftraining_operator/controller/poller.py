@@ -190,12 +190,13 @@ class ProgressPoller:
     def _take(self, pod: _Pod, report: Report) -> None:
         before, pod.report, pod.received = pod.report, report, self._monotonic()
         pod.outdated = False
-        if before is not None and pod.answered and report.says_the_same(before):
+        timeout = pod.target.stall_timeout
+        if before is not None and pod.answered and report.says_the_same(before, timeout):
             return
         # After a silence even the same report is news: the pod is seen again. A first one is none
         # where thousands come at a start of this process, and say what is stored already.
         again = before is not None and not pod.answered
-        can_wait = not again and report.only_progresses(before)
+        can_wait = not again and report.only_progresses(before, timeout)
         (self._progressed if can_wait else self._changed)(pod.key)
 
     def _miss(self, pod: _Pod) -> None:

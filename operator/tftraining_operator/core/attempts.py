@@ -59,8 +59,7 @@ def new_attempt(job: Job, observed: Observed, facts: Facts, now: datetime) -> De
     if culprit is not None:
         return _attempt_failed(job, observed, culprit, now)
     age = stall.newest_step(job, observed, facts, now)
-    deadline = stall.stall_deadline(job, age)
-    if deadline is not None and now >= deadline:
+    if stall.has_timed_out(job, age):
         limit = job.spec.run_policy.stall_timeout_seconds
         message = f"no new step within stallTimeoutSeconds ({limit} s)"
         return _counted(job, observed, now, Reason.STALLED, message)

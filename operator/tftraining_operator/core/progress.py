@@ -158,13 +158,17 @@ class Report(_Document):
         steps = _STEPS_MISSED / rate if rate > 0 else 0.0
         return timedelta(seconds=min(max(_SILENCE, steps), _LONGEST_SILENCE))
 
-    @property
-    def is_silent(self) -> bool:
-        """Whether the newest step is too old by the pod's own word."""
-        age = self.seconds_since_step
-        return age is not None and not self.completed and age >= self.patience.total_seconds()
+    def standing(self, timeout: float | None = None) -> int:
+        """Return for how many limits the newest step is too old, by the pod's own word.
 
-    def only_progresses(self, before: "Report | None") -> bool:
+        They are `patience`, and the job's own stall timeout (s) if it has one.
+        """
+        age = self.seconds_since_step
+        if age is None or self.completed:
+            return 0
+        return (age >= self.patience.total_seconds()) + (timeout is not None and age >= timeout)
+
+    def only_progresses(self, before: "Report | None", timeout: float | None = None) -> bool:
         """Tell whether nothing but steps was made since `before`: no decision waits for that.
 
         The first of a pod is no more than that, unless it cannot reach another or makes no steps.
@@ -172,12 +176,15 @@ class Report(_Document):
         if self.completed:
             return False
         if before is None:
-            return not (self.unreachable or self.is_silent)
-        return self.is_silent == before.is_silent and _agree(self, before, _BESIDE_STEPS)
+            return not (self.unreachable or self.standing(timeout))
+        return self._stands_as(before, timeout) and _agree(self, before, _BESIDE_STEPS)
 
-    def says_the_same(self, other: "Report") -> bool:
+    def says_the_same(self, other: "Report", timeout: float | None = None) -> bool:
         """Tell whether another report brings nothing new but time that has passed, and no stall."""
-        return self.is_silent == other.is_silent and _agree(self, other, _TIMELESS)
+        return self._stands_as(other, timeout) and _agree(self, other, _TIMELESS)
+
+    def _stands_as(self, other: "Report", timeout: float | None) -> bool:
+        return self.standing(timeout) == other.standing(timeout)
 
 
 _TIMELESS = frozenset(Report.model_fields) - {"received", "seconds_since_step"}

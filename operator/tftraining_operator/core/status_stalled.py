@@ -43,15 +43,14 @@ def set_stalled(
             message = "the chief reports no progress, so a stall cannot be detected"
             writer.set(kind, value=None, reason=Reason.NO_REPORT, message=message)
         return
-    silent = stall.silence_deadline(facts.reports.get(Role.CHIEF), age)
-    if silent is None or writer.now < silent:
+    report = facts.reports.get(Role.CHIEF)
+    if not stall.is_silent(report, age):
         if before is not None:
             reason = Reason.STEPS_COMPLETED if age.completed else Reason.TRAINING
             message = "all steps are completed" if age.completed else "steps are completing"
             writer.set(kind, value=False, reason=reason, message=message)
         return
     missing = [name for name, _ in pods_not_ready(job, observed, facts)]
-    report = facts.reports.get(Role.CHIEF)
     missing += [pod_of_task(job.name, peer.task) for peer in report.unreachable] if report else []
     known = job.status.progress
     newest = (known.last_step_time or known.updated_at) if known is not None and report else None

@@ -47,6 +47,8 @@ class Target:
 
     pod_uid: str
     url: str
+    stall_timeout: float | None = None
+    """For how long (s) no new step is news at once, as the job is restarted then."""
 
 
 class ReportSource(Protocol):

@@ -284,7 +284,7 @@ class Reconciler:
     def _ask(
         self, key: JobKey, job: Job, observed: Observed, memory: Memory, now: datetime
     ) -> None:
-        self._reports.watch(key, {} if is_finished(job.status) else _targets(observed))
+        self._reports.watch(key, {} if is_finished(job.status) else _targets(job, observed))
         memory.ask(observed.get(Role.CHIEF), now)
 
     async def _reject(
@@ -368,10 +368,11 @@ def _misses_chief(job: Job, observed: Observed) -> bool:
     return needed and job.status.chief_uid is not None and observed.get(Role.CHIEF) is None
 
 
-def _targets(observed: Observed) -> dict[Role, Target]:
+def _targets(job: Job, observed: Observed) -> dict[Role, Target]:
+    limits = {Role.CHIEF: job.spec.run_policy.stall_timeout_seconds, Role.EVALUATOR: None}
     return {
-        role: Target(pod.uid, pod.progress_url)
-        for role in (Role.CHIEF, Role.EVALUATOR)
+        role: Target(pod.uid, pod.progress_url, limit)
+        for role, limit in limits.items()
         if (pod := observed.get(role)) is not None and pod.progress_url
     }
 

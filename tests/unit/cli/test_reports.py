@@ -105,6 +105,20 @@ def test_the_newest_report_of_the_watched_chief_is_known(
     assert reports.examples_per_second() is None
 
 
+def test_a_report_that_counts_no_longer_asks_for_a_pass_once(
+    server: Server, reports: LocalReports, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "FRESH", timedelta(seconds=1))
+    reports.watch(KEY, {Role.CHIEF: FIRST})
+    until(reports.take_changed)
+    server.code = 500
+    server.next_answers()
+    assert not reports.take_changed()
+    until(reports.take_changed)
+    server.next_answers()
+    assert not reports.take_changed()
+
+
 def test_only_a_report_that_brings_news_asks_for_a_pass(
     server: Server, reports: LocalReports
 ) -> None:

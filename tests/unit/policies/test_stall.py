@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -34,16 +35,29 @@ def said(received: float = 100, **fields: Any) -> Report:
 
 
 @pytest.mark.parametrize(
-    ("report", "since"),
+    ("report", "since", "until"),
     [
-        pytest.param(said(step=7, seconds_since_step=30), 70, id="as the chief says it"),
-        pytest.param(said(received=90, step=7, seconds_since_step=30), 60, id="when it said it"),
-        pytest.param(said(step=0), 20, id="without a step, from when the chief was ready"),
-        pytest.param(said(step=7), 100, id="a step that the status does not know is new"),
+        pytest.param(said(step=7, seconds_since_step=30), 70, 100, id="as the chief says it"),
+        pytest.param(said(90, step=7, seconds_since_step=30), 60, 90, id="when it said it"),
+        pytest.param(said(step=0), 20, 100, id="without a step, from when the chief was ready"),
+        pytest.param(said(step=7), 100, 100, id="a step that the status does not know is new"),
+        pytest.param(
+            said(70, step=0, fresh_for=timedelta(seconds=40)), 20, 85, id="of old, for 15 s"
+        ),
     ],
 )
-def test_the_age_of_the_newest_step(report: Report, since: float) -> None:
-    assert age(report) == StepAge(since=at(since), is_known=True)
+def test_the_age_of_the_newest_step(report: Report, since: float, until: float) -> None:
+    assert age(report) == StepAge(since=at(since), until=at(until), is_known=True)
+
+
+def test_a_report_that_is_old_where_many_are_asked_is_no_stall() -> None:
+    """Pods are asked once a minute then, and the steps since the last report are not known."""
+    report = said(100, step=7, seconds_since_step=0.1, fresh_for=timedelta(seconds=96))
+    job = a_job().with_policy(stallTimeoutSeconds=30).with_status(**RAN).build()
+    found = age(report, now=190)
+    assert found.is_known
+    assert not stall.has_timed_out(job, found)
+    assert not stall.is_silent(report, found)
 
 
 def test_a_chief_that_tells_no_ages_is_judged_by_what_was_seen() -> None:
@@ -71,7 +85,7 @@ def test_the_first_report_is_waited_for() -> None:
 
 
 @pytest.mark.parametrize(
-    ("policy", "status", "due"),
+    ("policy", "status", "over"),
     [
         pytest.param({}, {}, None, id="off by default"),
         pytest.param({"stallTimeoutSeconds": 90}, {}, 160, id="from the newest step"),
@@ -83,16 +97,18 @@ def test_the_first_report_is_waited_for() -> None:
         ),
     ],
 )
-def test_stall_deadline(policy: dict[str, Any], status: dict[str, Any], due: float | None) -> None:
+def test_stall_timeout(policy: dict[str, Any], status: dict[str, Any], over: float | None) -> None:
     job = a_job().with_policy(**policy).with_status(**RAN, **status).build()
-    found = stall.stall_deadline(job, StepAge(since=at(70), is_known=True))
-    assert found == (None if due is None else at(due))
+    for until in (159, 160, 900):
+        found = StepAge(since=at(70), until=at(until), is_known=True)
+        assert stall.has_timed_out(job, found) == (over is not None and until >= over)
 
 
 def test_what_is_not_known_is_never_due() -> None:
     job = a_job().with_policy(stallTimeoutSeconds=1).with_status(**RAN).build()
-    assert stall.stall_deadline(job, StepAge()) is None
-    assert stall.silence_deadline(None, StepAge()) is None
+    assert not stall.has_timed_out(job, StepAge())
+    assert not stall.is_silent(None, StepAge())
+    assert stall.next_look(job, None, StepAge(), at(0)) is None
 
 
 @pytest.mark.parametrize(
@@ -105,7 +121,26 @@ def test_what_is_not_known_is_never_due() -> None:
     ],
 )
 def test_silence(rate: float | None, due: float) -> None:
-    found = stall.silence_deadline(
-        said(steps_per_second=rate), StepAge(since=at(30), is_known=True)
-    )
-    assert found == at(due)
+    for until in (due - 1, due):
+        report = said(until, steps_per_second=rate, seconds_since_step=until - 30)
+        found = StepAge(since=at(30), until=at(until), is_known=True)
+        assert stall.is_silent(report, found) == bool(report.standing()) == (until == due)
+
+
+@pytest.mark.parametrize(
+    ("told", "until", "now", "look"),
+    [
+        pytest.param(1.0, 100, 100, None, id="a report asks for it"),
+        pytest.param(None, 100, 100, 120, id="the stall timeout"),
+        pytest.param(None, 125, 125, 150, id="then silence"),
+        pytest.param(None, 160, 160, None, id="both are over"),
+        pytest.param(None, 110, 121, 126, id="again, until there is a newer report"),
+    ],
+)
+def test_when_to_look_again(
+    told: float | None, until: float, now: float, look: float | None
+) -> None:
+    job = a_job().with_policy(stallTimeoutSeconds=30).with_status(**RAN).build()
+    found = StepAge(since=at(90), until=at(until), is_known=True)
+    moment = stall.next_look(job, said(until, seconds_since_step=told), found, at(now))
+    assert moment == (None if look is None else at(look))

@@ -12,7 +12,7 @@ from datetime import datetime, timedelta
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from tftraining_operator.api.keys import Role
-from tftraining_operator.core.progress import Report, parse_report
+from tftraining_operator.core.progress import FRESH, Report, parse_report
 from tftraining_operator.reconcile.protocols import Target
 from tftraining_operator.reconcile.store import JobKey
 
@@ -44,6 +44,8 @@ class LocalReports:
         self._answers: dict[Role, _Answer] = {}
         self._silent: set[Role] = set()
         """Roles that did not answer their last request."""
+        self._outdated: set[Role] = set()
+        """Of these, whose last report was said to count no longer."""
         self._changed = False
         self._closed = threading.Event()
         # A daemon, so that a poll that hangs does not delay the end of the process.
@@ -107,7 +109,7 @@ class LocalReports:
         text = _get(self._ports[role])
         report = parse_report(text, pod_uid=target.pod_uid) if text is not None else None
         if text is None or report is None:
-            self._silent.add(role)
+            self._miss(role)
             return
         answer = _Answer(target, time.monotonic(), report, _examples_per_second(text))
         with self._lock:
@@ -117,9 +119,20 @@ class LocalReports:
                 # After a silence even the same report is news: the pod is seen again.
                 or role in self._silent
                 or before.target != target
-                or not before.report.says_the_same(report)
+                or not before.report.says_the_same(report, target.stall_timeout)
             )
         self._silent.discard(role)
+        self._outdated.discard(role)
+
+    def _miss(self, role: Role) -> None:
+        """Tell once of a report that counts no longer: nothing else would."""
+        self._silent.add(role)
+        known = self._answers.get(role)
+        old = known is not None and time.monotonic() - known.received > FRESH.total_seconds()
+        if old and role not in self._outdated:
+            self._outdated.add(role)
+            with self._lock:
+                self._changed = True
 
 
 class _Rates(BaseModel):

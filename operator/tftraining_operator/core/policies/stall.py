@@ -11,9 +11,10 @@ from tftraining_operator.api.keys import Role
 from tftraining_operator.core.facts import REPORT_AWAITED, Facts
 from tftraining_operator.core.job import Job
 from tftraining_operator.core.observed import Observed
-from tftraining_operator.core.progress import Report
+from tftraining_operator.core.progress import FRESH, Report
 from tftraining_operator.core.times import parse
 
+_AGAIN = timedelta(seconds=5)
 _OLDEST = timedelta(hours=10)
 """Further back nothing is counted."""
 
@@ -25,11 +26,19 @@ class StepAge:
     since: datetime | None = None
     """When the newest step was made, or the chief began to run if there is none; None if unknown,
     or if all steps are made."""
+    until: datetime | None = None
+    """Until when it was the newest, as far as the chief has told."""
     is_known: bool = False
     completed: bool = False
     """Whether all steps are made."""
     awaited_until: datetime | None = None
     """Until when the first report of a chief is waited for; only then it counts as missing."""
+
+    def has_lasted(self, limit: timedelta) -> bool:
+        """Tell whether no newer step was made for so long."""
+        if self.since is None or self.until is None:
+            return False
+        return self.until - self.since >= limit
 
 
 def newest_step(job: Job, observed: Observed, facts: Facts, now: datetime) -> StepAge:
@@ -43,37 +52,43 @@ def newest_step(job: Job, observed: Observed, facts: Facts, now: datetime) -> St
         return StepAge(is_known=True, completed=True)
     if report.seconds_since_step is not None:
         age = timedelta(seconds=min(report.seconds_since_step, _OLDEST.total_seconds()))
-        return StepAge(since=report.received - age, is_known=True)
+        return StepAge(report.received - age, report.received, is_known=True)
+    # The next report may be later than that where many are asked, and tells of no time.
+    until = min(now, report.received + FRESH)
     known = job.status.progress
     if known is None or known.step != report.step:
         # No step yet, or one that this very report brings.
         began = parse(chief.ready_since) if chief.ready_since and not report.step else now
-        return StepAge(since=min(began, now), is_known=True)
-    return StepAge(since=parse(known.last_step_time or known.updated_at), is_known=True)
+        return StepAge(min(began, now), until, is_known=True)
+    return StepAge(parse(known.last_step_time or known.updated_at), until, is_known=True)
 
 
-def stall_deadline(job: Job, age: StepAge) -> datetime | None:
-    """Return when stallTimeoutSeconds are over, None if they are not running."""
-    limit = job.spec.run_policy.stall_timeout_seconds
-    if limit is None or age.since is None or job.status.interrupted_time is not None:
-        return None
-    if job.status.first_running_time is None:
-        return None
-    return age.since + timedelta(seconds=limit)
+def has_timed_out(job: Job, age: StepAge) -> bool:
+    """Tell whether stallTimeoutSeconds are over."""
+    limit = _limit(job)
+    return limit is not None and age.has_lasted(limit)
 
 
-def silence_deadline(report: Report | None, age: StepAge) -> datetime | None:
-    """Return when a training without a new step is called stalled, whatever is done then."""
-    if age.since is None or report is None:
-        return None
-    return age.since + report.patience
+def is_silent(report: Report | None, age: StepAge) -> bool:
+    """Tell whether a training without a new step is called stalled, whatever is done then."""
+    return report is not None and age.has_lasted(report.patience)
 
 
-def silence_unreported(report: Report | None, age: StepAge) -> datetime | None:
-    """Return when to look for that without being asked by a report, which tells it where it can.
+def next_look(job: Job, report: Report | None, age: StepAge, now: datetime) -> datetime | None:
+    """Return when to look at that again; None if a report will ask for it, or nothing is known.
 
-    Of a training that makes steps, each look would come before the newest is old.
+    A report that tells how old the newest step is asks by itself once that is too old: each look
+    at a training that makes steps would come too early.
     """
-    if report is not None and report.seconds_since_step is not None:
+    if report is None or report.seconds_since_step is not None or age.since is None:
         return None
-    return silence_deadline(report, age)
+    limits = [limit for limit in (report.patience, _limit(job)) if limit is not None]
+    due = [age.since + limit for limit in limits if not age.has_lasted(limit)]
+    return max(min(due), now + _AGAIN) if due and min(due) <= now else min(due, default=None)
+
+
+def _limit(job: Job) -> timedelta | None:
+    limit = job.spec.run_policy.stall_timeout_seconds
+    if limit is None or job.status.interrupted_time is not None:
+        return None
+    return timedelta(seconds=limit) if job.status.first_running_time is not None else None
