@@ -18,6 +18,8 @@ AT_ONCE = 16
 AGENT = "bench-scale"
 _ANSWER_SECONDS = 300.0
 """The longest answer is that to the deletion of a whole collection."""
+_ATTEMPTS = 30
+"""At the deletion of a collection: after a minute an API server hangs up in the midst of it."""
 _MERGE_PATCH = {"Content-Type": "application/merge-patch+json"}
 
 
@@ -46,7 +48,7 @@ class Client:
         options: dict[str, Any] = {"propagationPolicy": "Background"}
         if grace is not None:
             options["gracePeriodSeconds"] = grace
-        await asyncio.gather(*(self._send("DELETE", path, options) for path in paths))
+        await asyncio.gather(*(self._delete(path, options) for path in paths))
 
     async def patch_status(self, path: str, status: _Object) -> None:
         """Merge into an object's status."""
@@ -59,6 +61,14 @@ class Client:
             answer.raise_for_status()
             items: list[dict[str, Any]] = (await answer.json())["items"]
             return items
+
+    async def _delete(self, path: str, options: _Object) -> None:
+        for _ in range(_ATTEMPTS):
+            try:
+                return await self._send("DELETE", path, options)
+            except aiohttp.ServerDisconnectedError:
+                continue
+        raise ClusterError(f"DELETE {path}: the API server hung up {_ATTEMPTS} times")
 
     async def _send(
         self, method: str, path: str, body: _Object, headers: Mapping[str, str] | None = None

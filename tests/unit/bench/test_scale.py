@@ -153,6 +153,21 @@ async def test_a_listing_for_which_the_server_has_no_time_is_asked_again(*, hang
     assert not answers
 
 
+async def test_a_collection_is_deleted_though_the_server_hangs_up_in_the_midst() -> None:
+    left = [2, 1, 0]
+
+    async def answer(request: web.Request) -> web.Response:
+        if left.pop(0) and request.transport is not None:
+            request.transport.abort()
+        return web.json_response({})
+
+    app = web.Application()
+    app.router.add_delete("/jobs", answer)
+    async with TestServer(app) as server, aiohttp.ClientSession() as session:
+        await Client(session, str(server.make_url("")).rstrip("/")).delete("/jobs")
+    assert not left
+
+
 async def test_who_waits_for_what_does_not_come_is_told_what_is_there() -> None:
     table = Table("jobs", quiet=0.01)
     table.take_listing(listing(a="Running", b="Running", c="Starting"), COLUMNS)
