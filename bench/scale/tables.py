@@ -28,6 +28,7 @@ LONGEST_SECONDS = 3600.0
 _LOOK_SECONDS = 1.0
 _BUSY = frozenset({429, 500, 503, 504})
 """Codes of a server that may answer the next time."""
+_HUNG_UP = (aiohttp.ClientConnectionError, aiohttp.ClientPayloadError)
 _NAMED = 5
 
 Cells = tuple[str, ...]
@@ -149,7 +150,7 @@ class Table:
             self.take_listing(listed, columns)
             self._begun.set()
             since = {"watch": "true", "resourceVersion": listed["metadata"]["resourceVersion"]}
-            with suppress(aiohttp.ClientConnectionError, aiohttp.ClientPayloadError):
+            with suppress(*_HUNG_UP):
                 async with client.session.get(
                     url, params=query | since, headers=headers, timeout=timeout
                 ) as stream:
@@ -222,7 +223,7 @@ async def _listed(
                 if not (answer.status in _BUSY and patient):
                     answer.raise_for_status()
                     return await answer.json()
-        except (aiohttp.ClientConnectionError, aiohttp.ClientPayloadError):
+        except _HUNG_UP:
             if not patient:
                 raise
         await asyncio.sleep(_LOOK_SECONDS)

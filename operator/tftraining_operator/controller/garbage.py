@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 _THRESHOLDS = (10_000, 5, 2_000)
-"""Seldom of all, which takes 0.2 s with three thousand jobs that report."""
+"""Seldom of all, which takes 11 ms with 700 jobs that report."""
 _BETWEEN = 1.0
 
 

@@ -30,8 +30,6 @@ logger = logging.getLogger(__name__)
 _TIMEOUT = 2.0
 _MAX_REQUESTS = 64
 """At once: as many that answer in the same moment are taken in by one turn of the event loop."""
-_NOTHING = Context()
-"""What a request that begins by itself knows of others."""
 _MAX_RETRIES = 256
 """Requests at once to pods that did not answer last time: they wait for each other only."""
 
@@ -39,6 +37,9 @@ _PATIENCE = 6
 """After so many requests without a report, a pod is asked less often,"""
 _DOUBLINGS = 2
 """half as often each time, so many times."""
+
+_NOTHING = Context()
+"""What a request that begins by itself knows of others."""
 
 
 class PollResult(StrEnum):

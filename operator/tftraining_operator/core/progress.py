@@ -303,12 +303,13 @@ def next_write(
     before: Status, after: Status, now: datetime, interval: timedelta = WRITE_INTERVAL
 ) -> datetime | None:
     """Return when a status that differs by progress only may be written; None for at once."""
-    if before.progress is None or not only_reports(before, after):
+    told = told_by(before)
+    if told is None or not only_reports(before, after):
         return None
     percent = after.progress.percent if after.progress is not None else None
     beside = {"progress": None}
     more = before.model_copy(update=beside) != after.model_copy(update=beside)
-    due = _due(before.progress, percent, interval, says_more=more)
+    due = _due(told, percent, interval, says_more=more)
     return due if due > now else None
 
 
@@ -353,13 +354,11 @@ def is_progress_only(before: Status, after: Status) -> bool:
     )
 
 
-def _due(
-    written: Progress | Told, percent: int | None, interval: timedelta, *, says_more: bool
-) -> datetime:
+def _due(told: Told, percent: int | None, interval: timedelta, *, says_more: bool) -> datetime:
     crowded = interval > WRITE_INTERVAL
-    is_news = says_more or percent is None or percent != written.percent
+    is_news = says_more or percent is None or percent != told.percent
     wait = interval if is_news or not crowded else max(interval, QUIET_INTERVAL)
-    return parse(written.updated_at) + wait
+    return parse(told.updated_at) + wait
 
 
 def number(value: float) -> str:

@@ -127,10 +127,11 @@ class WorkQueue(Generic[K]):
         if seconds <= 0:
             self.add(key, routine=True)
             return
-        loop, timer = asyncio.get_running_loop(), self._expected.get(key)
-        if timer is None or timer.when() > loop.time() + seconds:
+        if _is_later(self._expected.get(key), seconds):
             _cancel(self._expected, key)
-            self._expected[key] = loop.call_later(seconds, self._expect, key, due)
+            self._expected[key] = asyncio.get_running_loop().call_later(
+                seconds, self._expect, key, due
+            )
 
     async def run(self) -> None:
         """Work until cancelled."""
@@ -247,8 +248,7 @@ class WorkQueue(Generic[K]):
 
     def _add_by(self, key: K, seconds: float, *, routine: bool = False) -> None:
         """Ask for a pass in `seconds`, unless it is asked for earlier already."""
-        timer = self._timers.get(key)
-        if timer is None or timer.when() > asyncio.get_running_loop().time() + seconds:
+        if _is_later(self._timers.get(key), seconds):
             self.add_after(key, seconds, routine=routine)
 
     def _fire(self, key: K, routine: bool) -> None:  # noqa: FBT001 - a loop's callback
@@ -258,6 +258,11 @@ class WorkQueue(Generic[K]):
     def _expect(self, key: K, due: Callable[[K], float]) -> None:
         self._expected.pop(key, None)
         self.add_when(key, due)
+
+
+def _is_later(timer: asyncio.TimerHandle | None, seconds: float) -> bool:
+    """Tell whether a timer ends later than in `seconds`, or there is none."""
+    return timer is None or timer.when() > asyncio.get_running_loop().time() + seconds
 
 
 def _cancel(timers: dict[K, asyncio.TimerHandle], key: K) -> None:

@@ -84,7 +84,8 @@ def next_look(job: Job, report: Report | None, age: StepAge, now: datetime) -> d
         return None
     limits = [limit for limit in (report.patience, _limit(job)) if limit is not None]
     due = [age.since + limit for limit in limits if not age.has_lasted(limit)]
-    return max(min(due), now + _AGAIN) if due and min(due) <= now else min(due, default=None)
+    first = min(due, default=None)
+    return now + _AGAIN if first is not None and first <= now else first
 
 
 def _limit(job: Job) -> timedelta | None:
