@@ -60,6 +60,11 @@ def test_a_report_that_is_old_where_many_are_asked_is_no_stall() -> None:
     assert not stall.is_silent(report, found)
 
 
+def test_a_limit_of_more_than_ten_hours_is_kept() -> None:
+    job = a_job().with_policy(stallTimeoutSeconds=40_000).with_status(**RAN).build()
+    assert stall.has_timed_out(job, age(said(step=7, seconds_since_step=40_000)))
+
+
 def test_a_chief_that_tells_no_ages_is_judged_by_what_was_seen() -> None:
     known = Progress(step=7, updated_at=stamp(40), last_step_time=stamp(35))
     assert age(said(step=7), progress=known).since == at(35)

@@ -11,12 +11,10 @@ from tftraining_operator.api.keys import Role
 from tftraining_operator.core.facts import REPORT_AWAITED, Facts
 from tftraining_operator.core.job import Job
 from tftraining_operator.core.observed import Observed
-from tftraining_operator.core.progress import FRESH, Report
+from tftraining_operator.core.progress import FRESH, Report, step_time
 from tftraining_operator.core.times import parse
 
 _AGAIN = timedelta(seconds=5)
-_OLDEST = timedelta(hours=10)
-"""Further back nothing is counted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,8 +49,7 @@ def newest_step(job: Job, observed: Observed, facts: Facts, now: datetime) -> St
     if report.completed:
         return StepAge(is_known=True, completed=True)
     if report.seconds_since_step is not None:
-        age = timedelta(seconds=min(report.seconds_since_step, _OLDEST.total_seconds()))
-        return StepAge(report.received - age, report.received, is_known=True)
+        return StepAge(step_time(report, now), report.received, is_known=True)
     # The next report may be later than that where many are asked, and tells of no time.
     until = min(now, report.received + FRESH)
     known = job.status.progress
