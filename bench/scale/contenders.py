@@ -101,6 +101,13 @@ class Contender(Protocol):
         """Yield what to create for so many jobs of PODS pods, each with its collection's path."""
 
 
+def owned_paths(namespace: str) -> tuple[str, str, str]:
+    """Return the collections of what a job owns: pods, services, network policies."""
+    core = f"/api/v1/namespaces/{namespace}"
+    policies = f"/apis/networking.k8s.io/v1/namespaces/{namespace}/networkpolicies"
+    return f"{core}/pods", f"{core}/services", policies
+
+
 class Raw:
     """The same objects without an operator: the limit that the API server sets."""
 
@@ -111,7 +118,7 @@ class Raw:
     only_creates = True
 
     def crds(self) -> Sequence[Path]:
-        """Return none: it creates pods and services."""
+        """Return none: it creates what jobs own, and no jobs."""
         return ()
 
     def started(self, _cluster: Cluster, /, *, asking: bool) -> AbstractContextManager[Running]:  # noqa: ARG002
@@ -119,8 +126,8 @@ class Raw:
         return nullcontext(Running())
 
     def submission(self, namespace: str, jobs: int) -> Iterator[tuple[str, _Object]]:
-        """Yield the service and the pods that our operator creates."""
-        path = f"/api/v1/namespaces/{namespace}"
+        """Yield all that our operator creates for them."""
+        pods, services, policies = owned_paths(namespace)
         for number in range(jobs):
             raw = _our_job(job_name(number))
             uid = f"00000000-0000-0000-0000-{number:012}"
@@ -128,8 +135,9 @@ class Raw:
             job = parse_job(raw, datetime.now(UTC))
             bodies = [desired.pod(job, role, i, 0, IMAGE) for role, i, _ in slots(job)]
             for path_of, body in (
-                (f"{path}/services", desired.service(job)),
-                *((f"{path}/pods", body) for body in bodies),
+                (policies, desired.network_policy(job, ())),
+                (services, desired.service(job)),
+                *((pods, body) for body in bodies),
             ):
                 # The collector would take them for orphans of a job that is gone.
                 del body["metadata"]["ownerReferences"]

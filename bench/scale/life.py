@@ -17,7 +17,7 @@ from bench.scale import disturbances, reports
 from bench.scale.audit import Mark, Requests
 from bench.scale.client import Client, connected
 from bench.scale.cluster import Cluster
-from bench.scale.contenders import PODS, Contender, Running
+from bench.scale.contenders import PODS, Contender, Running, owned_paths
 from bench.scale.tables import (
     StalledError,
     Table,
@@ -113,7 +113,7 @@ class _Round:
         self._steady_seconds = steady_seconds
         self._life = Life(jobs)
         self._running = Running()
-        self._pods_path = f"/api/v1/namespaces/{namespace}/pods"
+        self._pods_path = owned_paths(namespace)[0]
         collection = contender.collection
         self._jobs_path = collection.format(namespace=namespace) if collection else None
         table = partial(Table, problem=self._problem, quiet=quiet_seconds(jobs))
@@ -253,10 +253,8 @@ class _Round:
 
     async def _delete(self, client: Client) -> None:
         began = time.perf_counter()
-        services = self._pods_path.replace("/pods", "/services")
-        await client.delete(
-            *((self._jobs_path,) if self._jobs_path else (self._pods_path, services))
-        )
+        owned = owned_paths(self._namespace)
+        await client.delete(*((self._jobs_path,) if self._jobs_path else owned))
         self._life.deleted = await self._pods.until(none_of(None, "deletion of all pods")) - began
 
     async def _evaluators(self, client: Client) -> list[str]:

@@ -36,7 +36,7 @@ def main(
         list[str] | None, typer.Option(help=f"May be repeated: {', '.join(_PARTS)}.")
     ] = None,
     warm_up: Annotated[float, typer.Option(help="Seconds from the first step on.")] = 2.5,
-    window: Annotated[float, typer.Option(help="Seconds that are measured.")] = 5.0,
+    window: Annotated[float, typer.Option(help="Seconds that are measured.")] = 15.0,
     page: Annotated[Path | None, typer.Option(help="Replace the tables of this page.")] = None,
 ) -> None:
     """Measure what distribution costs and gains; fail where a promise is missed."""

@@ -31,8 +31,9 @@ LONGEST_CALL = 5.0
 # For so long workers may finish their functions after SIGTERM. Then the checkpoint is written
 # beside them: a ps that has got SIGTERM too serves for server.CHIEF_SAVES_SECONDS only.
 LONGEST_STOP = 2.5
-# Workers are idle at the end of an epoch, but not much more often than this.
-_BETWEEN_IDLE_SECONDS = 5.0
+# Workers are idle at the end of an epoch, but not much more often than this: the first that has
+# finished waits for the last, up to a function's time.
+_BETWEEN_IDLE_SECONDS = 15.0
 
 
 def longest_call(speed: float | None, granularity: int = 1) -> float:
