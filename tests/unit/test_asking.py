@@ -84,15 +84,25 @@ def test_where_many_report_each_is_asked_less_often(
     crowd.role = role
     seconds = 5 * interval
     crowd.pass_by(jobs, seconds)
-    assert set(crowd.asked.values()) <= {5, 6}
+    assert set(crowd.asked.values()) <= {4, 5, 6}
     assert crowd.fresh_for.total_seconds() >= 1.1 * interval + 2, "until the next one has come"
     assert crowd.fresh_for == FRESH or jobs > 250
+
+
+def test_a_crowd_is_not_asked_in_one_moment(crowd: Crowd) -> None:
+    crowd.pass_by(400, 1.0)
+    assert len(crowd.asked) == pytest.approx(50, rel=0.5)
+
+
+def test_all_of_a_large_crowd_are_asked_in_ten_seconds(crowd: Crowd) -> None:
+    crowd.pass_by(4000, 10.1)
+    assert len(crowd.asked) == 4000
 
 
 def test_the_first_report_is_asked_for_as_often_as_that_of_one(crowd: Crowd) -> None:
     crowd.answers = False
     crowd.pass_by(2000, 5.5 * INTERVAL)
-    assert set(crowd.asked.values()) <= {6, 7}
+    assert set(crowd.asked.values()) <= {4, 5, 6, 7}
 
 
 def test_who_never_answers_is_asked_four_times_less_often_for_ever(crowd: Crowd) -> None:

@@ -20,7 +20,14 @@ from http import HTTPStatus
 from tftraining_operator.api.keys import Role
 from tftraining_operator.controller.logs import about
 from tftraining_operator.controller.progress_request import BadAnswerError, ask
-from tftraining_operator.core.progress import FRESH, Report, ask_interval, fresh_for, parse_report
+from tftraining_operator.core.progress import (
+    FRESH,
+    Report,
+    ask_interval,
+    asked_within,
+    fresh_for,
+    parse_report,
+)
 from tftraining_operator.core.text import one_line
 from tftraining_operator.reconcile.protocols import Target
 from tftraining_operator.reconcile.store import JobKey
@@ -113,7 +120,7 @@ class ProgressPoller:
         for role, target in targets.items():
             if role not in pods:
                 pods[role] = _Pod(key, role, target, received=self._monotonic())
-                self._start(pods[role])
+                self._begin(pods[role])
         if not pods:
             del self._pods[key]
 
@@ -151,10 +158,20 @@ class ProgressPoller:
             try:
                 for pods in self._pods.values():
                     for pod in pods.values():
-                        self._start(pod)
+                        self._begin(pod)
                 await asyncio.Event().wait()
             finally:
                 self._tasks = None
+
+    def _begin(self, pod: _Pod) -> None:
+        if self._tasks is not None:
+            within = asked_within(self.count()).total_seconds()
+            self._start_in(within * random.random(), pod)  # noqa: S311 - jitter
+
+    def _start_in(self, seconds: float, pod: _Pod) -> None:
+        # No task that sleeps: of thousands, each is many objects to look through for garbage.
+        loop = asyncio.get_running_loop()
+        pod.task = loop.call_later(seconds, self._start, pod, context=_NOTHING)
 
     def _start(self, pod: _Pod) -> None:
         if self._tasks is not None and self._pods.get(pod.key, {}).get(pod.role) is pod:
@@ -173,9 +190,7 @@ class ProgressPoller:
         pause = self._pause(pod)
         if report is not None:
             pod.fresh_for = fresh_for(pause)
-        wait = pause.total_seconds() * random.uniform(0.9, 1.1)  # noqa: S311 - jitter
-        # No task that sleeps: of thousands, each is many objects to look through for garbage.
-        pod.task = asyncio.get_running_loop().call_later(wait, self._start, pod, context=_NOTHING)
+        self._start_in(pause.total_seconds() * random.uniform(0.9, 1.1), pod)  # noqa: S311 - jitter
 
     def _pause(self, pod: _Pod) -> timedelta:
         """Return how long to wait until a pod is asked again.

@@ -2,8 +2,6 @@
 
 from datetime import datetime, timedelta
 
-_AT_ONCE = 2
-"""So many of them are under way at a time: a server that is late has more to do than it can."""
 _NEWS = 0.2
 """The share of the last write in how long they take."""
 
@@ -11,7 +9,8 @@ _NEWS = 0.2
 class Pace:
     """Gives turns, so many a second; after a second without any, as many at once.
 
-    Fewer where writes take long.
+    Fewer where writes take long: no more than one is under way at a time, as a server that is late
+    has more to do than it can.
     """
 
     def __init__(self, per_second: int) -> None:
@@ -30,4 +29,4 @@ class Pace:
     def took(self, duration: timedelta) -> None:
         """Note how long a write took."""
         self.write += (duration - self.write) * _NEWS
-        self._between = max(self._shortest, self.write / _AT_ONCE)
+        self._between = max(self._shortest, self.write)

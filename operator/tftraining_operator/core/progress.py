@@ -43,6 +43,7 @@ _STEPS_MISSED = 10
 _LONGEST_SILENCE = 3600.0
 
 _LONGEST_ASK_INTERVAL = timedelta(minutes=1)
+_LONGEST_UNTIL_ASKED = timedelta(seconds=10)
 _EVALUATOR_INTERVALS = 3
 """In a crowd, an evaluator is asked so much less often: it has news only of each checkpoint."""
 _FRESH_INTERVALS = 1.6
@@ -286,6 +287,14 @@ def evaluation_of(report: Report, *, final: bool) -> Evaluation | None:
 def write_interval(jobs: int) -> timedelta:
     """Return how far apart writes of one job's progress are where so many jobs report."""
     return max(WRITE_INTERVAL, timedelta(seconds=jobs / WRITES_PER_SECOND))
+
+
+def asked_within(jobs: int) -> timedelta:
+    """Return the time in which pods are first asked, in no order, where so many jobs report.
+
+    At once, they would take the time of their jobs' first passes.
+    """
+    return min(timedelta(seconds=jobs / ASKED_PER_SECOND), _LONGEST_UNTIL_ASKED)
 
 
 def ask_interval(jobs: int, least: timedelta, role: Role) -> timedelta:
