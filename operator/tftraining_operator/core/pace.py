@@ -2,6 +2,8 @@
 
 from datetime import datetime, timedelta
 
+_SHARE = 0.5
+"""Of the time, one of them is under way in no more: a server that is late has enough to do."""
 _NEWS = 0.2
 """The share of the last write in how long they take."""
 
@@ -9,8 +11,7 @@ _NEWS = 0.2
 class Pace:
     """Gives turns, so many a second; after a second without any, as many at once.
 
-    Fewer where writes take long: no more than one is under way at a time, as a server that is late
-    has more to do than it can.
+    Fewer where writes take long.
     """
 
     def __init__(self, per_second: int) -> None:
@@ -29,4 +30,4 @@ class Pace:
     def took(self, duration: timedelta) -> None:
         """Note how long a write took."""
         self.write += (duration - self.write) * _NEWS
-        self._between = max(self._shortest, self.write)
+        self._between = max(self._shortest, self.write / _SHARE)

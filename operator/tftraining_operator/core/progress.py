@@ -9,7 +9,7 @@ from typing import Annotated, NamedTuple
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 from pydantic.alias_generators import to_camel
 
-from tftraining_operator.api.keys import Role
+from tftraining_operator.api.keys import ConditionType, Role
 from tftraining_operator.api.status import (
     BestCheckpoint,
     CheckpointStatus,
@@ -146,6 +146,11 @@ class Report(_Document):
     last_checkpoint: ReportedCheckpoint | None = None
     model: ReportedModel | None = None
     best: ReportedBest | None = None
+
+    @property
+    def has_steps(self) -> bool:
+        """Whether it tells of steps; a chief that only waits knows of none."""
+        return bool(self.step or self.total_steps)
 
     @property
     def completed(self) -> bool:
@@ -348,9 +353,22 @@ def news_due(told: Told, report: Report, interval: timedelta) -> datetime:
 
 def only_reports(before: Status, after: Status) -> bool:
     """Tell whether a status brings nothing but what the job's pods report of themselves."""
-    names = ("progress", "repeated_examples", "last_checkpoint", "best", "evaluation")
-    silent = dict.fromkeys(names)
-    return before.model_copy(update=silent) == after.model_copy(update=silent)
+    first = before.progress is None and after.progress is not None
+    return _unreported(before, first=first) == _unreported(after, first=first)
+
+
+def _unreported(status: Status, *, first: bool) -> Status:
+    """Return a status without what pods report; of a first report, also without its words."""
+    silent: dict[str, object] = dict.fromkeys(
+        ("progress", "repeated_examples", "last_checkpoint", "best", "evaluation")
+    )
+    if first:
+        conditions = [
+            each.model_copy(update={"message": ""}) if each.type == ConditionType.RUNNING else each
+            for each in status.conditions
+        ]
+        silent |= {"progress_attempt": None, "message": "", "conditions": conditions}
+    return status.model_copy(update=silent)
 
 
 def is_progress_only(before: Status, after: Status) -> bool:

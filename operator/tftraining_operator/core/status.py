@@ -234,8 +234,8 @@ def _running_times(
 def _reported(job: Job, observed: Observed, facts: Facts, now: datetime) -> dict[str, object]:
     said: dict[str, object] = {}
     chief = _report(observed, facts, Role.CHIEF)
-    # A chief that only waits has step 0; that is not progress, nor a step back to 0.
-    if chief is not None and (chief.step or chief.total_steps):
+    # That a chief only waits is not progress, nor a step back to 0.
+    if chief is not None and chief.has_steps:
         said["progress"] = progress_of(chief, job.status.progress, now)
         said["repeated_examples"] = chief.repeated_examples or None
         # A chief that has failed reports for as long as its pod is there.

@@ -225,8 +225,9 @@ class Reconciler:
         if memory is None:
             return 0.0
         now, due = self._clock(), memory.turn_at
-        if due is None and memory.told is not None and report is not None:
-            due = news_due(memory.told, report, write_interval(self._reports.count()))
+        if due is None and report is not None and report.has_steps:
+            interval = write_interval(self._reports.count())
+            due = now if memory.told is None else news_due(memory.told, report, interval)
             if due <= now:
                 due = memory.turn(self._pace, now)
         return 0.0 if due is None else max(0.0, (due - now) / timedelta(seconds=1))
