@@ -5,6 +5,7 @@ import ssl
 from collections.abc import AsyncIterator, Iterable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from http import HTTPStatus
 from pathlib import Path
 from typing import Any
 
@@ -19,8 +20,12 @@ AGENT = "bench-scale"
 _ANSWER_SECONDS = 300.0
 """The longest answer is that to the deletion of a whole collection."""
 _ATTEMPTS = 30
-"""At the deletion of a collection: after a minute an API server hangs up in the midst of it."""
+"""At the deletion of a collection: after a minute an API server ends it, with 504 or no answer."""
 _MERGE_PATCH = {"Content-Type": "application/merge-patch+json"}
+
+
+class _LateError(ClusterError):
+    """The API server gave up what it was asked for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,9 +71,9 @@ class Client:
         for _ in range(_ATTEMPTS):
             try:
                 return await self._send("DELETE", path, options)
-            except aiohttp.ServerDisconnectedError:
+            except (aiohttp.ServerDisconnectedError, _LateError):
                 continue
-        raise ClusterError(f"DELETE {path}: the API server hung up {_ATTEMPTS} times")
+        raise ClusterError(f"DELETE {path}: the API server did not end it in {_ATTEMPTS} attempts")
 
     async def _send(
         self, method: str, path: str, body: _Object, headers: Mapping[str, str] | None = None
@@ -82,7 +87,9 @@ class Client:
             what = f"{method} {path}: no answer from the API server in {_ANSWER_SECONDS:.0f} s"
             raise ClusterError(what) from error
         if not answer.ok:
-            raise ClusterError(f"{method} {path}: {answer.status}: {text[:500]}")
+            late = answer.status == HTTPStatus.GATEWAY_TIMEOUT
+            kind = _LateError if late else ClusterError
+            raise kind(f"{method} {path}: {answer.status}: {text[:500]}")
 
 
 @asynccontextmanager

@@ -1,6 +1,7 @@
 """One round of one contender: so many jobs created at once, run, disturbed, ended and deleted."""
 
 import asyncio
+import sys
 import time
 from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import (
@@ -26,6 +27,7 @@ from bench.scale.tables import (
     none_of,
     quiet_seconds,
 )
+from tools.cluster.shell import ClusterError
 
 REST_SECONDS = 10.0
 _SETTLE_SECONDS = 15.0
@@ -47,7 +49,7 @@ class Life:
     """From the first request, as the next one."""
     all_run: float = 0.0
     """Until every job says that it runs; without jobs, until every pod is ready."""
-    deleted: float = 0.0
+    deleted: float | None = None
     """From the deletion of the jobs until their last pod is gone."""
     cpu: float | None = None
     """CPU seconds of the operator, from the first request until all run."""
@@ -254,7 +256,12 @@ class _Round:
     async def _delete(self, client: Client) -> None:
         began = time.perf_counter()
         owned = owned_paths(self._namespace)
-        await client.delete(*((self._jobs_path,) if self._jobs_path else owned))
+        try:
+            await client.delete(*((self._jobs_path,) if self._jobs_path else owned))
+        except ClusterError as error:
+            # What was measured in half an hour is not lost to the last request.
+            print(f"not deleted: {error}", file=sys.stderr)
+            return
         self._life.deleted = await self._pods.until(none_of(None, "deletion of all pods")) - began
 
     async def _evaluators(self, client: Client) -> list[str]:

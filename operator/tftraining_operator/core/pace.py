@@ -3,7 +3,7 @@
 from datetime import datetime, timedelta
 
 _SHARE = 0.5
-"""Of the time, one of them is under way in no more: a server that is late has enough to do."""
+"""For no more of the time one of them is under way: a server that is late has enough to do."""
 _NEWS = 0.2
 """The share of the last write in how long they take."""
 
