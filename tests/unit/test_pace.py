@@ -35,14 +35,32 @@ def test_turns_that_were_given_are_not_given_again() -> None:
     assert waits(pace, 21, at=60.0)[-2:] == [0.0, 0.05]
 
 
+def begins(pace: Pace, count: int, at: float = 0.0) -> list[float]:
+    """When so many begin to write whose turn has come, each as soon as it may."""
+    moments, now = [], NOW + timedelta(seconds=at)
+    for _ in range(count):
+        while (at := pace.begin(now)) > now:
+            now = at
+        moments.append((now - NOW).total_seconds())
+    return moments
+
+
 def test_a_server_that_is_late_is_given_fewer_writes_until_it_is_not() -> None:
     pace = Pace(20)
+    assert begins(pace, 20) == [0.0] * 20
     for _ in range(50):
         pace.took(timedelta(seconds=1))
-    assert waits(pace, 2) == pytest.approx([1.0, 3.0], abs=0.01)
+    assert begins(pace, 4) == pytest.approx([0.0, 1.0, 3.0, 5.0], abs=0.01)
     for _ in range(50):
         pace.took(timedelta(milliseconds=10))
-    assert waits(pace, 21, at=60)[-2:] == [0.0, 0.05]
+    assert begins(pace, 20, at=60) == [60.0] * 20
+
+
+def test_turns_that_were_given_while_the_server_was_late_come_as_soon_as_others() -> None:
+    pace = Pace(20)
+    for _ in range(50):
+        pace.took(timedelta(seconds=2))
+    assert waits(pace, 1000)[-1] == pytest.approx(49.0)
 
 
 def test_a_clock_that_is_set_back_makes_no_flood() -> None:

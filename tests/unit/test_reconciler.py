@@ -1285,6 +1285,33 @@ def test_news_of_many_jobs_cost_a_pass_each(operator: Operator, cluster: FakeClu
         operator.wait(6)
 
 
+def test_news_wait_where_writes_take_long(
+    operator: Operator, cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    keys = [cluster.submit(a_job().named(f"job-{number}").raw) for number in range(10)]
+    operator.settle()
+    cluster.run_pods()
+    operator.wait(6)
+    patch_status = cluster.patch_status
+
+    async def late(*about: Any) -> Raw:
+        cluster.clock.now += timedelta(seconds=1)
+        return await patch_status(*about)
+
+    monkeypatch.setattr(cluster, "patch_status", late)
+    written = []
+    for step in (1, 2):
+        before = cluster.calls["patch_status"]
+        operator.progress.told[Role.CHIEF] = Report(step=step, total_steps=1000)
+        for key in keys:
+            operator.look(key)
+        operator.settle()
+        written.append(cluster.calls["patch_status"] - before)
+        operator.wait(60)
+    assert written[1] <= 2, "the rest has to wait for as long as writes have taken"
+    assert all(one.step == 2 for key in keys if (one := cluster.status(key).progress))
+
+
 def test_only_running_chief_and_evaluator_are_asked_for_progress(
     operator: Operator, cluster: FakeCluster
 ) -> None:

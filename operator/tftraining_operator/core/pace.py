@@ -6,28 +6,42 @@ _SHARE = 0.5
 """For no more of the time one of them is under way: a server that is late has enough to do."""
 _NEWS = 0.2
 """The share of the last write in how long they take."""
+_UNUSED = timedelta(seconds=1)
+"""Of so long what nobody used can be made up for."""
 
 
 class Pace:
     """Gives turns, so many a second; after a second without any, as many at once.
 
-    Fewer where writes take long.
+    Whose turn it is waits longer where writes take long. That is asked only then: a server that was
+    late when a thousand turns were given may not be any more when they come.
     """
 
     def __init__(self, per_second: int) -> None:
-        self._shortest = self._between = timedelta(seconds=1) / per_second
+        self._between = timedelta(seconds=1) / per_second
         self.write = timedelta(0)
         """How long a write takes."""
         self._last: datetime | None = None
+        self._free: datetime | None = None
 
     def turn(self, now: datetime) -> datetime:
         """Return when the next one may write: now, or later. The turn is taken by that."""
-        unused = now - timedelta(seconds=1)
-        last = unused if self._last is None else max(self._last, unused)
-        self._last = last + self._between
+        self._last = _later(self._last, now) + self._between
         return max(now, self._last)
+
+    def begin(self, now: datetime) -> datetime:
+        """Return when one whose turn it is may write: now, which it does then, or later."""
+        free = _later(self._free, now)
+        if free > now:
+            return max(free, self.turn(now))
+        self._free = free + self.write / _SHARE
+        return now
 
     def took(self, duration: timedelta) -> None:
         """Note how long a write took."""
         self.write += (duration - self.write) * _NEWS
-        self._between = max(self._shortest, self.write / _SHARE)
+
+
+def _later(moment: datetime | None, now: datetime) -> datetime:
+    unused = now - _UNUSED
+    return unused if moment is None else max(moment, unused)

@@ -162,10 +162,16 @@ class Memory:
         return due if due > now else None
 
     def turn(self, pace: Pace, now: datetime) -> datetime | None:
-        """Return until when a status waits for its turn among all jobs, None to write it now."""
+        """Return until when a status waits for its turn among all jobs, None if it has come."""
         if self.turn_at is None:
             self.turn_at = pace.turn(now)
         return self.turn_at if self.turn_at > now else None
+
+    def begin(self, pace: Pace, now: datetime) -> datetime | None:
+        """Return until when a status that can wait is to wait, None to write it now."""
+        if self.turn(pace, now) is None:
+            self.turn_at = pace.begin(now)
+        return self.turn(pace, now)
 
     def note_written(self) -> None:
         """Note that a status was written that tells of pods."""

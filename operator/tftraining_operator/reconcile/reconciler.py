@@ -194,7 +194,7 @@ class Reconciler:
             due = next_write(job.status, status, now, write_interval(self._reports.count()))
         can_wait = job.status != status and only_reports(job.status, status)
         if due is None and can_wait:
-            due = memory.turn(self._pace, now)
+            due = memory.begin(self._pace, now)
         written = due is None and await self._write(key, raw, job, status, actions=actions, now=now)
         if due is None:
             memory.note_told()
