@@ -470,6 +470,21 @@ def test_a_time_without_reports_is_no_stall(operator: Operator, cluster: FakeClu
     assert condition(cluster, key, ConditionType.STALLED).status == "False"
 
 
+def test_no_report_is_missed_before_the_chiefs_turn_to_be_asked(
+    operator: Operator, cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(operator.progress, "count", lambda: 2050)
+    key = running(operator, a_job())
+    operator.wait(65)
+    operator.look(key)
+    operator.settle()
+    assert find(cluster.status(key).conditions, ConditionType.STALLED) is None
+    operator.wait(10)
+    operator.look(key)
+    operator.settle()
+    assert condition(cluster, key, ConditionType.STALLED).reason == "NoReport"
+
+
 def test_an_operator_that_was_away_for_longer_than_the_stall_timeout_restarts_nothing(
     operator: Operator, cluster: FakeCluster, runner: asyncio.Runner
 ) -> None:

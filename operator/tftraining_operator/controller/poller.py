@@ -13,18 +13,19 @@ import time
 from collections.abc import Callable, Mapping
 from contextvars import Context
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from http import HTTPStatus
 
 from tftraining_operator.api.keys import Role
 from tftraining_operator.controller.logs import about
 from tftraining_operator.controller.progress_request import BadAnswerError, ask
+from tftraining_operator.core.pace import Pace
 from tftraining_operator.core.progress import (
     FRESH,
     Report,
     ask_interval,
-    asked_within,
+    asked_per_second,
     fresh_for,
     parse_report,
 )
@@ -108,6 +109,7 @@ class ProgressPoller:
         self._observe = observe
         self._pods: dict[JobKey, dict[Role, _Pod]] = {}
         self._tasks: asyncio.TaskGroup | None = None
+        self._turns = {role: Pace(asked_per_second(role)) for role in Role}
         self._requests = asyncio.Semaphore(_MAX_REQUESTS)
         self._retries = asyncio.Semaphore(_MAX_RETRIES)
 
@@ -164,9 +166,11 @@ class ProgressPoller:
                 self._tasks = None
 
     def _begin(self, pod: _Pod) -> None:
+        """Ask a new pod when its turn comes: all at once, they would keep passes waiting."""
         if self._tasks is not None:
-            within = asked_within(self.count()).total_seconds()
-            self._start_in(within * random.random(), pod)  # noqa: S311 - jitter
+            now = datetime.fromtimestamp(self._monotonic(), UTC)
+            turn = self._turns[pod.role].turn(now)
+            self._start_in((turn - now) / timedelta(seconds=1), pod)
 
     def _start_in(self, seconds: float, pod: _Pod) -> None:
         # No task that sleeps: of thousands, each is many objects to look through for garbage.

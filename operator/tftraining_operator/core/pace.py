@@ -1,4 +1,4 @@
-"""Turns for writes that can wait: of all jobs together, no more in a second than there may be."""
+"""Turns for what can wait, writes above all: of all jobs together, only so many in a second."""
 
 from datetime import datetime, timedelta
 

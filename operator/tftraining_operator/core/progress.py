@@ -43,7 +43,6 @@ _STEPS_MISSED = 10
 _LONGEST_SILENCE = 3600.0
 
 _LONGEST_ASK_INTERVAL = timedelta(minutes=1)
-_LONGEST_UNTIL_ASKED = timedelta(seconds=10)
 _EVALUATOR_INTERVALS = 3
 """In a crowd, an evaluator is asked so much less often: it has news only of each checkpoint."""
 _FRESH_INTERVALS = 1.6
@@ -294,12 +293,15 @@ def write_interval(jobs: int) -> timedelta:
     return max(WRITE_INTERVAL, timedelta(seconds=jobs / WRITES_PER_SECOND))
 
 
-def asked_within(jobs: int) -> timedelta:
-    """Return the time in which pods are first asked, in no order, where so many jobs report.
+def asked_per_second(role: Role) -> int:
+    """Return how many pods of that role are asked in a second where many report."""
+    return ASKED_PER_SECOND // (_EVALUATOR_INTERVALS if role is Role.EVALUATOR else 1)
 
-    At once, they would take the time of their jobs' first passes.
-    """
-    return min(timedelta(seconds=jobs / ASKED_PER_SECOND), _LONGEST_UNTIL_ASKED)
+
+def asked_within(jobs: int) -> timedelta:
+    """Return in how long the last of so many new chiefs is asked for the first time."""
+    at_once = timedelta(seconds=1)
+    return max(timedelta(seconds=jobs / asked_per_second(Role.CHIEF)) - at_once, timedelta(0))
 
 
 def ask_interval(jobs: int, least: timedelta, role: Role) -> timedelta:

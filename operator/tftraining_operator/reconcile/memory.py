@@ -113,11 +113,11 @@ class Memory:
         if self.retry_at is None:
             self._delay = _FIRST_RETRY
 
-    def ask(self, chief: Pod | None, now: datetime) -> None:
-        """Note since when the present chief is asked for reports."""
+    def ask(self, chief: Pod | None, since: datetime) -> None:
+        """Note since when a chief is asked for reports, if it is another one than before."""
         uid = chief.uid if chief is not None and chief.progress_url else ""
         if uid != self._chief_uid:
-            self._chief_uid, self._asked_since = uid, now if uid else None
+            self._chief_uid, self._asked_since = uid, since if uid else None
 
     def note_ending(self, uids: Iterable[str], now: datetime) -> None:
         """Note that pods were told to end, before the watch tells of it."""

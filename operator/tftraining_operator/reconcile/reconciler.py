@@ -29,6 +29,7 @@ from tftraining_operator.core.pod_metadata import PodMetadata, pod_metadata
 from tftraining_operator.core.podtemplate import InvalidTemplateError
 from tftraining_operator.core.progress import (
     WRITES_PER_SECOND,
+    asked_within,
     is_progress_only,
     news_due,
     next_write,
@@ -286,7 +287,7 @@ class Reconciler:
         self, key: JobKey, job: Job, observed: Observed, memory: Memory, now: datetime
     ) -> None:
         self._reports.watch(key, {} if is_finished(job.status) else _targets(job, observed))
-        memory.ask(observed.get(Role.CHIEF), now)
+        memory.ask(observed.get(Role.CHIEF), now + asked_within(self._reports.count()))
 
     async def _reject(
         self, key: JobKey, raw: _Object, reason: Reason, problem: str, now: datetime
