@@ -6,7 +6,7 @@ _SHARE = 0.5
 """For no more of the time one of them is under way: a server that is late has enough to do."""
 _NEWS = 0.2
 """The share of the last write in how long they take."""
-_UNUSED = timedelta(seconds=1)
+UNUSED = timedelta(seconds=1)
 """Of so long what nobody used can be made up for."""
 
 
@@ -43,5 +43,5 @@ class Pace:
 
 
 def _later(moment: datetime | None, now: datetime) -> datetime:
-    unused = now - _UNUSED
+    unused = now - UNUSED
     return unused if moment is None else max(moment, unused)

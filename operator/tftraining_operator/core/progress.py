@@ -19,6 +19,7 @@ from tftraining_operator.api.status import (
     Progress,
     Status,
 )
+from tftraining_operator.core.pace import UNUSED
 from tftraining_operator.core.text import one_line
 from tftraining_operator.core.times import eta_text, parse, rfc3339
 
@@ -300,8 +301,7 @@ def asked_per_second(role: Role) -> int:
 
 def asked_within(jobs: int) -> timedelta:
     """Return in how long the last of so many new chiefs is asked for the first time."""
-    at_once = timedelta(seconds=1)
-    return max(timedelta(seconds=jobs / asked_per_second(Role.CHIEF)) - at_once, timedelta(0))
+    return max(timedelta(seconds=jobs / asked_per_second(Role.CHIEF)) - UNUSED, timedelta(0))
 
 
 def ask_interval(jobs: int, least: timedelta, role: Role) -> timedelta:

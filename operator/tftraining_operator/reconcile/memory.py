@@ -169,9 +169,10 @@ class Memory:
 
     def begin(self, pace: Pace, now: datetime) -> datetime | None:
         """Return until when a status that can wait is to wait, None to write it now."""
-        if self.turn(pace, now) is None:
-            self.turn_at = pace.begin(now)
-        return self.turn(pace, now)
+        due = self.turn(pace, now)
+        if due is None and (free := pace.begin(now)) > now:
+            due = self.turn_at = free
+        return due
 
     def note_written(self) -> None:
         """Note that a status was written that tells of pods."""
