@@ -79,9 +79,9 @@ def test_a_training_that_is_resumed_goes_on_in_its_data(
     first.signal(signal.SIGTERM)
     assert first.ends() == 143, first.log
     seen = coverage.seen(newest(here.folder))
-    # Asynchronous workers may be a pass apart at its end, and no further.
+    # Asynchronous workers may be in two passes, one after the other, and no further.
     assert seen.sum() > 80 * BATCH
-    assert seen.max() - seen.min() <= 1, np.bincount(seen)
+    assert seen.max() - seen.min() <= 2, np.bincount(seen)
 
     done, seen = completed(start_chief(here, servers, *arguments, "--epochs=3"))
     assert done["resumedStep"] > 80

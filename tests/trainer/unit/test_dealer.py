@@ -116,6 +116,18 @@ def test_who_has_finished_its_lane_gets_half_of_what_another_has_left() -> None:
     assert deals.take(4, 20, 1) == range(5, 13, 2)
 
 
+def test_whose_lane_another_goes_on_with_has_the_lane_of_that_one() -> None:
+    deals = dealer(lanes=2)
+    for worker, most in ((0, 10), (1, 2), (0, 4), (1, 4)):
+        got = deals.take(most, 20, worker)
+        assert got
+        deals.note(got, len(got))
+    assert deals.reached == 20
+
+    assert deals.take(3, 40, 0) == range(21, 27, 2), "behind what it was given of the other's"
+    assert deals.take(3, 40, 1) == range(20, 26, 2)
+
+
 @pytest.mark.parametrize("fate", ["lost", "hangs"])
 def test_what_a_worker_has_left_that_is_not_there_goes_to_another(fate: str) -> None:
     deals = dealer(lanes=2)
@@ -159,6 +171,61 @@ def test_a_worker_that_does_not_come_for_the_little_it_has_left_is_not_waited_fo
     asked = [deals.take(4, 20, 0) for _ in range(60)]
     assert asked[0] is None
     assert asked.count(range(17, 21, 2)) == 1
+
+
+@pytest.mark.parametrize("lanes", [1, 2])
+@pytest.mark.parametrize("most", [1, 4])
+def test_nobody_is_further_than_in_the_epoch_after_that_of_the_slowest(
+    lanes: int, most: int
+) -> None:
+    deals, end = dealer(lanes=lanes, total=400), 400
+    undone, busy = set(range(end)), dict[int, tuple[int, range]]()
+    for now in range(4000):
+        for worker, seconds in ((0, 1), (1, 4)):
+            due, given = busy.get(worker, (now, range(0)))
+            if due > now:
+                continue
+            if given:
+                deals.note(given, len(given))
+                undone.difference_update(given)
+                del busy[worker]
+            got = deals.take(most, end, worker % lanes)
+            if got:
+                assert got[-1] // 20 <= min(undone) // 20 + 1
+                busy[worker] = now + seconds * len(got), got
+    assert deals.is_complete
+
+
+def test_a_worker_that_hangs_keeps_nobody_in_its_epoch() -> None:
+    deals = dealer(lanes=2, total=200)
+    assert deals.take(4, 200, 1)
+    deals.give_up_waiting()
+
+    seen = Counter[int]()
+    while (got := deals.take(4, 200, 0)) is not None:
+        deals.note(got, len(got))
+        seen.update(got)
+    assert seen == Counter(set(range(200)) - {1, 3, 5, 7})
+
+
+def test_where_functions_are_longer_than_epochs_they_are_not_cut_by_them() -> None:
+    deals = dealer(lanes=2, total=2000)
+
+    assert deals.take(100, 2000, 0) == range(0, 200, 2)
+    assert deals.take(100, 2000, 1) == range(1, 201, 2)
+
+
+def test_what_lies_behind_the_end_of_a_shorter_training_stays_missing() -> None:
+    start = replace(START, number=80, missing=((50, 80, 2), (71, 73, 1)))
+    deals = dealer(start, lanes=2)
+    assert deals.left == 5
+
+    got = given_to_any(deals, 9, 2)
+    assert got == range(50, 60, 2)
+    deals.note(got, 5)
+    assert deals.is_complete
+    assert deals.reached == 80
+    assert deals.position == replace(start, missing=((60, 80, 2), (71, 73, 1)))
 
 
 def test_an_epoch_is_not_exceeded_but_for_what_came_back() -> None:

@@ -78,6 +78,10 @@ class Position:
         """The epoch of the next batch, counted from 0."""
         return self.number // self.epoch_batches
 
+    def has_made(self, batches: int) -> bool:
+        """Whether all batches with numbers below this have been trained on."""
+        return self.number >= batches and all(first >= batches for first, _, _ in self.missing)
+
     def fitted(self, *, batch_size: int, epoch_batches: int) -> Self:
         """Return the same place in batches of another size, or in epochs of another length.
 

@@ -3,8 +3,9 @@
 Each worker has a lane: of three workers, the first has batches 0, 3, 6, …, so that it can make its
 own ahead and need not make those of others. A worker is given some batches of its lane and says how
 far it came. One that has finished its lane before an epoch ends is given half of what another has
-left. What a lost worker was given, or has left, is given to others; what one that hangs was given,
-at the end of training. So no batch is left out. One may be repeated: of those that a worker was
+left. Nobody is further than in the epoch after that of the slowest, unless epochs are so short that
+a worker makes several at once. What a lost worker was given, or has left, is given to others; what
+one that hangs was given, at the end of training. So no batch is left out. One may be repeated: of those that a worker was
 given when it was lost, some may have been trained on.
 """
 
@@ -31,8 +32,11 @@ class Dealer:
         self._lock = threading.Lock()
         start = passes.start
         self._next = start.number
+        missing = [range(*each) for each in start.missing]
         # What nobody is at, all below _next.
-        self._open = [range(*each) for each in start.missing]
+        self._open = [below for each in missing if (below := each[: _count_below(each, total)])]
+        self._not_wanted = [rest for each in missing if (rest := each[_count_below(each, total) :])]
+        """What a longer training has left behind the end of this one."""
         self._out: dict[int, tuple[int, range]] = {}
         """By first number: the worker, and what it was given."""
         self._follows: dict[int, range] = {}
@@ -52,7 +56,7 @@ class Dealer:
         """Give a worker some batches with numbers below `until`; None if it shall have none."""
         with self._lock:
             self._lost.discard(worker)
-            self._open_up(min(until, self._total))
+            until = self._open_up(until, most)
             given = self._chosen(most, until, worker)
             if given is None:
                 self._declined += 1
@@ -66,7 +70,7 @@ class Dealer:
     def has_any(self, most: int, until: int) -> bool:
         """Whether `take` would give some worker that has nothing in hand anything."""
         with self._lock:
-            self._open_up(min(until, self._total))
+            until = self._open_up(until, most)
             busy = self._busy
             return any(
                 len(piece) > most or not busy & self._keepers(piece) for piece in self._below(until)
@@ -146,14 +150,23 @@ class Dealer:
             self._taken_back.remove(given)
         return None
 
-    def _open_up(self, until: int) -> None:
-        """Have what lies below `until` given out."""
-        if until <= self._next:
-            return
-        for lane in range(self._lanes):
+    def _open_up(self, until: int, most: int) -> int:
+        """Have what lies below `until` given out, but for what is too far off; returns its end."""
+        epoch, workers = self._passes.start.epoch_batches, max(self._lanes, len(self._out) + 1)
+        # An epoch, or two functions of each worker: they shall not wait for each other.
+        ahead = self._slowest + max(epoch, 2 * most * workers)
+        until = min(until, self._total, (ahead // epoch + 1) * epoch)
+        for lane in range(self._lanes if until > self._next else 0):
             offset = (lane - (self._next - self._passes.start.number)) % self._lanes
             self._return(range(self._next + offset, until, self._lanes))
-        self._next = until
+        self._next = max(self._next, until)
+        return until
+
+    @property
+    def _slowest(self) -> int:
+        """The first number that is not done, but for what workers that hang are at."""
+        in_hand = (given for worker, given in self._out.values() if worker not in self._lost)
+        return min((each.start for each in (*self._open, *in_hand)), default=self._next)
 
     def _chosen(self, most: int, until: int, worker: int) -> range | None:
         pieces = self._below(until)
@@ -187,18 +200,20 @@ class Dealer:
     def _keepers(self, piece: range) -> set[int]:
         """Return the workers that will come to a piece: those in front of it, or whose lane it is.
 
-        Empty if they are lost, and where all share one lane.
+        Empty if they are lost or come to another, and where all share one lane.
         """
         if self._lanes == 1:
             return set()
-        start = piece.start, piece.step
-        keepers = {
-            worker
+        come_to = {
+            worker: (each.start, each.step)
             for worker, each in self._follows.items()
-            if (each.start, each.step) == start and worker not in self._lost
+            if worker not in self._lost
         }
+        keepers = {worker for worker, at in come_to.items() if at == (piece.start, piece.step)}
         if not keepers and piece.step == self._lanes:
-            keepers = {(piece.start - self._passes.start.number) % self._lanes} - self._lost
+            owner = (piece.start - self._passes.start.number) % self._lanes
+            goes_elsewhere = come_to.get(owner) in [(p.start, p.step) for p in self._open]
+            keepers = set() if goes_elsewhere else {owner} - self._lost
         return keepers
 
     def _remove(self, given: range) -> None:
@@ -235,7 +250,7 @@ class Dealer:
     def position(self) -> Position:
         """What to save with weights that have seen all that is done."""
         with self._lock:
-            missing = self._undone()
+            missing = _merged([*self._undone(), *self._not_wanted])
             number = self._first_untouched(missing)
             missing = [kept for each in missing if (kept := each[: _count_below(each, number)])]
         if missing and not self._passes.are_known:

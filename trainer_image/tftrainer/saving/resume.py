@@ -51,15 +51,15 @@ class Resumed:
             return replace(known, data_pass=known.data_pass + 1, index=0, missing=())
         return known
 
-    def total(self, wanted: int, number: int, batches_a_step: int) -> int:
+    def total(self, wanted: int, start: Position, batches_a_step: int) -> int:
         """Return how many batches make the training complete, if `wanted` were asked for.
 
-        `number` of them are done. Raises BadConfigurationError if another training has already made
-        them all.
+        It begins at `start`. Raises BadConfigurationError if another training has already made them
+        all.
         """
         if self.last_step is not None:
-            return min(wanted, number + (self.last_step - self.step) * batches_a_step)
-        if self.origin is not None and number >= wanted:
+            return min(wanted, start.number + (self.last_step - self.step) * batches_a_step)
+        if self.origin is not None and start.has_made(wanted):
             raise BadConfigurationError(
                 f"nothing is left to train: {self.path}, of {self.origin}, is of step {self.step}, "
                 "and all epochs of this job are done there. To continue from it, raise --epochs; "

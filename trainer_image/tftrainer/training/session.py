@@ -196,7 +196,7 @@ def begin(job: Job, run: Run, setup: Setup) -> Session:
         length=length,
         stream=InputStream(task, context, start.seed, dataset.options()),
         start=start,
-        total=resumed.total(wanted, start.number, setup.batches_a_step),
+        total=resumed.total(wanted, start, setup.batches_a_step),
         recorder=Recorder(
             job,
             run,
