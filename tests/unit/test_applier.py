@@ -212,7 +212,7 @@ async def test_a_template_that_the_server_refuses_names_role_and_words() -> None
         'unknown field "spec.contaners"', status=400
     )
     with pytest.raises(InvalidTemplateError) as refused:
-        await bench.applier.prepare(bench.job, bench.pods()[:1], None, bench.cluster.clock())
+        await bench.applier.prepare(bench.job, bench.pods()[:1], bench.cluster.clock())
     assert "the pod template of ps is refused" in str(refused.value)
     assert 'unknown field "spec.contaners"' in str(refused.value)
 
@@ -227,7 +227,7 @@ async def test_a_template_that_the_server_refuses_names_role_and_words() -> None
 async def test_a_trial_judges_the_template_alone(error: errors.ApiError) -> None:
     bench = Bench()
     bench.cluster.refuse = lambda _kind, _body: error
-    await bench.applier.prepare(bench.job, bench.pods(), None, bench.cluster.clock())
+    await bench.applier.prepare(bench.job, bench.pods(), bench.cluster.clock())
     assert bench.cluster.pods() == {}
     assert bench.cluster.calls["dry_run"] == 4
 
@@ -236,16 +236,44 @@ async def test_a_trial_that_the_server_cannot_make_now_is_repeated() -> None:
     bench = Bench()
     bench.cluster.failing["dry_run"] = [errors.TransientError("busy", status=500)]
     with pytest.raises(errors.TransientError):
-        await bench.applier.prepare(bench.job, bench.pods(), None, bench.cluster.clock())
+        await bench.applier.prepare(bench.job, bench.pods(), bench.cluster.clock())
 
 
 async def test_the_service_is_made_while_the_template_is_tried() -> None:
     bench = Bench()
     await bench.applier.prepare(
-        bench.job, bench.pods()[:1], desired.service(bench.job), bench.cluster.clock()
+        bench.job, bench.pods()[:1], bench.cluster.clock(), service=desired.service(bench.job)
     )
     assert len(bench.store.children(Kind.SERVICE, KEY)) == 1
     assert bench.cluster.pods() == {}
+
+
+async def test_a_network_policy_is_made_while_the_template_is_tried() -> None:
+    bench = Bench()
+    policy = desired.network_policy(bench.job, ())
+    await bench.applier.prepare(
+        bench.job, bench.pods()[:1], bench.cluster.clock(), network_policy=policy
+    )
+    assert len(bench.store.children(Kind.NETWORK_POLICY, KEY)) == 1
+    assert bench.cluster.calls["dry_run"] == 1
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        pytest.param(errors.ForbiddenError("exceeded quota", status=403), id="quota"),
+        pytest.param(errors.InvalidObjectError("a policy says no", status=422), id="a policy"),
+    ],
+)
+async def test_a_network_policy_that_is_refused_meanwhile_is_left_to_the_plan(
+    error: errors.ApiError,
+) -> None:
+    bench = Bench()
+    bench.cluster.refuse = lambda kind, _body: error if kind is Kind.NETWORK_POLICY else None
+    policy = desired.network_policy(bench.job, ())
+    assert not await bench.applier.prepare(
+        bench.job, bench.pods()[:1], bench.cluster.clock(), network_policy=policy
+    )
 
 
 async def test_a_service_that_is_somebody_elses_is_told_before_any_pod_is_made() -> None:
@@ -255,6 +283,6 @@ async def test_a_service_that_is_somebody_elses_is_told_before_any_pod_is_made()
     await bench.cluster.create(Kind.SERVICE, theirs)
     with pytest.raises(NameConflictError, match="service mnist exists"):
         await bench.applier.prepare(
-            bench.job, bench.pods()[:1], desired.service(bench.job), bench.cluster.clock()
+            bench.job, bench.pods()[:1], bench.cluster.clock(), service=desired.service(bench.job)
         )
     assert bench.cluster.pods() == {}

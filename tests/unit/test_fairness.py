@@ -71,6 +71,24 @@ async def test_a_namespace_with_many_jobs_does_not_delay_a_small_one() -> None:
     assert unfair >= (MANY - 5) * PODS
 
 
+async def test_a_namespace_has_its_calls_once_however_many_shards_serve_it() -> None:
+    calls, never = Limits(shards=4), asyncio.Event()
+
+    at_work: list[int] = []
+
+    async def call(job: int) -> None:
+        async with calls.one(JobKey("a", f"{job}")):
+            at_work.append(job)
+            await never.wait()
+
+    waiting = [asyncio.create_task(call(job)) for job in range(100)]
+    await asyncio.sleep(0.1)
+    assert len(at_work) == limits.NAMESPACE / 4
+    for task in waiting:
+        task.cancel()
+    await asyncio.gather(*waiting, return_exceptions=True)
+
+
 async def test_a_job_of_a_thousand_pods_leaves_calls_to_others() -> None:
     """As does a namespace in which an admission webhook never answers."""
     calls, never = Limits(), asyncio.Event()

@@ -71,6 +71,16 @@ def refuse_policies(cluster: FakeCluster) -> None:
     )
 
 
+def test_it_is_made_while_the_template_is_tried(operator: Operator, cluster: FakeCluster) -> None:
+    cluster.failing["dry_run"] = [errors.TransientError("busy", status=500)] * 2
+    key = cluster.submit(a_job().raw)
+    operator.see()
+    with pytest.raises(errors.TransientError):
+        operator.one_pass(key)
+    assert has_policy(cluster)
+    assert cluster.pods() == {}
+
+
 def test_only_the_jobs_pods_and_the_operator_get_in(
     operator: Operator, cluster: FakeCluster
 ) -> None:

@@ -137,6 +137,7 @@ class Runtime:
             budgeting=lambda: Budgeting(self._settings.disruption_budget, budgets.problem),
             observe=self._metrics.saw_status,
             give_way=self._give_way,
+            shards=self._settings.shards,
         )
 
         own = self._namespaces = Namespaces(

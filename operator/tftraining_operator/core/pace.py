@@ -17,7 +17,7 @@ class Pace:
     late when a thousand turns were given may not be any more when they come.
     """
 
-    def __init__(self, per_second: int) -> None:
+    def __init__(self, per_second: float) -> None:
         self._between = timedelta(seconds=1) / per_second
         self.write = timedelta(0)
         """How long a write takes."""

@@ -6,7 +6,7 @@ refusals.py says why one was refused.
 
 import asyncio
 import logging
-from collections.abc import Iterable, Sequence
+from collections.abc import Coroutine, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
@@ -36,6 +36,8 @@ _Object = dict[str, Any]
 
 FIRST_BATCH = 8
 """Pods that are created at once before it is known that quota and admission let them pass."""
+_REFUSALS = (errors.ForbiddenError, errors.InvalidObjectError, NameConflictError)
+"""Of a NetworkPolicy, which are told and stop no job that does not ask for it."""
 
 
 @dataclass(slots=True)
@@ -64,29 +66,40 @@ class Outcome:
 class Applier:
     """Makes the calls of a plan and lays the answers over the store."""
 
-    def __init__(self, api: Api, store: Store) -> None:
+    def __init__(self, api: Api, store: Store, shards: int = 1) -> None:
         self._api = api
-        self._objects = Objects(api, store)
+        self._objects = Objects(api, store, shards)
         self._workloads = WorkloadWriter(api, store, self._objects)
         self._judgements = Judgements()
 
     async def prepare(
-        self, job: Job, samples: Sequence[_Object], service: _Object | None, now: datetime
+        self,
+        job: Job,
+        samples: Sequence[_Object],
+        now: datetime,
+        *,
+        service: _Object | None = None,
+        network_policy: _Object | None = None,
     ) -> bool:
         """Let the API server judge sample pods; return whether the service was created meanwhile.
 
-        It is not asked for what it has accepted lately.
+        It is not asked for what it has accepted lately. The NetworkPolicy is created, too.
 
         Raises InvalidTemplateError with the API server's words, ApiError; NameConflictError for a
         job that was never started.
         """
-        services = [service] if service is not None else []
-        making = (self._objects.create(job, Kind.SERVICE, body) for body in services)
+
+        def making(kind: Kind, body: _Object | None) -> Iterator[Coroutine[Any, Any, bool]]:
+            if body is not None:
+                yield self._objects.create(job, kind, body)
+
         samples = self._judgements.unknown(samples, now)
         tries = (self._api.create(Kind.POD, sample, dry_run=True) for sample in samples)
         key = JobKey(job.namespace, job.name)
-        made, results = await asyncio.gather(
-            self._objects.together(key, making), self._objects.together(key, tries)
+        made, policies, results = await asyncio.gather(
+            self._objects.together(key, making(Kind.SERVICE, service)),
+            self._objects.together(key, making(Kind.NETWORK_POLICY, network_policy)),
+            self._objects.together(key, tries),
         )
         for sample, result in zip(samples, results, strict=True):
             if not isinstance(result, BaseException):
@@ -102,12 +115,13 @@ class Applier:
                 result, errors.AlreadyExistsError | errors.ForbiddenError
             ):
                 raise result
-        # A refused service is tried again, and told, when the plan is carried out.
+        # What is refused is tried again, and told, when the plan is carried out.
         refusals = (
             errors.ForbiddenError,
             *((NameConflictError,) if was_started(job.status) else ()),
         )
         _raise_first(each for each in made if not isinstance(each, refusals))
+        _raise_first(each for each in policies if not isinstance(each, _REFUSALS))
         return True in made
 
     async def apply(self, job: Job, plan: Plan, *, carefully: bool) -> Outcome:

@@ -14,12 +14,18 @@ from tftraining_operator.reconcile.store import JobKey
 ALL = 64
 NAMESPACE = 32
 JOB = 16
+LEAST = 4
+"""Of a namespace, of however many shards a process serves one."""
 
 
 class Limits:
-    """Lets calls begin, each as soon as its job, its namespace and all together may make one."""
+    """Lets calls begin, each as soon as its job, its namespace and all together may make one.
 
-    def __init__(self) -> None:
+    A namespace's are those of all `shards` together: each has a share.
+    """
+
+    def __init__(self, shards: int = 1) -> None:
+        self._namespace = max(LEAST, NAMESPACE // shards)
         self._all = asyncio.Semaphore(ALL)
         # They live for as long as a call holds them or waits.
         self._semaphores: WeakValueDictionary[str, asyncio.Semaphore] = WeakValueDictionary()
@@ -27,7 +33,7 @@ class Limits:
     @asynccontextmanager
     async def one(self, key: JobKey) -> AsyncIterator[None]:
         """Wait for the turn of a job's call, and hold it."""
-        job, namespace = self._of(str(key), JOB), self._of(key.namespace, NAMESPACE)
+        job, namespace = self._of(str(key), JOB), self._of(key.namespace, self._namespace)
         async with job, namespace, self._all:
             yield
 

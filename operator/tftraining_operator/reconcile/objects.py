@@ -37,10 +37,10 @@ class NameConflictError(Exception):
 class Objects:
     """Creates, replaces and deletes objects; only so many calls at once."""
 
-    def __init__(self, api: Api, store: Store) -> None:
+    def __init__(self, api: Api, store: Store, shards: int = 1) -> None:
         self._api = api
         self._store = store
-        self._limits = Limits()
+        self._limits = Limits(shards)
 
     async def create(self, job: Job, kind: Kind, body: _Object) -> bool:
         """Create an object; return whether it was us who made it."""

@@ -27,6 +27,7 @@ from tftraining_operator.core.patch import status_patch
 from tftraining_operator.core.plan import Plan, make_plan
 from tftraining_operator.core.pod_metadata import PodMetadata, pod_metadata
 from tftraining_operator.core.podtemplate import InvalidTemplateError
+from tftraining_operator.core.policies.isolation import isolation
 from tftraining_operator.core.progress import (
     WRITES_PER_SECOND,
     asked_within,
@@ -78,8 +79,12 @@ class Reconciler:
         budgeting: Callable[[], Budgeting] = Budgeting,
         observe: StatusObserver = lambda _raw, _before, _after: None,
         give_way: Callable[[JobKey], bool] = lambda _key: False,
+        shards: int = 1,
     ) -> None:
-        """`give_way` asks for a later pass over a job if others wait, and tells whether they do."""
+        """`give_way` asks for a later pass over a job if others wait, and tells whether they do.
+
+        What all jobs together may ask of the API server is that of all `shards` together.
+        """
         self._api = api
         self._store = store
         self._reports = reports
@@ -92,9 +97,10 @@ class Reconciler:
         self._budgeting = budgeting
         self._observe_status = observe
         self._give_way = give_way
-        self._applier = Applier(api, store)
+        self._shards = shards
+        self._applier = Applier(api, store, shards)
         self._memories: dict[JobKey, Memory] = {}
-        self._pace = Pace(WRITES_PER_SECOND)
+        self._pace = Pace(WRITES_PER_SECOND / shards)
 
     async def __call__(self, key: JobKey) -> float | None:
         """Do one pass; return in how many seconds to do another though nothing changes."""
@@ -192,7 +198,7 @@ class Reconciler:
         if not actions and only_starts(job.status, status):
             due = memory.hold(hold_time(self._store.job_count(), self._pace.write), now)
         else:
-            due = next_write(job.status, status, now, write_interval(self._reports.count()))
+            due = next_write(job.status, status, now, self._write_interval)
         can_wait = job.status != status and only_reports(job.status, status)
         if due is None and can_wait:
             due = memory.begin(self._pace, now)
@@ -227,11 +233,15 @@ class Reconciler:
             return 0.0
         now, due = self._clock(), memory.turn_at
         if due is None and report is not None and report.has_steps:
-            interval = write_interval(self._reports.count())
-            due = now if memory.told is None else news_due(memory.told, report, interval)
+            told, interval = memory.told, self._write_interval
+            due = now if told is None else news_due(told, report, interval)
             if due <= now:
                 due = memory.turn(self._pace, now)
         return 0.0 if due is None else max(0.0, (due - now) / timedelta(seconds=1))
+
+    @property
+    def _write_interval(self) -> timedelta:
+        return write_interval(self._reports.count(), self._shards)
 
     async def _prepare(
         self, key: JobKey, job: Job, memory: Memory, samples: list[_Object], now: datetime
@@ -245,8 +255,14 @@ class Reconciler:
             or job.dispatched
             or memory.was_refused
         )
-        service = desired.service(job) if wanted else None
-        created = await self._applier.prepare(job, samples, service, now)
+        facts = self._facts(key, memory, NO_QUEUE)
+        made: dict[str, _Object] = {}
+        if wanted:
+            made["service"] = desired.service(job)
+            policy = isolation(job, observed, facts, now).policy
+            if policy.wanted and policy.write and observed.network_policy is None:
+                made["network_policy"] = dict(policy.wanted)
+        created = await self._applier.prepare(job, samples, now, **made)
         memory.judged = job.meta.generation
         return created
 

@@ -5,8 +5,8 @@ own ahead and need not make those of others. A worker is given some batches of i
 far it came. One that has finished its lane before an epoch ends is given half of what another has
 left. Nobody is further than in the epoch after that of the slowest, unless epochs are so short that
 a worker makes several at once. What a lost worker was given, or has left, is given to others; what
-one that hangs was given, at the end of training. So no batch is left out. One may be repeated: of those that a worker was
-given when it was lost, some may have been trained on.
+one that hangs was given, at the end of training. So no batch is left out. One may be repeated: of
+those that a worker was given when it was lost, some may have been trained on.
 """
 
 import threading
