@@ -213,21 +213,22 @@ async def test_a_start_looks_at_jobs_at_rest_after_the_others() -> None:
         worked.append(key.name)
         return None
 
+    names = [f"rests-{number}" for number in range(60)]
     runtime = Runtime(Settings())
-    for name in ("a", "b", "c"):
+    for name in (*names, "fails"):
         runtime._store.put(Kind.JOB, _stored(a_job().named(name, uid=name).raw))
-    rests = {"a": True, "b": False, "c": True}
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(
             "tftraining_operator.controller.runtime.is_at_rest",
-            lambda raw, _pods, _now: rests[raw["metadata"]["name"]],
+            lambda raw, _pods, _now: raw["metadata"]["name"] != "fails",
         )
         runtime._queue = WorkQueue(work, workers=1)
+        runtime.start_task("queue", runtime._queue.run())
+        await asyncio.sleep(0)
         await runtime._look_at_each()
-    runtime.start_task("queue", runtime._queue.run())
     await asyncio.sleep(0.05)
     await runtime.stop()
-    assert worked == ["b", "a", "c"]
+    assert worked == ["fails", *names]
 
 
 def _stored(raw: dict[str, Any], *, version: str = "7") -> dict[str, Any]:

@@ -316,11 +316,18 @@ class Runtime:
 
     async def _look_at_each(self) -> None:
         """Look at all jobs for the first time: at those at rest after the others."""
+        at_rest: list[JobKey] = []
         for number, key in enumerate(self._store.job_keys()):
             if number % _LOOKS_AT_ONCE == 0:
                 await asyncio.sleep(0)
             raw, pods = self._store.job(key), self._store.children(Kind.POD, key)
-            self._look(key, routine=raw is not None and is_at_rest(raw, pods, _now()))
+            if raw is not None and is_at_rest(raw, pods, _now()):
+                at_rest.append(key)
+            else:
+                self._look(key)
+        # Not before: they would take the time in which the others are found.
+        for key in at_rest:
+            self._look(key, routine=True)
 
     def _offered(self, groups: Offer) -> Offer:
         """Return what the cluster offers: of Kueue, what is true in all namespaces."""
