@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from aiohttp import web
 from kubernetes.aio import client
-from tftraining_operator.controller.kubernetes_api import PAGE, Call, KubernetesApi, needs_proxy
+from tftraining_operator.controller.kubernetes_api import PAGES, Call, KubernetesApi, needs_proxy
 from tftraining_operator.reconcile import errors
 from tftraining_operator.reconcile.store import Kind
 
@@ -251,7 +251,7 @@ async def test_a_listing_is_read_page_by_page_at_one_version() -> None:
     ]
     assert {page.resource_version for page in pages} == {"9"}
     assert {query["labelSelector"] for query in asked} == {"tftraining.dev/job"}
-    assert {query["limit"] for query in asked} == {str(PAGE)}
+    assert {query["limit"] for query in asked} == {str(PAGES[Kind.POD])}
 
 
 async def test_groups_are_listed_and_written_in_the_newest_version_that_the_server_has() -> None:

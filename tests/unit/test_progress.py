@@ -229,16 +229,15 @@ def test_where_a_thousand_jobs_report_each_is_written_less_often(
 
 
 @pytest.mark.parametrize(
-    ("jobs", "shards", "seconds"),
+    ("jobs", "seconds"),
     [
-        pytest.param(1, 1, 5, id="one"),
-        pytest.param(100, 1, 5, id="as many as the budget allows"),
-        pytest.param(10_000, 1, 500, id="twenty writes a second of all together"),
-        pytest.param(2_500, 4, 500, id="also of those of other shards"),
+        pytest.param(1, 5, id="one"),
+        pytest.param(100, 5, id="as many as the budget allows"),
+        pytest.param(10_000, 500, id="twenty writes a second of all together"),
     ],
 )
-def test_the_budget_is_that_of_all_jobs(jobs: int, shards: int, seconds: float) -> None:
-    assert write_interval(jobs, shards) == timedelta(seconds=seconds)
+def test_the_budget_is_that_of_all_jobs(jobs: int, seconds: float) -> None:
+    assert write_interval(jobs) == timedelta(seconds=seconds)
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,7 @@
 
 from datetime import datetime, timedelta
 
-_SHARE = 0.5
+_SHARE = 0.2
 """For no more of the time one of them is under way: a server that is late has enough to do."""
 _NEWS = 0.2
 """The share of the last write in how long they take."""
@@ -17,7 +17,7 @@ class Pace:
     late when a thousand turns were given may not be any more when they come.
     """
 
-    def __init__(self, per_second: float) -> None:
+    def __init__(self, per_second: int) -> None:
         self._between = timedelta(seconds=1) / per_second
         self.write = timedelta(0)
         """How long a write takes."""

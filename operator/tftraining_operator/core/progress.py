@@ -289,12 +289,9 @@ def evaluation_of(report: Report, *, final: bool) -> Evaluation | None:
     return Evaluation(step=report.step, metrics=metrics, final=final) if metrics else None
 
 
-def write_interval(jobs: int, shards: int = 1) -> timedelta:
-    """Return how far apart writes of one job's progress are where so many jobs of a shard report.
-
-    The shards are taken to be alike.
-    """
-    return max(WRITE_INTERVAL, timedelta(seconds=jobs * shards / WRITES_PER_SECOND))
+def write_interval(jobs: int) -> timedelta:
+    """Return how far apart writes of one job's progress are where so many jobs report."""
+    return max(WRITE_INTERVAL, timedelta(seconds=jobs / WRITES_PER_SECOND))
 
 
 def asked_per_second(role: Role) -> int:

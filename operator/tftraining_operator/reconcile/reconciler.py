@@ -83,7 +83,7 @@ class Reconciler:
     ) -> None:
         """`give_way` asks for a later pass over a job if others wait, and tells whether they do.
 
-        What all jobs together may ask of the API server is that of all `shards` together.
+        Of so many `shards` this process serves one: it makes its share of the calls at once.
         """
         self._api = api
         self._store = store
@@ -97,10 +97,9 @@ class Reconciler:
         self._budgeting = budgeting
         self._observe_status = observe
         self._give_way = give_way
-        self._shards = shards
         self._applier = Applier(api, store, shards)
         self._memories: dict[JobKey, Memory] = {}
-        self._pace = Pace(WRITES_PER_SECOND / shards)
+        self._pace = Pace(WRITES_PER_SECOND)
 
     async def __call__(self, key: JobKey) -> float | None:
         """Do one pass; return in how many seconds to do another though nothing changes."""
@@ -198,7 +197,7 @@ class Reconciler:
         if not actions and only_starts(job.status, status):
             due = memory.hold(hold_time(self._store.job_count(), self._pace.write), now)
         else:
-            due = next_write(job.status, status, now, self._write_interval)
+            due = next_write(job.status, status, now, write_interval(self._reports.count()))
         can_wait = job.status != status and only_reports(job.status, status)
         if due is None and can_wait:
             due = memory.begin(self._pace, now)
@@ -233,15 +232,11 @@ class Reconciler:
             return 0.0
         now, due = self._clock(), memory.turn_at
         if due is None and report is not None and report.has_steps:
-            told, interval = memory.told, self._write_interval
-            due = now if told is None else news_due(told, report, interval)
+            interval = write_interval(self._reports.count())
+            due = now if memory.told is None else news_due(memory.told, report, interval)
             if due <= now:
                 due = memory.turn(self._pace, now)
         return 0.0 if due is None else max(0.0, (due - now) / timedelta(seconds=1))
-
-    @property
-    def _write_interval(self) -> timedelta:
-        return write_interval(self._reports.count(), self._shards)
 
     async def _prepare(
         self, key: JobKey, job: Job, memory: Memory, samples: list[_Object], now: datetime
