@@ -80,6 +80,7 @@ class Tally:
 
     passed: int = 0
     failed: list[str] = field(default_factory=list)
+    """Name of each failed test, and the first line of why."""
     skipped: list[str] = field(default_factory=list)
     """Name and reason of each skipped test."""
     rerun: list[str] = field(default_factory=list)
@@ -120,9 +121,9 @@ def tally(name: str, report: Path, code: int) -> Tally:
         for case in ET.parse(report).getroot().iter("testcase"):  # noqa: S314 - our own
             cases.setdefault(f"{case.get('classname')}::{case.get('name')}", []).append(case)
     for test, (*before, case) in cases.items():
-        skipped = case.find("skipped")
-        if case.find("failure") is not None or case.find("error") is not None:
-            found.failed.append(test)
+        skipped, failures = case.find("skipped"), [*case.iter("failure"), *case.iter("error")]
+        if failures:
+            found.failed.append(": ".join(filter(None, (test, _first_line(failures[0])))))
         elif skipped is not None:
             found.skipped.append(f"{test}: {skipped.get('message')}")
         else:
@@ -131,6 +132,11 @@ def tally(name: str, report: Path, code: int) -> Tally:
     if not found.failed and (code or not cases):
         found.failed.append(f"{name}: pytest ran {len(cases)} tests and exited with code {code}")
     return found
+
+
+def _first_line(failure: ET.Element) -> str:
+    """Return how a failure's text begins, which is what a log that was cut should still have."""
+    return (failure.get("message") or "").partition("\n")[0]
 
 
 def _run_side_by_side(lanes: Sequence[Sequence[str]]) -> list[Tally]:

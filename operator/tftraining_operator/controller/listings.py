@@ -37,10 +37,14 @@ class Listings:
         self._lock = asyncio.Lock()
         self.versions: dict[tuple[Kind, str | None], str] = {}
         """The resource version at which each kind was listed last, by namespace."""
+        self.took = 0.0
+        """How long (s) the last listing of everything took."""
 
     async def list_all(self) -> None:
         """List everything. Raises ApiError."""
+        loop = asyncio.get_running_loop()
         async with self._lock:
+            began = loop.time()
             # Before the passes: a gang whose scheduler is not known would be refused.
             for each in self._first:
                 await each()
@@ -52,6 +56,7 @@ class Listings:
                 for raw in (await self._cluster.list_unlabelled_pods(namespace)).items:
                     if (key := self._store.put(Kind.POD, raw)) is not None:
                         self._look(key)
+            self.took = loop.time() - began
 
     async def succeed(self) -> None:
         """List everything; again and again if the API server does not answer."""

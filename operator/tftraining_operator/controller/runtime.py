@@ -338,17 +338,14 @@ class Runtime:
         )
 
     async def _keep_in_sync(self, listings: Listings) -> None:
-        loop, took = asyncio.get_running_loop(), 0.0
         while True:
             spread = random.uniform(0.8, 1.2)  # noqa: S311 - jitter, not a secret
-            pause = max(self._settings.resync_seconds, took / _RESYNC_SHARE)
+            pause = max(self._settings.resync_seconds, listings.took / _RESYNC_SHARE)
             await asyncio.sleep(pause * spread)
-            began = loop.time()
             try:
                 await listings.list_all()
             except ApiError as error:
                 logger.warning("resync failed; the watches continue: %s", one_line(error.message))
-            took = loop.time() - began
 
     async def _follow(self, groups: Groups) -> None:
         while True:

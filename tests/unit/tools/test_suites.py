@@ -15,8 +15,8 @@ from tools.suites import Tally, tally
 
 REPORT = """<testsuites><testsuite>
   <testcase classname="a" name="good"/>
-  <testcase classname="a" name="bad"><failure message="no"/></testcase>
-  <testcase classname="a" name="broken"><error message="no"/></testcase>
+  <testcase classname="a" name="bad"><failure message="no&#10;at all"/></testcase>
+  <testcase classname="a" name="broken"><error message="not even begun"/></testcase>
   <testcase classname="a" name="absent"><skipped message="no cluster"/></testcase>
 </testsuite></testsuites>"""
 
@@ -27,7 +27,7 @@ def test_passed_failed_and_skipped_tests_are_counted_apart(tmp_path: Path) -> No
     found = tally("unit", report, 1)
 
     assert found.passed == 1
-    assert found.failed == ["a::bad", "a::broken"]
+    assert found.failed == ["a::bad: no", "a::broken: not even begun"]
     assert found.skipped == ["a::absent: no cluster"]
 
 
@@ -39,7 +39,7 @@ def test_a_rerun_test_counts_once_by_its_last_run(tmp_path: Path) -> None:
 
     assert found.passed == 1
     assert found.rerun == ["a::good"]
-    assert found.failed == ["a::bad", "a::broken"]
+    assert found.failed == ["a::bad: no", "a::broken: not even begun"]
 
 
 def test_an_error_of_pytest_is_a_failure_even_if_no_test_failed(tmp_path: Path) -> None:
