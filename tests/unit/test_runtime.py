@@ -209,29 +209,35 @@ def _first_pass(
     return moment
 
 
-async def test_a_start_looks_at_jobs_at_rest_after_the_others() -> None:
-    worked: list[str] = []
+def test_a_start_looks_at_jobs_at_rest_after_the_others_and_not_all_at_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    names = [f"rests-{number}" for number in range(1000)]
+    moments: dict[str, float] = {}
+    monkeypatch.setattr(
+        "tftraining_operator.controller.runtime.is_at_rest",
+        lambda raw, _pods, _now: raw["metadata"]["name"] != "fails",
+    )
 
-    async def work(key: JobKey) -> float | None:
-        worked.append(key.name)
-        return None
+    async def scene(loop: VirtualLoop) -> None:
+        async def work(key: JobKey) -> float | None:
+            moments[key.name] = loop.time()
+            return None
 
-    names = [f"rests-{number}" for number in range(60)]
-    runtime = Runtime(Settings())
-    for name in (*names, "fails"):
-        runtime._store.put(Kind.JOB, _stored(a_job().named(name, uid=name).raw))
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(
-            "tftraining_operator.controller.runtime.is_at_rest",
-            lambda raw, _pods, _now: raw["metadata"]["name"] != "fails",
-        )
+        runtime = Runtime(Settings())
+        for name in (*names, "fails"):
+            runtime._store.put(Kind.JOB, _stored(a_job().named(name, uid=name).raw))
         runtime._queue = WorkQueue(work, workers=1)
         runtime.start_task("queue", runtime._queue.run())
         await asyncio.sleep(0)
         await runtime._look_at_each()
-    await asyncio.sleep(0.05)
-    await runtime.stop()
-    assert worked == ["fails", *names]
+        await asyncio.sleep(20)
+        await runtime.stop()
+
+    in_virtual_time(scene)
+    assert list(moments) == ["fails", *names]
+    assert moments["rests-0"] == pytest.approx(0, abs=0.2)
+    assert moments["rests-999"] == pytest.approx(4, abs=0.5)
 
 
 def _stored(raw: dict[str, Any], *, version: str = "7") -> dict[str, Any]:

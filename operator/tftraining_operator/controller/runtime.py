@@ -13,6 +13,7 @@ import socket
 from collections.abc import Callable, Coroutine
 from dataclasses import replace
 from datetime import UTC, datetime
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from tftraining_operator.controller import garbage, logs
@@ -54,6 +55,8 @@ _RESYNC_SHARE = 0.01
 """Of the time, what resyncs take at most: they come less often where there is much to list."""
 _LOOKS_AT_ONCE = 25
 """Jobs that are looked at for the first time in one turn of the loop, in some 5 ms."""
+_AT_REST_A_SECOND = 250
+"""Jobs at rest that are looked at in a second after a start: a quarter of a core."""
 _READ_UNLISTED_SECONDS = 10.0
 """Between two reads of a pod that has lost our label: no watch tells of it."""
 
@@ -325,9 +328,10 @@ class Runtime:
                 at_rest.append(key)
             else:
                 self._look(key)
-        # Not before: they would take the time in which the others are found.
-        for key in at_rest:
-            self._look(key, routine=True)
+        loop = asyncio.get_running_loop()
+        for number, key in enumerate(at_rest):
+            # All at once they would take the time of what fails meanwhile, and of other shards.
+            loop.call_later(number / _AT_REST_A_SECOND, partial(self._look, key, routine=True))
 
     def _offered(self, groups: Offer) -> Offer:
         """Return what the cluster offers: of Kueue, what is true in all namespaces."""

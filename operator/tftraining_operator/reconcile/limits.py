@@ -14,18 +14,16 @@ from tftraining_operator.reconcile.store import JobKey
 ALL = 64
 NAMESPACE = 32
 JOB = 16
-LEAST = 4
-"""Of a namespace, of however many shards a process serves one."""
 
 
 class Limits:
     """Lets calls begin, each as soon as its job, its namespace and all together may make one.
 
-    A namespace's are those of all `shards` together: each has a share.
+    A namespace's are those of all `shards` together: each has a share, of one job's at least.
     """
 
     def __init__(self, shards: int = 1) -> None:
-        self._namespace = max(LEAST, NAMESPACE // shards)
+        self._namespace = max(JOB, NAMESPACE // shards)
         self._all = asyncio.Semaphore(ALL)
         # They live for as long as a call holds them or waits.
         self._semaphores: WeakValueDictionary[str, asyncio.Semaphore] = WeakValueDictionary()
