@@ -78,6 +78,7 @@ def _train(job: Job, run: Run) -> None:
         ),
     )
     session.announce(max(0, session.total - session.start.number))
+    session.recorder.note_repeated(session.start.repeated)
     loop = _Loop(session)
     run.kept_alive.append(loop)
     loop.run()

@@ -40,6 +40,15 @@ def test_a_position_of_an_older_trainer_has_no_steps() -> None:
     assert position.missing == ((4, 6, 1),)
 
 
+def test_who_reads_on_from_one_place_begins_at_the_first_batch_that_is_missing() -> None:
+    position = replace(START, number=25, data_pass=2, index=5, missing=((12, 16, 2), (20, 21, 1)))
+
+    found = position.without_gaps(of_pass=10)
+    assert (found.number, found.data_pass, found.index, found.missing) == (12, 1, 2, ())
+    assert found.repeated == 10 * 64, "13 lie behind it, of which 3 are missing"
+    assert found.without_gaps(of_pass=10) == found
+
+
 @settings(deadline=None)
 @given(positions(), st.sampled_from([1, 16, 48, 64, 100, 640]))
 def test_with_another_batch_size_no_example_is_left_out(position: Position, size: int) -> None:

@@ -197,6 +197,7 @@ def begin(job: Job, run: Run, cluster: Cluster) -> Chief:
             workers=workers,
             batches_a_step=len(workers) if is_synchronous else 1,
             returns_loss=is_synchronous,
+            fills_gaps=True,
             claim_directory=functools.partial(_claim, cluster=cluster, context_id=context_id),
             devices=ServerFiles(cluster.of(Role.PS)),
         ),

@@ -52,6 +52,8 @@ class Setup:
     """How many batches one step takes, if all workers are there."""
     returns_loss: bool = False
     """Whether a step returns its loss alone, rather than its metrics."""
+    fills_gaps: bool = False
+    """Whether it trains on batches that are missing before its position, and on these alone."""
     claim_directory: Callable[[Job], tuple[Job, Fence | None]] = claim
     """Called by the chief alone, before there are variables."""
     devices: Devices | None = None
@@ -180,6 +182,8 @@ def begin(job: Job, run: Run, setup: Setup) -> Session:
             "member."
         )
     start = resumed.position(seed, length, setup.batches_a_step)
+    if not setup.fills_gaps:
+        start = start.without_gaps(length.of_pass or length.of_epoch)
     # With the seed of the checkpoint, if there is one.
     context = replace(context, seed=start.seed)
     wanted = arguments.epochs * length.of_epoch
