@@ -16,7 +16,6 @@ from tftraining_operator.core.observed import Observed, PodGroup
 from tftraining_operator.core.pod_metadata import PodMetadata
 from tftraining_operator.core.podtemplate import InvalidTemplateError
 from tftraining_operator.core.policies.removal import Removal
-from tftraining_operator.core.policies.upkeep import Upkeep
 from tftraining_operator.core.workload_body import WorkloadChange
 
 
@@ -71,7 +70,7 @@ def make_plan(
         delete_service=decision.delete_service,
         service=desired.service(job) if missing else None,
         delete_network_policy=decision.isolation.policy.delete,
-        network_policy=_body(decision.isolation.policy, observed.network_policy),
+        network_policy=decision.isolation.policy.body(observed.network_policy),
         requires_network_policy=decision.isolation.required,
         delete_groups=decision.delete_groups,
         groups=_groups(job, observed, decision),
@@ -79,7 +78,7 @@ def make_plan(
         refused=refused,
         workload=decision.workload,
         delete_disruption_budget=decision.protection.delete,
-        disruption_budget=_body(decision.protection, observed.disruption_budget),
+        disruption_budget=decision.protection.body(observed.disruption_budget),
         delete_job=decision.delete_job,
     )
 
@@ -120,14 +119,3 @@ def _pods(
         else:
             pods.append(body)
     return pods, refused
-
-
-def _body(found: Upkeep, known: dict[str, Any] | None) -> dict[str, Any] | None:
-    """Return the object to write. One that exists is never deleted only to be corrected."""
-    if found.wanted is None or not found.write:
-        return None
-    body = dict(found.wanted)
-    if known is not None:
-        same = {key: known["metadata"][key] for key in ("uid", "resourceVersion")}
-        body["metadata"] = {**body["metadata"], **same}
-    return body

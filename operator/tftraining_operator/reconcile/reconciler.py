@@ -250,14 +250,14 @@ class Reconciler:
             or job.dispatched
             or memory.was_refused
         )
-        facts = self._facts(key, memory, NO_QUEUE)
-        made: dict[str, _Object] = {}
-        if wanted:
-            made["service"] = desired.service(job)
-            policy = isolation(job, observed, facts, now).policy
-            if policy.wanted and policy.write and observed.network_policy is None:
-                made["network_policy"] = dict(policy.wanted)
-        created = await self._applier.prepare(job, samples, now, **made)
+        service = desired.service(job) if wanted else None
+        policy = None
+        if wanted and observed.network_policy is None:
+            facts = self._facts(key, memory, NO_QUEUE)
+            policy = isolation(job, observed, facts, now).policy.body(None)
+        created = await self._applier.prepare(
+            job, samples, now, service=service, network_policy=policy
+        )
         memory.judged = job.meta.generation
         return created
 

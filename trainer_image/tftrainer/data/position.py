@@ -78,7 +78,7 @@ class Position:
         """The epoch of the next batch, counted from 0."""
         return self.number // self.epoch_batches
 
-    def without_gaps(self, of_pass: int) -> Self:
+    def without_gaps(self, of_pass: int) -> "Position":
         """Return the same place, or that of the first batch that is missing before it.
 
         For those who read on from one place: what lies behind that is read again. `of_pass` is the
@@ -88,17 +88,8 @@ class Position:
             return self
         first = min(start for start, _, _ in self.missing)
         again = self.number - first - sum(len(range(*each)) for each in self.missing)
-        data_pass, index = divmod(
-            self.data_pass * of_pass + self.index - (self.number - first), of_pass
-        )
-        return replace(
-            self,
-            number=first,
-            data_pass=data_pass,
-            index=index,
-            missing=(),
-            repeated=self.repeated + again * self.batch_size,
-        )
+        start = Passes(self, of_pass).position(first)
+        return replace(start, repeated=self.repeated + again * self.batch_size)
 
     def has_made(self, batches: int) -> bool:
         """Whether all batches with numbers below this have been trained on."""

@@ -24,6 +24,16 @@ class Upkeep:
     due: datetime | None = None
     """When it is corrected, if not now."""
 
+    def body(self, found: Mapping[str, Any] | None) -> dict[str, Any] | None:
+        """Return the object to write. One that exists is never deleted only to be corrected."""
+        if self.wanted is None or not self.write:
+            return None
+        body = dict(self.wanted)
+        if found is not None:
+            same = {key: found["metadata"][key] for key in ("uid", "resourceVersion")}
+            body["metadata"] = {**body["metadata"], **same}
+        return body
+
 
 def upkeep(
     wanted: Mapping[str, Any],
