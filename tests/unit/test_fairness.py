@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 from typing import TYPE_CHECKING
 
+import pytest
 from tftraining_operator.reconcile import limits
 from tftraining_operator.reconcile.limits import Limits
 from tftraining_operator.reconcile.reconciler import Reconciler
@@ -71,9 +72,9 @@ async def test_a_namespace_with_many_jobs_does_not_delay_a_small_one() -> None:
     assert unfair >= (MANY - 5) * PODS
 
 
-async def test_a_namespace_has_its_calls_once_however_many_shards_serve_it() -> None:
-    calls, never = Limits(shards=2), asyncio.Event()
-
+@pytest.mark.parametrize(("shards", "each"), [(2, limits.NAMESPACE / 2), (3, 12)])
+async def test_the_shards_share_the_calls_of_a_namespace(shards: int, each: int) -> None:
+    calls, never = Limits(shards), asyncio.Event()
     at_work: list[int] = []
 
     async def call(job: int) -> None:
@@ -83,7 +84,7 @@ async def test_a_namespace_has_its_calls_once_however_many_shards_serve_it() -> 
 
     waiting = [asyncio.create_task(call(job)) for job in range(100)]
     await asyncio.sleep(0.1)
-    assert len(at_work) == limits.NAMESPACE / 2
+    assert len(at_work) == each
     for task in waiting:
         task.cancel()
     await asyncio.gather(*waiting, return_exceptions=True)
