@@ -22,7 +22,7 @@ namespace had its pods after 2.1 s, with these 1.8 s, and after 0.7 s with 10 (o
 class Limits:
     """Lets calls begin, each as soon as its job, its namespace and all together may make one.
 
-    A namespace's are those of all `shards` together: each has a share.
+    A namespace's are shared by all `shards`, each of which has `_SHARE` at least.
     """
 
     def __init__(self, shards: int = 1) -> None:
