@@ -54,6 +54,43 @@ def goes(operator: Operator) -> None:
     operator.wait(5)
 
 
+def test_a_worker_that_failed_is_made_again_before_another_status_is_written(
+    operator: Operator, cluster: FakeCluster
+) -> None:
+    key = started(operator)
+    runs(operator)
+    operator.wait(20)
+    before = writes(cluster)
+    statuses = len(cluster.statuses)
+    cluster.act("mnist-worker-0", lambda pod: pod.exited(1))
+    operator.settle()
+    assert cluster.pods()["mnist-worker-0"]["status"] == {"phase": "Pending"}
+    assert cluster.calls["delete"] - before.get("delete", 0) == 1
+    workers = [
+        next(role for role in status.roles if role.name == "worker")
+        for status in cluster.statuses[statuses:]
+    ]
+    assert [(role.active, role.failed) for role in workers] == [(3, 1), (4, 0)]
+    told = [event["reason"] for event in cluster.events]
+    assert told[-3:] == ["ExitCode", "Replacing", "Created"]
+    assert cluster.status(key).restarts == 0
+
+
+def test_that_a_worker_is_replaced_is_told_though_it_cannot_be_made_again(
+    operator: Operator, cluster: FakeCluster
+) -> None:
+    started(operator)
+    runs(operator)
+    operator.wait(20)
+    full = errors.ForbiddenError("exceeded quota: pods", status=403)
+    cluster.refuse = lambda kind, _body: full if kind is Kind.POD else None
+    cluster.act("mnist-worker-0", lambda pod: pod.exited(1))
+    operator.settle()
+    told = [event["reason"] for event in cluster.events]
+    assert told[-3:] == ["ExitCode", "Replacing", "QuotaExceeded"]
+    assert "mnist-worker-0" not in cluster.pods()
+
+
 @pytest.mark.parametrize("last", ["chief", "evaluator"])
 def test_the_life_of_a_job_of_eight_pods_costs_few_writes(
     operator: Operator, cluster: FakeCluster, last: str

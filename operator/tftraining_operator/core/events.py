@@ -112,6 +112,11 @@ def _accepted(before: Status, after: Status) -> list[Event]:
 
 def _actions(before: Status, actions: Actions) -> list[Event]:
     events = []
+    for why in dict.fromkeys(actions.replaced.values()):
+        names = [name for name, other in actions.replaced.items() if other == why]
+        note = f"replacing {join_names(names)}: {why}"
+        pod = names[0] if len(names) == 1 else ""
+        events.append(Event(Reason.REPLACING, note, Action.DELETE, EventType.WARNING, pod=pod))
     if actions.created:
         service = " and the service" if actions.created_service else ""
         count = len(actions.created)
@@ -120,11 +125,6 @@ def _actions(before: Status, actions: Actions) -> list[Event]:
         else:
             note = f"created {join_names(actions.created)}{service}"
         events.append(Event(Reason.CREATED, note, Action.CREATE))
-    for why in dict.fromkeys(actions.replaced.values()):
-        names = [name for name, other in actions.replaced.items() if other == why]
-        note = f"replacing {join_names(names)}: {why}"
-        pod = names[0] if len(names) == 1 else ""
-        events.append(Event(Reason.REPLACING, note, Action.DELETE, EventType.WARNING, pod=pod))
     return events
 
 

@@ -158,6 +158,8 @@ class Reconciler:
             return None
         if outcome.ending or self._store.mark() != before:
             observed = self._observe(key, job, memory, now)
+        if _is_to_be_made_again(plan, observed):
+            return 0.0
         facts = self._facts(key, memory, queue)
         status = compute_status(
             job, observed, decision, facts, now, trainer_image=image, given=given
@@ -403,6 +405,17 @@ def _creates_first(job: Job, plan: Plan, outcome: Outcome) -> bool:
     """Tell whether a pass has only created pods of a job that had none: telling it can wait."""
     beside = plan.removals or plan.groups or plan.workload or outcome.has_refusals
     return bool(job.status.start_time is None and outcome.created and not beside)
+
+
+def _is_to_be_made_again(plan: Plan, observed: Observed) -> bool:
+    """Tell whether a replaced pod is gone already: one status tells of its end and its successor.
+
+    That it ended was stored before it was deleted.
+    """
+    return any(
+        removal.is_replacement and observed.get(removal.pod.role, removal.pod.index) is None
+        for removal in plan.removals
+    )
 
 
 def _actions(job: Job, plan: Plan, outcome: Outcome, *, created_service: bool) -> Actions:
