@@ -22,6 +22,7 @@ from tftraining_operator.controller.kubernetes_api import Call, KubernetesApi
 from tftraining_operator.controller.listings import Listings
 from tftraining_operator.controller.metrics import Metrics
 from tftraining_operator.controller.namespaces import Namespaces
+from tftraining_operator.controller.outbox import Outbox
 from tftraining_operator.controller.poller import ProgressPoller
 from tftraining_operator.controller.recorder import Recorder
 from tftraining_operator.controller.safeguards import Safeguards
@@ -57,6 +58,8 @@ _LOOKS_AT_ONCE = 25
 """Jobs that are looked at for the first time in one turn of the loop, in some 5 ms."""
 _AT_REST_A_SECOND = 250
 """Jobs at rest that are looked at in a second after a start: a quarter of a core."""
+_LAST_EVENTS_SECONDS = 2.0
+"""What events that are under way get at the end."""
 _READ_UNLISTED_SECONDS = 10.0
 """Between two reads of a pod that has lost our label: no watch tells of it."""
 
@@ -84,6 +87,7 @@ class Runtime:
         self._tasks: list[asyncio.Task[object]] = []
         self._cluster: KubernetesApi | None = None
         self._listings: Listings | None = None
+        self._outbox: Outbox | None = None
         self._reconciler: Reconciler | None = None
         self._namespaces: Namespaces | None = None
         self._workloads: list[Workloads] = []
@@ -127,11 +131,12 @@ class Runtime:
                 *(each.list for each in self._workloads),
             ],
         )
+        outbox = self._outbox = Outbox(Recorder(cluster, socket.gethostname(), _now))
         reconciler = self._reconciler = Reconciler(
             cluster,
             self._store,
             poller,
-            Recorder(cluster, socket.gethostname(), _now),
+            outbox,
             trainer_image=self._settings.trainer_image,
             pod_metadata=self._settings.pod_metadata,
             clock=_now,
@@ -201,6 +206,8 @@ class Runtime:
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
+        if self._outbox is not None:
+            await self._outbox.close(_LAST_EVENTS_SECONDS)
         if self._cluster is not None:
             await self._cluster.close()
 
