@@ -213,6 +213,28 @@ def test_a_start_looks_at_jobs_at_rest_after_the_others_and_not_all_at_once(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     names = [f"rests-{number}" for number in range(1000)]
+    moments = _first_looks(monkeypatch, names)
+    assert list(moments) == ["fails", *names]
+    assert moments["rests-0"] == pytest.approx(0, abs=0.2)
+    assert moments["rests-999"] == pytest.approx(4, abs=0.5)
+
+
+def test_where_passes_take_long_a_start_leaves_most_of_the_time_to_others(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    names = [f"rests-{number}" for number in range(100)]
+    moments = _first_looks(monkeypatch, names, takes=0.02)
+    assert list(moments) == ["fails", *names]
+    assert moments["rests-99"] - moments["rests-0"] == pytest.approx(100 * 0.02 * 4, rel=0.3)
+
+
+def _first_looks(
+    monkeypatch: pytest.MonkeyPatch, names: Sequence[str], *, takes: float = 0.0
+) -> dict[str, float]:
+    """Return when a process that starts first works on jobs at rest, and on one that is not.
+
+    Each pass keeps the processor for a time (s).
+    """
     moments: dict[str, float] = {}
     monkeypatch.setattr(
         "tftraining_operator.controller.runtime.is_at_rest",
@@ -222,6 +244,7 @@ def test_a_start_looks_at_jobs_at_rest_after_the_others_and_not_all_at_once(
     async def scene(loop: VirtualLoop) -> None:
         async def work(key: JobKey) -> float | None:
             moments[key.name] = loop.time()
+            loop.jump(takes)
             return None
 
         runtime = Runtime(Settings())
@@ -235,9 +258,7 @@ def test_a_start_looks_at_jobs_at_rest_after_the_others_and_not_all_at_once(
         await runtime.stop()
 
     in_virtual_time(scene)
-    assert list(moments) == ["fails", *names]
-    assert moments["rests-0"] == pytest.approx(0, abs=0.2)
-    assert moments["rests-999"] == pytest.approx(4, abs=0.5)
+    return moments
 
 
 def _stored(raw: dict[str, Any], *, version: str = "7") -> dict[str, Any]:

@@ -10,10 +10,9 @@ import logging
 import math
 import random
 import socket
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterator
 from dataclasses import replace
 from datetime import UTC, datetime
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from tftraining_operator.controller import garbage, logs
@@ -57,7 +56,9 @@ _RESYNC_SHARE = 0.01
 _LOOKS_AT_ONCE = 25
 """Jobs that are looked at for the first time in one turn of the loop, in some 5 ms."""
 _AT_REST_A_SECOND = 250
-"""Jobs at rest that are looked at in a second after a start: a quarter of a core."""
+"""Jobs at rest that are looked at in a second after a start, at most: a quarter of a core."""
+_PAUSES = 3
+"""The pause before the next one, to the time by which the event loop was late after the last."""
 _LAST_EVENTS_SECONDS = 2.0
 """What events that are under way get at the end."""
 _READ_UNLISTED_SECONDS = 10.0
@@ -335,10 +336,24 @@ class Runtime:
                 at_rest.append(key)
             else:
                 self._look(key)
+        self._look_at_next(iter(at_rest))
+
+    def _look_at_next(self, at_rest: Iterator[JobKey]) -> None:
+        """Look at the next of the jobs at rest, and then at the others, one by one.
+
+        All at once they would take the time of what fails meanwhile, and of other shards.
+        """
+        key = next(at_rest, None)
+        if key is not None:
+            self._look(key, routine=True)
+            loop = asyncio.get_running_loop()
+            due = loop.time() + 1 / _AT_REST_A_SECOND
+            loop.call_at(due, self._pause, at_rest, due)
+
+    def _pause(self, at_rest: Iterator[JobKey], due: float) -> None:
+        """Leave the processor to others for some times as long as it was not free."""
         loop = asyncio.get_running_loop()
-        for number, key in enumerate(at_rest):
-            # All at once they would take the time of what fails meanwhile, and of other shards.
-            loop.call_later(number / _AT_REST_A_SECOND, partial(self._look, key, routine=True))
+        loop.call_later(_PAUSES * (loop.time() - due), self._look_at_next, at_rest)
 
     def _offered(self, groups: Offer) -> Offer:
         """Return what the cluster offers: of Kueue, what is true in all namespaces."""
