@@ -184,6 +184,7 @@ class Claims:
 
     async def _try(self, found: _Namespace) -> None:
         """Take a namespace if it can be had. Raises errors.ApiError."""
+        is_first = found.tried_at is None
         try:
             taken, unguarded = await found.claim.take(), False
         except errors.NotFoundError:
@@ -202,6 +203,9 @@ class Claims:
             if found.taken_by:
                 logger.info("taking over the jobs of namespace %s", found.claim.namespace)
                 found.taken_by = ""
+            elif is_first:
+                # Passes wait for the first answer: none was refused.
+                found.held = True
             else:
                 self._hold(found)
 
