@@ -371,7 +371,11 @@ def test_jobs_are_found_by_their_name_and_a_new_one_takes_the_place() -> None:
 def test_what_only_fills_memory_is_dropped() -> None:
     store = Store()
     store.put(Kind.POD, a_pod(1, managedFields=[{"manager": "kubelet"}]))
-    assert "managedFields" not in store.children(Kind.POD, KEY)[0]["metadata"]
+    (kept,) = store.children(Kind.POD, KEY)
+    assert "managedFields" not in kept["metadata"]
+    again = Store()
+    again.take_page(again.begin_listing(Kind.POD, None), [kept], "1", is_cut=True)
+    assert again.children(Kind.POD, KEY) == [kept]
 
 
 def test_of_the_deleted_the_newest_are_remembered_longest(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -50,6 +50,7 @@ def test_lists_and_watches_bring_what_is_read_of_an_object(
     assert wire.decode_list(kind, wire.encode(document)) == ([read(raw)], "9", "more")
     last = {"metadata": {"resourceVersion": "9"}, "items": []}
     assert wire.decode_list(kind, wire.encode(last)) == ([], "9", "")
+    assert wire.is_cut(kind) == (read is not dict)
     for what in ("ADDED", "MODIFIED", "DELETED"):
         line = wire.encode({"type": what, "object": raw})
         assert wire.decode_event(kind, line) == {"type": what, "object": read(raw)}

@@ -70,6 +70,8 @@ class Listing:
 
     items: list[_Object]
     resource_version: str
+    is_cut: bool = False
+    """Whether they are cut down to what is read of them (core/slim.py)."""
 
 
 class Call(NamedTuple):
@@ -190,7 +192,7 @@ class KubernetesApi:
             )
             for item in items:  # a list's items carry neither
                 item.setdefault("kind", _word(kind))
-            yield Listing(items, resource_version)
+            yield Listing(items, resource_version, wire.is_cut(kind))
             if not more:
                 return
             query["continue"] = more

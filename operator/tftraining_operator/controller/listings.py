@@ -93,7 +93,7 @@ async def take_in(
     listing, version = store.begin_listing(kind, namespace), ""
     async for page in cluster.pages(kind, namespace):
         version = page.resource_version
-        for key in store.take_page(listing, page.items, version):
+        for key in store.take_page(listing, page.items, version, is_cut=page.is_cut):
             look(key)
     for key in store.end_listing(listing, version):
         look(key)

@@ -68,6 +68,11 @@ def decode(text: bytes) -> _Object:
     return _OBJECT.decode(text)
 
 
+def is_cut(kind: Kind) -> bool:
+    """Tell whether of this kind only what is read is decoded."""
+    return kind in _READ
+
+
 def decode_list(kind: Kind, text: bytes) -> tuple[list[_Object], str, str]:
     """Return a list's objects, its resource version, and what asks for its next page, or ""."""
     decoder = _LISTS.get(kind)

@@ -86,9 +86,10 @@ class _Known(msgspec.Struct, frozen=True, gc=False):
     learned: int
 
     @classmethod
-    def of(cls, kind: Kind, key: JobKey, raw: _Object, learned: int) -> "_Known":
+    def of(cls, kind: Kind, key: JobKey, raw: _Object, learned: int, *, is_cut: bool) -> "_Known":
         """Keep what is read of an object."""
-        metadata, slim_raw = raw["metadata"], _SLIM.get(kind, slim.other)(raw)
+        metadata = raw["metadata"]
+        slim_raw = raw if is_cut else _SLIM.get(kind, slim.other)(raw)
         return cls(
             kept=marshal.dumps(slim_raw) if kind in _PACKED else slim_raw,
             uid=str(metadata["uid"]),
@@ -153,8 +154,11 @@ class Store:
         """Return what `replace` needs to tell what was learned before a listing was started."""
         return self._learned
 
-    def put(self, kind: Kind, raw: _Object) -> JobKey | None:
-        """Take in a version of an object; return the job to look at, None if nothing changed."""
+    def put(self, kind: Kind, raw: _Object, *, is_cut: bool = False) -> JobKey | None:
+        """Take in a version of an object; return the job to look at, None if nothing changed.
+
+        One that is cut down to what is read of it already is kept as it is.
+        """
         metadata = raw["metadata"]
         key = _key(kind, metadata)
         # A change that takes our label is told as a deletion; a read answers that same version.
@@ -166,7 +170,7 @@ class Store:
         for known in (self._find(kind, raw), self._named(kind, key, metadata["name"])):
             if known is not None and known.version >= _version(raw):
                 return None
-        self._keep(kind, key, raw)
+        self._keep(kind, key, raw, is_cut=is_cut)
         return key
 
     def remove(self, kind: Kind, raw: _Object) -> JobKey | None:
@@ -227,9 +231,14 @@ class Store:
         return Listing(kind, namespace, self._learned, self._newest[kind])
 
     def take_page(
-        self, listing: Listing, items: Iterable[_Object], resource_version: str
+        self,
+        listing: Listing,
+        items: Iterable[_Object],
+        resource_version: str,
+        *,
+        is_cut: bool = False,
     ) -> set[JobKey]:
-        """Take in a page of a listing; return the jobs to look at."""
+        """Take in a page of a listing as `put` does; return the jobs to look at."""
         touched: set[JobKey] = set()
         if int(resource_version) < listing.newest:
             # Before any of it is looked at.
@@ -248,7 +257,7 @@ class Store:
             ):
                 self._go_back(listing)
                 touched |= self._drop(listing.kind, known)
-            if (key := self.put(listing.kind, raw)) is not None:
+            if (key := self.put(listing.kind, raw, is_cut=is_cut)) is not None:
                 touched.add(key)
         return touched
 
@@ -313,7 +322,7 @@ class Store:
             for key in (self._keys[uid],)
         ]
 
-    def _keep(self, kind: Kind, key: JobKey, raw: _Object) -> None:
+    def _keep(self, kind: Kind, key: JobKey, raw: _Object, *, is_cut: bool) -> None:
         uid, name = raw["metadata"]["uid"], raw["metadata"]["name"]
         if (before := self._find(kind, raw)) is not None:
             self._drop(kind, before)
@@ -322,7 +331,7 @@ class Store:
         self._gone.pop(uid, None)
         self._learned += 1
         self._newest[kind] = max(self._newest[kind], _version(raw))
-        known = _Known.of(kind, key, raw, self._learned)
+        known = _Known.of(kind, key, raw, self._learned, is_cut=is_cut)
         self._objects[kind].setdefault(key, {})[name] = known
         self._keys[uid] = key
         if not known.is_listed:
