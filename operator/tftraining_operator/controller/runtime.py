@@ -230,7 +230,10 @@ class Runtime:
         await self._look_at_each()
 
     async def lose(self, shard: int) -> None:
-        """Work no longer on the jobs of a shard: once this returns, nothing of them is written."""
+        """Work no longer on the jobs of a shard: once this returns, nothing of them is written.
+
+        But events that tell what was done, which may still be under way.
+        """
 
         def lost(key: JobKey) -> bool:
             return self._share.shard(key) == shard
