@@ -127,6 +127,8 @@ class Machine:
                 cwd=self.folder,
                 env=_inherited()
                 | {
+                    # What a killed process leaves of TensorFlow's generated code goes along.
+                    "TMPDIR": str(self.folder),
                     "TFTRAINING_PROGRESS_PORT": str(port),
                     "TFTRAINING_TERMINATION_LOG": str(output.with_suffix(".termination")),
                 }
