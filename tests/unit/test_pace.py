@@ -56,6 +56,24 @@ def test_a_server_that_is_late_is_given_fewer_writes_until_it_is_not() -> None:
     assert begins(pace, 20, at=60) == [60.0] * 20
 
 
+def test_a_clock_that_is_set_back_makes_nothing_urgent() -> None:
+    pace, other = Pace(20), Pace(20)
+    for each in (pace, other):
+        each.took(timedelta(seconds=1))
+    pace.give_way(NOW + timedelta(seconds=3600))
+    assert begins(pace, 20) == begins(other, 20)
+
+
+def test_beside_what_is_urgent_there_are_a_quarter_of_the_writes() -> None:
+    pace = Pace(20)
+    for _ in range(50):
+        pace.took(timedelta(seconds=0.1))
+    assert begins(pace, 4) == pytest.approx([0.0, 0.0, 0.0, 0.5], abs=0.06)
+    pace.give_way(NOW + timedelta(seconds=60))
+    assert begins(pace, 3, at=60) == pytest.approx([60.0, 61.0, 63.0], abs=0.06)
+    assert begins(pace, 4, at=120) == pytest.approx([120.0, 120.0, 120.0, 120.5], abs=0.06)
+
+
 def test_turns_that_were_given_while_the_server_was_late_come_as_soon_as_others() -> None:
     pace = Pace(20)
     for _ in range(50):

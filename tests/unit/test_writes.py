@@ -76,6 +76,21 @@ def test_a_worker_that_failed_is_made_again_before_another_status_is_written(
     assert cluster.status(key).restarts == 0
 
 
+def test_a_replacement_comes_before_the_progress_of_others(
+    operator: Operator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    urgent = []
+    monkeypatch.setattr(operator.reconciler._pace, "give_way", urgent.append)
+    started(operator)
+    assert len(urgent) == 1, "new pods"
+    runs(operator)
+    operator.wait(20)
+    del urgent[:]
+    operator.cluster.act("mnist-worker-0", lambda pod: pod.exited(1))
+    operator.settle()
+    assert len(urgent) == 3, "it is to be deleted, is deleted, and made again"
+
+
 def test_that_a_worker_is_replaced_is_told_though_it_cannot_be_made_again(
     operator: Operator, cluster: FakeCluster
 ) -> None:

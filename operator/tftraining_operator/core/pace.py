@@ -6,6 +6,9 @@ _SHARE = 0.2
 """For no more of the time one of them is under way: a server that is late has enough to do."""
 _NEWS = 0.2
 """The share of the last write in how long they take."""
+_URGENT = timedelta(seconds=1)
+_GIVES_WAY = 4
+"""So many times as far apart writes are for that long after something urgent."""
 UNUSED = timedelta(seconds=1)
 """Of so long what nobody used can be made up for."""
 
@@ -23,6 +26,8 @@ class Pace:
         """How long a write takes."""
         self._last: datetime | None = None
         self._free: datetime | None = None
+        self._urgent: datetime | None = None
+        """When something urgent was done last."""
 
     def turn(self, now: datetime) -> datetime:
         """Return when the next one may write: now, or later. The turn is taken by that."""
@@ -34,8 +39,14 @@ class Pace:
         free = _later(self._free, now)
         if free > now:
             return max(free, self.turn(now))
-        self._free = free + self.write / _SHARE
+        since = None if self._urgent is None else now - self._urgent
+        is_urgent = since is not None and timedelta(0) <= since < _URGENT
+        self._free = free + self.write / _SHARE * (_GIVES_WAY if is_urgent else 1)
         return now
+
+    def give_way(self, now: datetime) -> None:
+        """Note that something urgent is done, which the server is to have more time for."""
+        self._urgent = now
 
     def took(self, duration: timedelta) -> None:
         """Note how long a write took."""

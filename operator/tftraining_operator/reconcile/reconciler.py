@@ -144,6 +144,7 @@ class Reconciler:
             queue = await read_queue_facts(self._api, job, observed)
         decision = decide(job, observed, self._facts(key, memory, queue), now)
         plan = make_plan(job, observed, decision, image, given)
+        self._note_urgent(decision, plan, now)
         before = self._store.mark()
         outcome = await self._applier.apply(job, plan, carefully=memory.was_refused)
         if plan.delete_job:
@@ -218,6 +219,11 @@ class Reconciler:
             decision = found
         memory.note_rest()
         return _next_look(decision, memory, due, now)
+
+    def _note_urgent(self, decision: Decision, plan: Plan, now: datetime) -> None:
+        """Let the progress of all jobs wait beside what a decision is to change."""
+        if plan.changes_anything or decision.announced:
+            self._pace.give_way(now)
 
     def forget(self, key: JobKey) -> None:
         """Keep nothing of a job, whose next pass is as its first."""
