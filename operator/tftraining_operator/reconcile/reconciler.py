@@ -159,7 +159,7 @@ class Reconciler:
             return None
         if outcome.ending or self._store.mark() != before:
             observed = self._observe(key, job, memory, now)
-        if _is_to_be_made_again(plan, observed):
+        if _replaced_is_gone(plan, observed):
             return 0.0
         facts = self._facts(key, memory, queue)
         status = compute_status(
@@ -413,8 +413,8 @@ def _creates_first(job: Job, plan: Plan, outcome: Outcome) -> bool:
     return bool(job.status.start_time is None and outcome.created and not beside)
 
 
-def _is_to_be_made_again(plan: Plan, observed: Observed) -> bool:
-    """Tell whether a replaced pod is gone already: one status tells of its end and its successor.
+def _replaced_is_gone(plan: Plan, observed: Observed) -> bool:
+    """Tell whether a replaced pod is gone already: one status tells of that and of its successor.
 
     That it ended was stored before it was deleted.
     """
