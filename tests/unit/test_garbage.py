@@ -63,4 +63,4 @@ def test_what_is_new_is_looked_through_before_it_is_much() -> None:
 
 
 def test_an_object_that_is_kept_is_not_looked_through() -> None:
-    assert not gc.is_tracked(_Known.of(Kind.POD, JobKey("n", "mnist"), RAW, 1, is_cut=False))
+    assert not gc.is_tracked(_Known.of(Kind.POD, JobKey("n", "mnist"), RAW, 1))

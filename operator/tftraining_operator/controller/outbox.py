@@ -1,10 +1,11 @@
-"""Events on their way to the API server, for which no pass waits.
+"""Events on their way to the API server: a pass waits for none of its own.
 
 Made by runtime.py around the recorder. Where events are answered slowly, as by an admission
 webhook, a worker that failed would otherwise be replaced that much later.
 """
 
 import asyncio
+import contextlib
 
 from tftraining_operator.api.types import ObjectMeta
 from tftraining_operator.core.events import Event
@@ -30,10 +31,6 @@ class Outbox:
 
     async def close(self, seconds: float) -> None:
         """Give what is under way so much time, and then give it up."""
-        tasks = list(self._under_way.values())
-        if not tasks:
-            return
-        await asyncio.wait(tasks, timeout=seconds)
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        ends = asyncio.gather(*self._under_way.values(), return_exceptions=True)
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(ends, seconds)

@@ -86,17 +86,16 @@ class _Known(msgspec.Struct, frozen=True, gc=False):
     learned: int
 
     @classmethod
-    def of(cls, kind: Kind, key: JobKey, raw: _Object, learned: int, *, is_cut: bool) -> "_Known":
-        """Keep what is read of an object."""
+    def of(cls, kind: Kind, key: JobKey, raw: _Object, learned: int) -> "_Known":
+        """Keep an object that is cut down to what is read of it."""
         metadata = raw["metadata"]
-        slim_raw = raw if is_cut else _SLIM.get(kind, slim.other)(raw)
         return cls(
-            kept=marshal.dumps(slim_raw) if kind in _PACKED else slim_raw,
+            kept=marshal.dumps(raw) if kind in _PACKED else raw,
             uid=str(metadata["uid"]),
             name=metadata["name"],
             version=_version(raw),
             is_listed=_is_listed(kind, key, raw),
-            is_ready=kind is Kind.POD and is_ready(slim_raw),
+            is_ready=kind is Kind.POD and is_ready(raw),
             learned=learned,
         )
 
@@ -170,7 +169,7 @@ class Store:
         for known in (self._find(kind, raw), self._named(kind, key, metadata["name"])):
             if known is not None and known.version >= _version(raw):
                 return None
-        self._keep(kind, key, raw, is_cut=is_cut)
+        self._keep(kind, key, raw if is_cut else _SLIM.get(kind, slim.other)(raw))
         return key
 
     def remove(self, kind: Kind, raw: _Object) -> JobKey | None:
@@ -322,7 +321,7 @@ class Store:
             for key in (self._keys[uid],)
         ]
 
-    def _keep(self, kind: Kind, key: JobKey, raw: _Object, *, is_cut: bool) -> None:
+    def _keep(self, kind: Kind, key: JobKey, raw: _Object) -> None:
         uid, name = raw["metadata"]["uid"], raw["metadata"]["name"]
         if (before := self._find(kind, raw)) is not None:
             self._drop(kind, before)
@@ -331,7 +330,7 @@ class Store:
         self._gone.pop(uid, None)
         self._learned += 1
         self._newest[kind] = max(self._newest[kind], _version(raw))
-        known = _Known.of(kind, key, raw, self._learned, is_cut=is_cut)
+        known = _Known.of(kind, key, raw, self._learned)
         self._objects[kind].setdefault(key, {})[name] = known
         self._keys[uid] = key
         if not known.is_listed:
