@@ -16,7 +16,7 @@ NAMESPACE = 32
 JOB = 16
 _SHARE = 12
 """A shard's of those of a namespace, at least. With 16 for each of three, a small job in another
-namespace had its pods after 2.1 s, with these 1.8 s, and after 0.7 s with 10 (one run each)."""
+namespace had its pods after 2.1 s, with these after 1.1 to 1.8 s, and with 10 after 0.7 s."""
 
 
 class Limits:
