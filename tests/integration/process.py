@@ -79,12 +79,17 @@ class Operator:
             )
 
     def stop(self, number: signal.Signals = signal.SIGTERM) -> None:
-        """End it, gently or by SIGKILL."""
-        if self._process is None:
+        """End it, gently or by SIGKILL; one that does not end is killed. Raises TimeoutExpired."""
+        process, self._process = self._process, None
+        if process is None:
             return
-        self._process.send_signal(number)
-        self._process.wait(timeout=20)
-        self._process = None
+        process.send_signal(number)
+        try:
+            process.wait(timeout=20)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+            raise
 
     def runs(self) -> bool:
         """Tell whether it has not ended."""

@@ -11,6 +11,7 @@ import pytest
 from tftraining_operator.api import keys
 from tftraining_operator.controller.main import LOST
 from tftraining_operator.controller.sharding import lease_name, shard_of
+from tftraining_operator.core.naming import bucket
 
 from tests.integration.jobs import Made, Namespace, manifest
 from tests.integration.process import Operator
@@ -73,11 +74,11 @@ class Group:
         """Read how many jobs an operator counts as its own."""
         return int(self.operators[name].metric("tftraining_jobs"))
 
-    def decoded(self, name: str) -> int:
-        """Read of how many created pods an operator has decoded the event."""
+    def decoded(self, name: str, resource: str, change: str) -> int:
+        """Read of how many changes an operator has decoded the event."""
         return int(
             self.operators[name].metric(
-                "tftraining_operator_watch_events_total", resource="pods", type="ADDED"
+                "tftraining_operator_watch_events_total", resource=resource, type=change
             )
         )
 
@@ -101,7 +102,7 @@ def whole(space: Namespace) -> bool:
 
 @pytest.mark.timeout(150)
 def test_three_share_the_jobs_and_those_of_a_killed_one_go_to_the_others(group: Group) -> None:
-    space = group.space
+    space, resource = group.space, keys.PLURAL
     made = Made(space)
     for operator in group.operators.values():
         operator.start()
@@ -114,8 +115,16 @@ def test_three_share_the_jobs_and_those_of_a_killed_one_go_to_the_others(group: 
     assert {name: group.works_on(name) for name in NAMES} == {
         name: expected[name] for name in NAMES
     }
-    decoded = {name: group.decoded(name) for name in NAMES}
+    decoded = {name: group.decoded(name, "pods", "ADDED") for name in NAMES}
     assert decoded == {name: expected[name] * len(TASKS) for name in NAMES}, "no others' pods"
+    changes = {name: group.decoded(name, resource, "MODIFIED") for name in NAMES}
+    space.kubectl("label", resource, "--all", "team=vision")
+
+    def noticed() -> dict[str, int]:
+        return {name: group.decoded(name, resource, "MODIFIED") - changes[name] for name in NAMES}
+
+    eventually(lambda: sum(noticed().values()) >= len(JOBS), "the operators notice new labels")
+    assert noticed() == {name: expected[name] for name in NAMES}, "no others' jobs"
 
     # As an operator leaves them that knows no buckets.
     space.kubectl("label", "pods", "-l", f"{keys.LABEL_ROLE}=worker", f"{keys.LABEL_BUCKET}-")
@@ -150,3 +159,21 @@ def test_three_share_the_jobs_and_those_of_a_killed_one_go_to_the_others(group: 
     group.wait_for_shares(1, 2)
     group.operators[paused].resume()
     assert group.operators[paused].wait(10) == LOST
+
+
+@pytest.mark.timeout(90)
+def test_a_job_with_the_bucket_of_another_shard_is_found(group: Group) -> None:
+    """As after a backup was restored into another namespace, with its status."""
+    space, number = group.space, bucket(group.space.name, "mnist")
+    space.apply(manifest())
+    space.patch_status("mnist", {"bucket": number + 1})
+    for operator in group.operators.values():
+        operator.start()
+    space.wait_for_pods(*(f"mnist-{task}" for task in TASKS))
+    assert space.status()["bucket"] == number
+
+    group.wait_for_shares(1, 1, 1)
+    space.patch_status("mnist", {"bucket": number + 1})
+    eventually(lambda: space.status()["bucket"] == number, "its own bucket again")
+    space.delete_pod("mnist-worker-1")
+    space.wait_for_pods(*(f"mnist-{task}" for task in TASKS))

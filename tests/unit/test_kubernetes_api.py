@@ -24,6 +24,7 @@ async def serving(
     answer: Callable[[web.Request], Awaitable[web.StreamResponse]],
     observe: Callable[[Call], None] = lambda _call: None,
     selector: Callable[[], str] = lambda: "tftraining.dev/job",
+    job_selector: Callable[[], str] = lambda: "",
 ) -> AsyncIterator[KubernetesApi]:
     """A client of a server."""
     app = web.Application()
@@ -34,7 +35,9 @@ async def serving(
     await site.start()
     host, port = runner.addresses[0][:2]
     configuration = client.Configuration(host=f"http://{host}:{port}")
-    api = KubernetesApi(configuration, observe=observe, selector=selector)
+    api = KubernetesApi(
+        configuration, observe=observe, selector=selector, job_selector=job_selector
+    )
     try:
         yield api
     finally:
@@ -417,3 +420,65 @@ async def test_a_watch_that_is_ended_before_it_is_answered_tells_nothing() -> No
         answered.set()
         async with asyncio.timeout(5):
             assert await events is None
+
+
+class Jobs:
+    """A server that tells of no jobs, and selects them by their bucket if its CRD can."""
+
+    def __init__(self) -> None:
+        self.selects = True
+        self.asked: list[tuple[str, str]] = []
+        """What was asked: list or watch, and the field selector."""
+
+    async def answer(self, request: web.Request) -> web.Response:
+        what = "watch" if "watch" in request.query else "list"
+        selector = request.query.get("fieldSelector", "")
+        self.asked.append((what, selector))
+        assert "labelSelector" not in request.query, "jobs are their users'"
+        if selector and not self.selects:
+            message = "field label not supported: status.bucket"
+            return web.Response(status=400, text=a_status(message))
+        if what == "watch":
+            return web.Response()
+        metadata = {"resourceVersion": "7"}
+        return web.json_response({"kind": "List", "metadata": metadata, "items": []})
+
+
+async def list_and_watch(api: KubernetesApi) -> None:
+    found = await api.list(Kind.JOB, "default")
+    async for _event in api.watch(Kind.JOB, "default", found.resource_version, 60):
+        pass
+
+
+async def test_jobs_are_selected_by_their_bucket_if_they_are_shared() -> None:
+    jobs = Jobs()
+    async with serving(jobs.answer) as api:
+        await list_and_watch(api)
+    assert jobs.asked == [("list", ""), ("watch", "")]
+    jobs = Jobs()
+    async with serving(jobs.answer, job_selector=lambda: "status.bucket!=1") as api:
+        await list_and_watch(api)
+    assert jobs.asked == [("list", "status.bucket!=1"), ("watch", "status.bucket!=1")]
+
+
+async def test_with_a_crd_that_knows_no_buckets_all_jobs_are_read_until_it_is_upgraded() -> None:
+    jobs, mine = Jobs(), "status.bucket!=1"
+    async with serving(jobs.answer, job_selector=lambda: mine) as api:
+        jobs.selects = False
+        await list_and_watch(api)
+        assert jobs.asked == [("list", mine), ("list", ""), ("watch", "")]
+
+        jobs.asked, jobs.selects = [], True
+        await list_and_watch(api)
+        assert jobs.asked == [("list", mine), ("watch", mine)]
+
+
+async def test_a_watch_that_selects_by_what_a_crd_does_not_know_has_to_list_again() -> None:
+    jobs = Jobs()
+    async with serving(jobs.answer, job_selector=lambda: "status.bucket!=1") as api:
+        await list_and_watch(api)
+        jobs.selects = False
+        with pytest.raises(errors.InvalidObjectError):
+            await anext(api.watch(Kind.JOB, "default", "7", 60))
+        await list_and_watch(api)
+    assert jobs.asked[-2:] == [("list", ""), ("watch", "")]

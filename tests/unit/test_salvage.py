@@ -101,6 +101,7 @@ def a_status() -> Raw:
         "unavailableWorkers": [{"index": 0, "since": stamp(20)}],
         "workerReplicas": 1,
         "workerSelector": "role=worker",
+        "bucket": 17,
         "progress": {
             "step": 100,
             "totalSteps": 200,

@@ -27,6 +27,7 @@ def having(*shards: int, of: int) -> Share:
 
 def test_without_shards_all_is_selected_that_is_a_jobs() -> None:
     assert Share(1).selector() == keys.LABEL_JOB
+    assert Share(1).job_selector() == ""
 
 
 @pytest.mark.parametrize("shards", [2, 3, 7, 12, 64])
@@ -54,3 +55,12 @@ def test_what_is_selected_is_what_is_taken_in(number: int) -> None:
     key, share = JobKey("team", f"job-{number}"), having(1, of=3)
     bucket = job_labels(*key, uid="u1")[keys.LABEL_BUCKET]
     assert (bucket not in left_out(share.selector())) == share.takes_in(key)
+
+
+def test_jobs_are_selected_as_what_they_own_is() -> None:
+    share = having(0, 2, of=3)
+    found = [
+        re.fullmatch(r"status\.bucket!=(\d+)", part) for part in share.job_selector().split(",")
+    ]
+    assert {part[1] for part in found if part} == left_out(share.selector())
+    assert None not in found

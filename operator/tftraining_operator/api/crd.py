@@ -126,6 +126,7 @@ def _version() -> dict[str, Any]:
         "selectableFields": [
             {"jsonPath": ".spec.runPolicy.suspend"},
             {"jsonPath": ".status.state"},
+            {"jsonPath": f".{keys.FIELD_BUCKET}"},
         ],
         "additionalPrinterColumns": [
             {"name": name, "type": type_, "jsonPath": path}

@@ -403,6 +403,9 @@ class Status(Model):
     """Number of worker pods, for the scale subresource."""
     worker_selector: Annotated[str | None, Field(max_length=1024)] = None
     """Label selector of the worker pods, for the scale subresource."""
+    bucket: Count | None = None
+    """Number of the bucket to which the job belongs, from a hash of its namespace and name. Each
+    shard of the operator selects its jobs by it."""
     progress_attempt: Count | None = None
     """Attempt of the chief that reported progress."""
     progress: Progress | None = None

@@ -4,6 +4,7 @@ Objects are raw dicts in both directions: the client's models refuse and drop le
 """
 
 import asyncio
+import logging
 import math
 import time
 from collections.abc import AsyncIterator, Callable
@@ -27,6 +28,8 @@ from tftraining_operator.core.text import one_line, printable
 from tftraining_operator.reconcile import errors
 from tftraining_operator.reconcile.store import GROUPS, Kind
 
+logger = logging.getLogger(__name__)
+
 _Object = dict[str, Any]
 _T = TypeVar("_T")
 
@@ -43,6 +46,8 @@ _TIMEOUT = 30.0
 _CONNECTIONS = 64
 _MAX_RETRY_AFTER = 60.0
 _MAX_MESSAGE = 2000
+_LABELS = "labelSelector"
+_FIELDS = "fieldSelector"
 _MERGE_PATCH = "application/merge-patch+json"
 _BASES = {
     Kind.JOB: f"/apis/{keys.API_VERSION}",
@@ -92,7 +97,7 @@ class KubernetesApi:
     It writes only while `seconds_left` returns more than 0, and a write ends within that time. The
     moment between this check and the socket cannot be closed: what is written must be safe beside
     another leader's writes, by its name, resource version or uid. Of what jobs own it lists and
-    watches what `selector` selects.
+    watches what `selector` selects by labels, of jobs what `job_selector` selects by fields.
     """
 
     def __init__(
@@ -101,11 +106,14 @@ class KubernetesApi:
         seconds_left: Callable[[], float] = lambda: math.inf,
         observe: Callable[[Call], None] = lambda _call: None,
         selector: Callable[[], str] = lambda: keys.LABEL_JOB,
+        job_selector: Callable[[], str] = lambda: "",
     ) -> None:
         self._configuration = configuration
         self._seconds_left = seconds_left
         self._observe = observe
         self._selector = selector
+        self._job_selector = job_selector
+        self._selects_jobs = True
         self._watches: set[aiohttp.ClientResponse] = set()
         self._watches_ended = 0
         self._served_from = 0.0
@@ -128,6 +136,7 @@ class KubernetesApi:
         seconds_left: Callable[[], float] = lambda: math.inf,
         observe: Callable[[Call], None] = lambda _call: None,
         selector: Callable[[], str] = lambda: keys.LABEL_JOB,
+        job_selector: Callable[[], str] = lambda: "",
     ) -> Self:
         """Connect as the pod's service account, else as this kubeconfig or KUBECONFIG says."""
         configuration = client.Configuration()
@@ -135,7 +144,7 @@ class KubernetesApi:
             config.load_incluster_config(client_configuration=configuration)
         except config.ConfigException:
             await config.load_kube_config(kubeconfig, client_configuration=configuration)
-        return cls(configuration, seconds_left, observe, selector)
+        return cls(configuration, seconds_left, observe, selector, job_selector)
 
     async def close(self) -> None:
         """Close the connections."""
@@ -175,18 +184,29 @@ class KubernetesApi:
     async def list_unlabelled_pods(self, namespace: str | None) -> Listing:
         """List pods that lost the label by which `list` selects, but have one that goes with it."""
         return await _whole(
-            self._pages(Kind.POD, namespace, f"{keys.LABEL_ROLE},!{keys.LABEL_JOB}")
+            self._pages(Kind.POD, namespace, {_LABELS: f"{keys.LABEL_ROLE},!{keys.LABEL_JOB}"})
         )
 
     async def _pages(
-        self, kind: Kind, namespace: str | None, selector: str, version: str = ""
+        self, kind: Kind, namespace: str | None, selected: dict[str, str], version: str = ""
     ) -> AsyncIterator[Listing]:
-        query = {"limit": str(PAGES.get(kind, PAGE))}
-        if selector:
-            query["labelSelector"] = selector
+        query = {"limit": str(PAGES.get(kind, PAGE)), **selected}
         path = self._collection(kind, namespace, version)
         while True:
-            text = await self._answer("GET", path, query=query)
+            try:
+                text = await self._answer("GET", path, query=query)
+            except errors.InvalidObjectError as error:
+                if "continue" in query or query.pop(_FIELDS, None) is None:
+                    raise
+                self._selects_jobs = False
+                logger.warning(
+                    "all jobs are read, and not only this shard's: is the CRD of another version"
+                    " than the operator? (%s)",
+                    one_line(error.message),
+                )
+                continue
+            if _FIELDS in query:
+                self._selects_jobs = True
             items, resource_version, more = _decoded(
                 "GET", path, partial(wire.decode_list, kind), text
             )
@@ -245,7 +265,7 @@ class KubernetesApi:
 
     async def delete_servers(self, namespace: str, job: str, uid: str) -> None:
         """Delete all workers and parameter servers of the job with this uid, by one request."""
-        query = {"labelSelector": servers_selector(job, uid)}
+        query = {_LABELS: servers_selector(job, uid)}
         options = {"kind": "DeleteOptions", "apiVersion": "v1", "propagationPolicy": "Background"}
         await self._call("DELETE", self._collection(Kind.POD, namespace), body=options, query=query)
 
@@ -300,8 +320,8 @@ class KubernetesApi:
             "resourceVersion": resource_version,
             "timeoutSeconds": str(seconds),
         }
-        if selector := self._selected(kind):
-            query["labelSelector"] = selector
+        if kind is not Kind.JOB or self._selects_jobs:
+            query |= self._selected(kind)
         path = self._collection(kind, namespace)
         timeout = aiohttp.ClientTimeout(sock_connect=_TIMEOUT, sock_read=seconds + _TIMEOUT)
         try:
@@ -335,9 +355,12 @@ class KubernetesApi:
                 return
             raise errors.TransientError(f"GET {path}: {one_line(str(error))}") from error
 
-    def _selected(self, kind: Kind) -> str:
-        """Return the label selector of our objects of a kind; jobs are their users'."""
-        return "" if kind is Kind.JOB else self._selector()
+    def _selected(self, kind: Kind) -> dict[str, str]:
+        """Return what selects our objects of a kind; jobs are their users', without our labels."""
+        if kind is not Kind.JOB:
+            return {_LABELS: self._selector()}
+        selector = self._job_selector()
+        return {_FIELDS: selector} if selector else {}
 
     def end_watches(self) -> None:
         """End all watches, so that who follows one begins it again, with what is selected now."""

@@ -42,6 +42,10 @@ class Namespaces:
         """Name the queue of the passes."""
         self._queue = queue
 
+    async def has(self, namespace: str) -> bool:
+        """Tell whether this installation may work in a namespace. Raises errors.ApiError."""
+        return self._claims is None or await self._claims.has(namespace)
+
     async def pass_over(self, key: JobKey) -> float | None:
         """Do a pass over a job where that is allowed. Raises errors.ApiError."""
         if self._claims is None or not self._store.has_job(key):

@@ -36,6 +36,7 @@ from tftraining_operator.core.pod_state import is_on_its_way
 from tftraining_operator.core.schedulers.offer import Offer
 from tftraining_operator.core.slim import asks_the_same
 from tftraining_operator.core.text import one_line
+from tftraining_operator.reconcile.astray import mend_buckets
 from tftraining_operator.reconcile.errors import ApiError
 from tftraining_operator.reconcile.reconciler import Reconciler
 from tftraining_operator.reconcile.store import JobKey, Kind, Store
@@ -61,7 +62,7 @@ _PAUSES = 3
 """The pause before the next one, to the time by which the event loop was late after the last."""
 _LAST_EVENTS_SECONDS = 2.0
 """What events that are under way get at the end."""
-_READ_UNLISTED_SECONDS = 10.0
+_FIND_UNTOLD_SECONDS = 10.0
 """Between two reads of a pod that has lost our label: no watch tells of it."""
 
 
@@ -93,7 +94,7 @@ class Runtime:
         self._namespaces: Namespaces | None = None
         self._workloads: list[Workloads] = []
         self._queue: WorkQueue[JobKey] | None = None
-        self._unlisted = asyncio.Event()
+        self._untold = asyncio.Event()
         self._stopping = asyncio.Event()
 
     async def start(self) -> None:
@@ -102,6 +103,7 @@ class Runtime:
             seconds_left=self._seconds_left,
             observe=self._saw_call,
             selector=self._share.selector,
+            job_selector=self._share.job_selector,
         )
         poller = ProgressPoller(
             self._look,
@@ -192,7 +194,7 @@ class Runtime:
             for each in self._workloads:
                 follow = each.follow(self._settings.groups_seconds)
                 self.start_task("watch of Workloads", follow)
-            self.start_task("reads of pods without our label", self._read_unlisted(cluster))
+            self.start_task("search for what no watch tells of", self._find_untold(cluster, own))
         await self._look_at_each()
 
     def start_task(self, name: str, work: Coroutine[Any, Any, object]) -> None:
@@ -253,6 +255,10 @@ class Runtime:
         self._metrics.saw_event(kind, event_type)
         deleted = event_type == "DELETED"
         if kind is Kind.JOB and not self._share.takes_in(_key(raw)):
+            if not deleted:
+                self._store.put(kind, raw)
+            if self._store.has_astray:
+                self._untold.set()
             return
         is_awaited = not deleted and self._is_awaited(kind, raw)
         key = self._store.remove(kind, raw) if deleted else self._store.put(kind, raw)
@@ -261,7 +267,7 @@ class Runtime:
         else:
             self._take(key)
         if deleted and "deletionTimestamp" not in raw["metadata"]:
-            self._unlisted.set()
+            self._untold.set()
 
     def health(self) -> str | None:
         """Return what is wrong with the process, None while it works."""
@@ -381,16 +387,17 @@ class Runtime:
             await asyncio.sleep(self._settings.groups_seconds)
             await groups.list()
 
-    async def _read_unlisted(self, cluster: KubernetesApi) -> None:
+    async def _find_untold(self, cluster: KubernetesApi, own: Namespaces) -> None:
         while True:
-            with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._unlisted.wait(), _READ_UNLISTED_SECONDS)
-            self._unlisted.clear()
+            self._untold.clear()
             try:
                 await read_unlisted(cluster, self._store, self._look)
+                await mend_buckets(cluster, self._store, own.has)
             except ApiError as error:
                 reason = one_line(error.message)
-                logger.warning("cannot read pods that lost their label: %s", reason)
+                logger.warning("cannot read or mend what no watch tells of: %s", reason)
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._untold.wait(), _FIND_UNTOLD_SECONDS)
 
 
 def _log_exit(task: asyncio.Task[object]) -> None:

@@ -31,14 +31,17 @@ class Share:
 
         An operator that knew no buckets made these; whose they are, their job's name tells.
         """
-        others = [
-            str(bucket)
-            for bucket in range(BUCKETS)
-            if shard_of_bucket(bucket, self._shards) not in self._taken_in
-        ]
+        others = self._others()
         if not others:
             return keys.LABEL_JOB
         return f"{keys.LABEL_JOB},{keys.LABEL_BUCKET} notin ({','.join(others)})"
+
+    def job_selector(self) -> str:
+        """Return the field selector of the jobs that are kept, and of those without a bucket.
+
+        These are new: it is stored with their first status.
+        """
+        return ",".join(f"{keys.FIELD_BUCKET}!={bucket}" for bucket in self._others())
 
     def shard(self, key: JobKey) -> int:
         """Return the shard of a job."""
@@ -59,3 +62,11 @@ class Share:
     def forget(self, shard: int) -> None:
         """Keep no objects of a shard any longer."""
         self._taken_in.discard(shard)
+
+    def _others(self) -> list[str]:
+        """Return the buckets that are not kept."""
+        return [
+            str(bucket)
+            for bucket in range(BUCKETS)
+            if shard_of_bucket(bucket, self._shards) not in self._taken_in
+        ]

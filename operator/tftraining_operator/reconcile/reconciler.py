@@ -19,7 +19,7 @@ from tftraining_operator.core.events import Actions, events_of
 from tftraining_operator.core.facts import NO_QUEUE, Facts, QueueFacts
 from tftraining_operator.core.gang import SchedulerUnavailableError
 from tftraining_operator.core.job import InvalidJobError, Job, is_ours, parse_job
-from tftraining_operator.core.naming import pod_name
+from tftraining_operator.core.naming import bucket, pod_name
 from tftraining_operator.core.networking import Networking
 from tftraining_operator.core.observed import Observed, observe
 from tftraining_operator.core.pace import Pace
@@ -342,6 +342,10 @@ class Reconciler:
     async def _patch(self, key: JobKey, raw: _Object, patch: _Object) -> bool:
         if not patch:
             return False
+        # With whatever is to be said: a write for it alone, of each job after an upgrade, is not.
+        own = bucket(*key)
+        if (raw.get("status") or {}).get("bucket") != own:
+            patch = {**patch, "bucket": own}
         metadata, began = raw["metadata"], self._clock()
         try:
             answer = await self._api.patch_status(

@@ -20,6 +20,7 @@ import msgspec
 from tftraining_operator.api import keys
 from tftraining_operator.api.scheduling import Gang
 from tftraining_operator.core import naming, slim
+from tftraining_operator.core.job import is_ours
 from tftraining_operator.core.pod_state import is_ready
 from tftraining_operator.core.schedulers import SCHEDULERS, kueue
 
@@ -138,6 +139,8 @@ class Store:
         """The job of every known object, by the object's uid."""
         self._unlisted: dict[str, tuple[Kind, str]] = {}
         """Kind and name of those that no listing tells of, by uid; hardly ever are there any."""
+        self._astray: dict[JobKey, _Object] = {}
+        """Jobs that are told here though they are not kept, for a bucket that is not theirs."""
         self._gone: OrderedDict[str, _Tombstone] = OrderedDict()
         """Deleted objects by their uid, so that an answer that comes late revives none."""
         self._learned = 0
@@ -162,7 +165,11 @@ class Store:
         key = _key(kind, metadata)
         # A change that takes our label is told as a deletion; a read answers that same version.
         tombstone = self._gone.get(metadata["uid"])
-        if key is None or not self._keeps(key):
+        if key is None:
+            return None
+        if not self._keeps(key):
+            if kind is Kind.JOB and _is_astray(raw):
+                self._astray[key] = raw
             return None
         if tombstone is not None and _version(raw) < tombstone.version:
             return None
@@ -321,6 +328,15 @@ class Store:
             for key in (self._keys[uid],)
         ]
 
+    @property
+    def has_astray(self) -> bool:
+        """Tell whether a job was told that has another bucket than belongs to its name."""
+        return bool(self._astray)
+
+    def take_astray(self) -> _Object | None:
+        """Return such a job, which is forgotten; None if there is none."""
+        return self._astray.popitem()[1] if self._astray else None
+
     def _keep(self, kind: Kind, key: JobKey, raw: _Object) -> None:
         uid, name = raw["metadata"]["uid"], raw["metadata"]["name"]
         if (before := self._find(kind, raw)) is not None:
@@ -386,6 +402,20 @@ def _controller(metadata: _Object) -> str | None:
         if owner.get("controller") and (group, owner.get("kind")) == (keys.GROUP, keys.KIND):
             return str(owner["name"])
     return None
+
+
+def _is_astray(job: _Object) -> bool:
+    """Tell whether a job's bucket is not that of its name, so that its own shard does not see it.
+
+    A new one has none, and is told to all.
+    """
+    found = (job.get("status") or {}).get("bucket")
+    metadata = job["metadata"]
+    return (
+        found is not None
+        and found != naming.bucket(metadata["namespace"], metadata["name"])
+        and is_ours(job)
+    )
 
 
 def _is_listed(kind: Kind, key: JobKey, raw: _Object) -> bool:
