@@ -42,7 +42,7 @@ class Place:
             operator.store,
             listings=UNLISTED,
             reconciler=operator.reconciler,
-            look=self.looked.append,
+            look_at=self.looked.extend,
         )
 
     def occupy(self, holder: str) -> None:

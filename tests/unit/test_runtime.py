@@ -11,6 +11,7 @@ from tftraining_operator.api.keys import Role
 from tftraining_operator.controller.runtime import STUCK_SECONDS, Runtime
 from tftraining_operator.controller.settings import Settings
 from tftraining_operator.controller.sharding import shard_of
+from tftraining_operator.core import slim
 from tftraining_operator.reconcile.store import JobKey, Kind
 from tftraining_operator.reconcile.workqueue import SOON, WorkQueue
 
@@ -200,65 +201,14 @@ def _first_pass(
             runtime._store.put(*each)
         runtime._queue = WorkQueue(work, workers=1)
         runtime.start_task("queue", runtime._queue.run())
-        runtime.see(kind, seen, "MODIFIED")
+        cut = slim.pod if kind is Kind.POD else slim.job
+        runtime.see(kind, cut(seen), "MODIFIED")
         await asyncio.sleep(2)
         await runtime.stop()
 
     in_virtual_time(scene)
     (moment,) = worked
     return moment
-
-
-def test_a_start_looks_at_jobs_at_rest_after_the_others_and_not_all_at_once(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    names = [f"rests-{number}" for number in range(1000)]
-    moments = _first_looks(monkeypatch, names)
-    assert list(moments) == ["fails", *names]
-    assert moments["rests-0"] == pytest.approx(0, abs=0.2)
-    assert moments["rests-999"] == pytest.approx(4, abs=0.5)
-
-
-def test_where_passes_take_long_a_start_leaves_most_of_the_time_to_others(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    names = [f"rests-{number}" for number in range(100)]
-    moments = _first_looks(monkeypatch, names, takes=0.02)
-    assert list(moments) == ["fails", *names]
-    assert moments["rests-99"] - moments["rests-0"] == pytest.approx(100 * 0.02 * 4, rel=0.3)
-
-
-def _first_looks(
-    monkeypatch: pytest.MonkeyPatch, names: Sequence[str], *, takes: float = 0.0
-) -> dict[str, float]:
-    """Return when a process that starts first works on jobs at rest, and on one that is not.
-
-    Each pass keeps the processor for a time (s).
-    """
-    moments: dict[str, float] = {}
-    monkeypatch.setattr(
-        "tftraining_operator.controller.runtime.is_at_rest",
-        lambda raw, _pods, _now: raw["metadata"]["name"] != "fails",
-    )
-
-    async def scene(loop: VirtualLoop) -> None:
-        async def work(key: JobKey) -> float | None:
-            moments[key.name] = loop.time()
-            loop.jump(takes)
-            return None
-
-        runtime = Runtime(Settings())
-        for name in (*names, "fails"):
-            runtime._store.put(Kind.JOB, _stored(a_job().named(name, uid=name).raw))
-        runtime._queue = WorkQueue(work, workers=1)
-        runtime.start_task("queue", runtime._queue.run())
-        await asyncio.sleep(0)
-        await runtime._look_at_each()
-        await asyncio.sleep(20)
-        await runtime.stop()
-
-    in_virtual_time(scene)
-    return moments
 
 
 def _stored(raw: dict[str, Any], *, version: str = "7") -> dict[str, Any]:

@@ -6,7 +6,7 @@ job. Used by runtime.
 
 import asyncio
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from tftraining_operator.controller.claims import Claims, State
 from tftraining_operator.controller.leader import LeaseApi
@@ -29,12 +29,12 @@ class Namespaces:
         *,
         listings: Listings,
         reconciler: Reconciler,
-        look: Callable[[JobKey], None],
+        look_at: Callable[[Iterable[JobKey]], None],
     ) -> None:
         self._store = store
         self._listings = listings
         self._reconciler = reconciler
-        self._look = look
+        self._look_at = look_at
         self._queue: WorkQueue[JobKey] | None = None
         self._claims = _claims(settings, api, self)
 
@@ -95,8 +95,7 @@ class Namespaces:
 
     def look_into(self, namespace: str) -> None:
         """Ask for passes over a namespace's jobs."""
-        for key in self._jobs(namespace):
-            self._look(key)
+        self._look_at(self._jobs(namespace))
 
     def _jobs(self, namespace: str) -> list[JobKey]:
         return [key for key in self._store.job_keys() if key.namespace == namespace]

@@ -10,12 +10,13 @@ import logging
 import math
 import random
 import socket
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Callable, Coroutine
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from tftraining_operator.controller import garbage, logs
+from tftraining_operator.controller import garbage, logs, wire
+from tftraining_operator.controller.first_looks import FirstLooks
 from tftraining_operator.controller.groups import Groups
 from tftraining_operator.controller.kubernetes_api import Call, KubernetesApi
 from tftraining_operator.controller.listings import Listings
@@ -31,7 +32,6 @@ from tftraining_operator.controller.stopping import unless
 from tftraining_operator.controller.watch import Watch
 from tftraining_operator.controller.workloads import Workloads
 from tftraining_operator.core.budgeting import Budgeting
-from tftraining_operator.core.first_look import is_at_rest
 from tftraining_operator.core.pod_state import is_on_its_way
 from tftraining_operator.core.schedulers.offer import Offer
 from tftraining_operator.core.slim import asks_the_same
@@ -54,12 +54,6 @@ STUCK_SECONDS = 120.0
 _LOOK_SECONDS = 1.0
 _RESYNC_SHARE = 0.01
 """Of the time, what resyncs take at most: they come less often where there is much to list."""
-_LOOKS_AT_ONCE = 25
-"""Jobs that are looked at for the first time in one turn of the loop, in some 5 ms."""
-_AT_REST_A_SECOND = 250
-"""Jobs at rest that are looked at in a second after a start, at most: a quarter of a core."""
-_PAUSES = 3
-"""The pause before the next one, to the time by which the event loop was late after the last."""
 _LAST_EVENTS_SECONDS = 2.0
 """What events that are under way get at the end."""
 _FIND_UNTOLD_SECONDS = 10.0
@@ -85,6 +79,7 @@ class Runtime:
         self._seconds_left = seconds_left
         self._share = Share(settings.shards)
         self._store = Store(self._share.takes_in)
+        self._first_looks = FirstLooks(self._store, self._look, _now)
         self._changing = asyncio.Lock()
         self._tasks: list[asyncio.Task[object]] = []
         self._cluster: KubernetesApi | None = None
@@ -157,7 +152,7 @@ class Runtime:
             self._store,
             listings=listings,
             reconciler=reconciler,
-            look=self._look,
+            look_at=self._first_looks.begin,
         )
 
         async def named(key: JobKey) -> float | None:
@@ -195,7 +190,7 @@ class Runtime:
                 follow = each.follow(self._settings.groups_seconds)
                 self.start_task("watch of Workloads", follow)
             self.start_task("search for what no watch tells of", self._find_untold(cluster, own))
-        await self._look_at_each()
+        self._look_at_all()
 
     def start_task(self, name: str, work: Coroutine[Any, Any, object]) -> None:
         """Run `work` until `stop`; the process is unwell once it exits by itself."""
@@ -229,7 +224,7 @@ class Runtime:
                     if not await unless(self._stopping, listings.succeed()):
                         return
             self._share.work_on(shard)
-        await self._look_at_each()
+        self._look_at_all()
 
     async def lose(self, shard: int) -> None:
         """Work no longer on the jobs of a shard: once this returns, nothing of them is written.
@@ -251,7 +246,7 @@ class Runtime:
                     await self._reconciler(key)  # a job that is unknown is forgotten
 
     def see(self, kind: Kind, raw: dict[str, Any], event_type: str) -> None:
-        """Take in one watch event. Must not fail: nobody would repeat it."""
+        """Take in one watch event, of what wire decodes. Must not fail: nobody would repeat it."""
         self._metrics.saw_event(kind, event_type)
         deleted = event_type == "DELETED"
         if kind is Kind.JOB and not self._share.takes_in(_key(raw)):
@@ -261,7 +256,10 @@ class Runtime:
                 self._untold.set()
             return
         is_awaited = not deleted and self._is_awaited(kind, raw)
-        key = self._store.remove(kind, raw) if deleted else self._store.put(kind, raw)
+        if deleted:
+            key = self._store.remove(kind, raw)
+        else:
+            key = self._store.put(kind, raw, is_cut=wire.is_cut(kind))
         if is_awaited:
             self._look_soon(kind, key)
         else:
@@ -331,38 +329,7 @@ class Runtime:
             self._queue.add_when(key, self._reconciler.progress_due)
 
     def _look_at_all(self) -> None:
-        for key in self._store.job_keys():
-            self._look(key)
-
-    async def _look_at_each(self) -> None:
-        """Look at all jobs for the first time: at those at rest after the others."""
-        at_rest: list[JobKey] = []
-        for number, key in enumerate(self._store.job_keys()):
-            if number % _LOOKS_AT_ONCE == 0:
-                await asyncio.sleep(0)
-            raw, pods = self._store.job(key), self._store.children(Kind.POD, key)
-            if raw is not None and is_at_rest(raw, pods, _now()):
-                at_rest.append(key)
-            else:
-                self._look(key)
-        self._look_at_next(iter(at_rest))
-
-    def _look_at_next(self, at_rest: Iterator[JobKey]) -> None:
-        """Look at the next of the jobs at rest, and then at the others, one by one.
-
-        All at once they would take the time of what fails meanwhile, and of other shards.
-        """
-        key = next(at_rest, None)
-        if key is not None:
-            self._look(key, routine=True)
-            loop = asyncio.get_running_loop()
-            due = loop.time() + 1 / _AT_REST_A_SECOND
-            loop.call_at(due, self._pause, at_rest, due)
-
-    def _pause(self, at_rest: Iterator[JobKey], due: float) -> None:
-        """Leave the processor to others for some times as long as it was not free."""
-        loop = asyncio.get_running_loop()
-        loop.call_later(_PAUSES * (loop.time() - due), self._look_at_next, at_rest)
+        self._first_looks.begin(self._store.job_keys())
 
     def _offered(self, groups: Offer) -> Offer:
         """Return what the cluster offers: of Kueue, what is true in all namespaces."""

@@ -197,8 +197,8 @@ def other(raw: _Object) -> _Object:
 
 
 def asks_the_same(kept: _Object | None, raw: _Object) -> bool:
-    """Tell whether a version of a job differs from a kept one in its status alone."""
-    return kept is not None and _asked(kept) == _asked(job(raw))
+    """Tell whether a version of a job differs from a kept one in its status alone; both are cut."""
+    return kept is not None and _asked(kept) == _asked(raw)
 
 
 def _asked(raw: _Object) -> tuple[_Object, object]:
