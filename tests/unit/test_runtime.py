@@ -214,3 +214,30 @@ def _first_pass(
 def _stored(raw: dict[str, Any], *, version: str = "7") -> dict[str, Any]:
     raw["metadata"]["resourceVersion"] = version
     return raw
+
+
+def test_where_kueue_comes_jobs_that_train_are_looked_at_after_the_others(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    worked: list[str] = []
+    monkeypatch.setattr(
+        "tftraining_operator.controller.first_looks.is_at_rest",
+        lambda raw, _pods, _now: raw["metadata"]["name"] != "waits",
+    )
+
+    async def scene(_loop: VirtualLoop) -> None:
+        async def work(key: JobKey) -> float | None:
+            worked.append(key.name)
+            return None
+
+        runtime = Runtime(Settings())
+        for name in ("trains", "waits"):
+            runtime._store.put(Kind.JOB, _stored(a_job().named(name, uid=name).raw))
+        runtime._queue = WorkQueue(work, workers=1)
+        runtime.start_task("queue", runtime._queue.run())
+        runtime._look_at_all()
+        await asyncio.sleep(1)
+        await runtime.stop()
+
+    in_virtual_time(scene)
+    assert worked == ["waits", "trains"]
