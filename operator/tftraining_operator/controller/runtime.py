@@ -57,7 +57,8 @@ _RESYNC_SHARE = 0.01
 _LAST_EVENTS_SECONDS = 2.0
 """What events that are under way get at the end."""
 _FIND_UNTOLD_SECONDS = 10.0
-"""Between two reads of a pod that has lost our label: no watch tells of it."""
+"""Between two reads of a pod that has lost our label, of which no watch tells, and before a bucket
+that could not be mended is tried again."""
 
 
 class Runtime:

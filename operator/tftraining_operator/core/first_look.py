@@ -1,7 +1,7 @@
-"""For which jobs a process that begins may take its time.
+"""For which of the jobs that nobody has looked at for a while a process may take its time.
 
-Asked by the runtime, once all objects are listed: thousands of jobs train as they should, and the
-passes over them would delay that over one whose worker was lost while no operator ran.
+Asked by controller/first_looks.py, once all objects are listed: thousands of jobs train as they
+should, and the passes over them would delay that over one whose worker was lost meanwhile.
 """
 
 from datetime import datetime
