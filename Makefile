@@ -10,6 +10,8 @@ TENSORFLOW_VENV := .venv-trainer$(if $(TENSORFLOW),-$(TENSORFLOW))
 UV := .tools/bin/uv
 export PYTHONPATH := operator:.
 export MYPYPATH := operator
+# Where this is set, every process compiles again all that it imports.
+unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: help
 help: ## List the targets

@@ -28,8 +28,8 @@ from tools.cluster.machine import look
 ROOT = Path(__file__).parents[1]
 LOGS = ROOT / ".test-logs"
 """One file per suite with its output; CI keeps them when a suite fails."""
-_SLOWEST = "--durations=15"
-_PYTEST = [sys.executable, "-m", "pytest", _SLOWEST]
+_OPTIONS = ["--durations=15", "-p", "tools.time_limit"]
+_PYTEST = [sys.executable, "-m", "pytest", *_OPTIONS]
 # Only the tests are timed, not the fixture that creates the cluster.
 _SCENARIO_TIMEOUT = ["--timeout=600", "-o", "timeout_func_only=true"]
 # Suites with real processes depend on the load of the machine, so CI may rerun two of their tests.
@@ -51,7 +51,7 @@ SUITES: dict[str, list[str]] = {
     ],
     "trainer": [
         *(str(ROOT / f"{_TRAINER_VENV}/bin/python"), "-m", "pytest"),
-        *("-c", "tests/trainer/pytest.ini", "tests/trainer", _SLOWEST, *_SIDE_BY_SIDE, *_RERUNS),
+        *("-c", "tests/trainer/pytest.ini", "tests/trainer", *_OPTIONS, *_SIDE_BY_SIDE, *_RERUNS),
     ],
     "e2e": [
         *(*_PYTEST, "-v", "e2e/scenarios", "--ignore=e2e/scenarios/slow"),
@@ -188,7 +188,8 @@ def _run_and_log(command: list[str], log: Path, *, echo: bool) -> int:
     """Run a command with its output in a file, and on the terminal if wanted; return its code."""
     log.parent.mkdir(exist_ok=True)
     with (
-        log.open("wb") as file,
+        # Unbuffered: what was written is still there if this process is killed.
+        log.open("wb", buffering=0) as file,
         subprocess.Popen(
             command,
             cwd=ROOT,

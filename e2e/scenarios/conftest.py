@@ -6,12 +6,14 @@ runs while no other does.
 """
 
 from collections.abc import Generator, Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from e2e.build_view import shown
 from e2e.demo import say
 from e2e.faults import NoNodeError
 from e2e.install import installed
@@ -19,12 +21,17 @@ from e2e.prometheus import Prometheus, prometheus
 from e2e.recording import recording
 from e2e.scenarios.drill import Drill
 from e2e.scenarios.space import Space, new_space
-from tools.cluster import Cluster, NoClusterError, find, obtain
+from e2e.terminal import console
+from tools.cluster import Cluster, NoClusterError, find, first_build, obtain
 from tools.cluster.cache import cache_dir, locked
+from tools.cluster.steps import Progress
+from tools.time_limit import seconds_left
 
 _PROVIDED = pytest.StashKey[ExitStack]()
 _NO_CLUSTER = pytest.StashKey[str]()
 """Why no cluster can run on this machine, or ''."""
+_START_SECONDS = 300.0
+"""What a cluster takes at least on a machine that has to build one."""
 
 
 def pytest_sessionstart(session: pytest.Session) -> None:
@@ -36,15 +43,26 @@ def pytest_sessionstart(session: pytest.Session) -> None:
     config.stash[_NO_CLUSTER] = ""
     if config.option.collectonly:
         return
+    if seconds_left() < _START_SECONDS:
+        config.stash[_NO_CLUSTER] = "no time is left to start one"
+        return
     capture = config.pluginmanager.getplugin("capturemanager")
 
     def print_line(line: str) -> None:
         with capture.global_and_fixture_disabled():
             say(line)
 
+    @contextmanager
+    def show(progress: Progress) -> Iterator[None]:
+        with capture.global_and_fixture_disabled(), shown(console, progress):
+            yield
+
+    # A machine without a node image builds side by side what takes long, as the demo does.
+    beside = first_build.Beside(lambda: None, show)
+    start = partial(first_build.start, beside=beside)
     stack = config.stash[_PROVIDED] = ExitStack()
     try:
-        cluster = stack.enter_context(obtain(say=print_line))
+        cluster = stack.enter_context(obtain(say=print_line, start=start))
         stack.enter_context(installed(cluster, print_line))
     except NoClusterError as error:
         config.stash[_NO_CLUSTER] = str(error)

@@ -6,6 +6,7 @@ import secrets
 import signal
 import subprocess
 import time
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -93,13 +94,22 @@ def install(server: ApiServer, tmp_path: Path) -> Iterator[Install]:
 
 
 @pytest.fixture
-def red(server: ApiServer) -> Namespace:
-    return _namespace(server, "red")
+def red(server: ApiServer) -> Iterator[Namespace]:
+    with _emptied(_namespace(server, "red")) as space:
+        yield space
 
 
 @pytest.fixture
-def blue(server: ApiServer) -> Namespace:
-    return _namespace(server, "blue")
+def blue(server: ApiServer) -> Iterator[Namespace]:
+    with _emptied(_namespace(server, "blue")) as space:
+        yield space
+
+
+@contextmanager
+def _emptied(space: Namespace) -> Iterator[Namespace]:
+    """Delete the jobs at the end: whoever watches all would take them over in the next test."""
+    yield space
+    space.kubectl("delete", crd.NAME, "--all")
 
 
 def _namespace(server: ApiServer, name: str) -> Namespace:
