@@ -37,7 +37,7 @@ def volcano(server: ApiServer, helm: Path) -> Iterator[None]:
         name: program_or_skip(f"volcano-{name}")
         for name in ("webhook-manager", "controller-manager", "scheduler")
     }
-    sources = module_dir("volcano", "volcano.sh/volcano")
+    sources = module_dir("kubernetes-1.30", "volcano.sh/volcano")
     folder = server.kubeconfig.parent / "volcano"
     folder.mkdir(exist_ok=True)
     key, crt = certificate(folder)

@@ -44,11 +44,11 @@ COSCHEDULING = "podgroups.v1alpha1.scheduling.x-k8s.io"
 VOLCANO = "podgroups.v1beta1.scheduling.volcano.sh"
 CRDS = {
     COSCHEDULING: (
-        *("coscheduling", "sigs.k8s.io/scheduler-plugins"),
+        *("kubernetes-1.30", "sigs.k8s.io/scheduler-plugins"),
         "manifests/coscheduling/crd.yaml",
     ),
     VOLCANO: (
-        *("volcano", "volcano.sh/volcano"),
+        *("kubernetes-1.30", "volcano.sh/volcano"),
         "config/crd/volcano/bases/scheduling.volcano.sh_podgroups.yaml",
     ),
 }

@@ -35,6 +35,8 @@ class Clusters:
 
     manager: Operator
     worker: Operator
+    kept_in: str = "annotations"
+    """Where Kueue notes the name of the Workload that it brings; "labels" before 0.18."""
 
     def submit(self, job: JobBuilder | None = None) -> None:
         self.manager.cluster.submit(for_multikueue(job).raw)
@@ -52,11 +54,13 @@ class Clusters:
         job = copy.deepcopy(here.job(KEY))
         del job["spec"]["managedBy"]
         job.pop("status", None)
-        labels = {
-            **job["metadata"].get("labels", {}),
-            "kueue.x-k8s.io/prebuilt-workload-name": metadata["name"],
+        job["metadata"] = {
+            "name": KEY.name,
+            "namespace": KEY.namespace,
+            "labels": job["metadata"].get("labels", {}),
+            "annotations": {},
         }
-        job["metadata"] = {"name": KEY.name, "namespace": KEY.namespace, "labels": labels}
+        job["metadata"][self.kept_in][keys.PREBUILT_WORKLOAD] = metadata["name"]
         there.submit(job)
         kueue.admit(here)
         self.run()
@@ -129,7 +133,11 @@ def test_the_manager_makes_nothing_but_a_workload_and_says_what_it_waits_for(
     assert str(status.message).endswith("in research: Kueue: no quota")
 
 
-def test_the_worker_cluster_adopts_the_workload_and_trains(clusters: Clusters) -> None:
+@pytest.mark.parametrize("kept_in", ["annotations", "labels"])
+def test_the_worker_cluster_adopts_the_workload_and_trains(
+    clusters: Clusters, kept_in: str
+) -> None:
+    clusters.kept_in = kept_in
     clusters.submit()
     sent = copy.deepcopy(kueue.the_workload(clusters.manager.cluster))
     clusters.dispatch()

@@ -194,9 +194,10 @@ def test_a_slim_service_is_observed_as_the_whole_one() -> None:
         assert observe(job, [], [kept], NOW) == observe(job, [], [whole], NOW)
 
 
-def test_a_slim_job_is_understood_as_the_whole_one() -> None:
+@pytest.mark.parametrize("annotations", [{}, {keys.PREBUILT_WORKLOAD: "mnist-1a2b3"}])
+def test_a_slim_job_is_understood_as_the_whole_one(annotations: dict[str, str]) -> None:
     noted = {
-        "annotations": {"a": "b"},
+        "annotations": {"a": "b", **annotations},
         "managedFields": [{"manager": "kubectl"}],
         "finalizers": ["kueue.x-k8s.io/managed"],
     }
@@ -205,6 +206,7 @@ def test_a_slim_job_is_understood_as_the_whole_one() -> None:
         "generation": 3,
         "labels": {keys.LABEL_QUEUE: "team-a"},
         "deletionTimestamp": "2026-01-02T03:00:00Z",
+        **({"annotations": annotations} if annotations else {}),
     }
     raw = a_job().with_workers(2).raw | {"status": {"state": "Running", "fromLater": {"x": [1]}}}
     raw["metadata"] |= read

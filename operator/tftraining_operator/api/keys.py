@@ -64,8 +64,9 @@ ANNOTATION_DELETION_COST = "controller.kubernetes.io/pod-deletion-cost"
 LABEL_QUEUE = "kueue.x-k8s.io/queue-name"
 LABEL_WORKLOAD_PRIORITY = "kueue.x-k8s.io/priority-class"
 
-LABEL_PREBUILT_WORKLOAD = "kueue.x-k8s.io/prebuilt-workload-name"
-"""Of a job that MultiKueue has brought from another cluster: the Workload that came before it."""
+PREBUILT_WORKLOAD = "kueue.x-k8s.io/prebuilt-workload-name"
+"""Of a job that MultiKueue has brought from another cluster: the Workload that came before it. A
+label up to Kueue 0.17, an annotation since 0.18."""
 
 REJECTED_STATES = (
     Reason.INVALID_SPEC.value,

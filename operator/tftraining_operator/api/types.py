@@ -266,6 +266,14 @@ def other_manager(managed_by: str | None, of_policy: str | None) -> tuple[str, s
     return None
 
 
+class JobAnnotations(Model):
+    """The annotations of a job that the operator reads."""
+
+    model_config = ConfigDict(extra="ignore")
+
+    prebuilt_workload: str | None = Field(default=None, alias=keys.PREBUILT_WORKLOAD)
+
+
 class ObjectMeta(Model):
     """The part of metadata that the operator reads."""
 
@@ -276,6 +284,7 @@ class ObjectMeta(Model):
     uid: str
     generation: int = 1
     labels: dict[str, str] = Field(default_factory=dict)
+    annotations: JobAnnotations = Field(default_factory=JobAnnotations)
 
 
 def parse_spec(raw: dict[str, Any]) -> Spec:

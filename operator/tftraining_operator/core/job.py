@@ -59,7 +59,8 @@ class Job:
     @property
     def prebuilt_workload(self) -> str | None:
         """Name of the Workload that MultiKueue brought with it from another cluster."""
-        return self.meta.labels.get(keys.LABEL_PREBUILT_WORKLOAD) or None
+        label = self.meta.labels.get(keys.PREBUILT_WORKLOAD)
+        return self.meta.annotations.prebuilt_workload or label or None
 
     @property
     def workload_name(self) -> str:

@@ -131,6 +131,10 @@ class Pod(_Part):
     status: _PodStatus = msgspec.field(default_factory=_PodStatus)
 
 
+class _JobAnnotations(_Part):
+    prebuilt_workload: Any = msgspec.field(default=UNSET, name=keys.PREBUILT_WORKLOAD)
+
+
 class _JobMetadata(_Part):
     name: Any = UNSET
     namespace: Any = UNSET
@@ -140,6 +144,11 @@ class _JobMetadata(_Part):
     creation_timestamp: Any = UNSET
     deletion_timestamp: Any = UNSET
     labels: Any = UNSET
+    annotations: _JobAnnotations | _Absent = UNSET
+
+    def __post_init__(self) -> None:
+        if self.annotations and self.annotations.prebuilt_workload is UNSET:
+            self.annotations = UNSET
 
 
 class Job(_Part):

@@ -74,7 +74,7 @@ def test_a_family_is_built_by_one_go_build_and_what_is_cached_is_not_built_again
     monkeypatch.setattr(binaries, "_count_packages", len)
 
     build_together(["kubelet", "ctr", "etcd", "local-path-provisioner"], shares.append)
-    build_together(["kubelet", "kubectl", "kueue"], shares.append)
+    build_together(["kubelet", "kubectl", "kind"], shares.append)
     build_together(["kubelet"], shares.append)
 
     assert built == [
@@ -82,11 +82,11 @@ def test_a_family_is_built_by_one_go_build_and_what_is_cached_is_not_built_again
         ["ctr"],
         ["local-path-provisioner"],
         ["kubectl"],
-        ["kueue"],
+        ["kind"],
     ]
     assert shares == [0.25, 0.5, 0.75, 1.0, 0.5, 1.0]
     assert binary("kubelet").is_file()
-    assert (tmp_path / "bin/kueue").is_file()
+    assert (tmp_path / "bin/kind").is_file()
 
 
 def test_nothing_is_built_for_a_node_that_it_can_do_without() -> None:
