@@ -132,4 +132,4 @@ def rights() -> Path:
 
 
 def _sources() -> Path:
-    return module_dir("kueue", "sigs.k8s.io/kueue") / "config" / "components"
+    return module_dir("kubernetes", "sigs.k8s.io/kueue") / "config" / "components"

@@ -3,9 +3,11 @@
 One folder in programs/ is one family, with one go.mod: its programs share the packages that they
 have in common, compiled once. The family kubernetes is what a cluster needs, without containerd and
 kind. Containerd's requirements conflict with it; the modules that do not have the same versions in
-both. Other minor versions have families of their own, kubernetes-1.37 and so on, of which tests run
-the API server and its companions. Called by every module that needs a program; it knows how to
-build one, not its use.
+both. Other minor versions have families of their own: of kubernetes-1.35 and 1.37 tests run the API
+server and its companions, kubernetes-1.30 has programs that are built upon its packages. A program
+belongs to a family that has most of its packages: those of Kubernetes are nine tenths of what a
+controller, or what serves metrics, compiles. Called by every module that needs a program; it knows
+how to build one, not its use.
 """
 
 import itertools
@@ -71,7 +73,7 @@ def _containerd(name: str) -> Source:
 
 
 def _volcano(name: str) -> Source:
-    return Source("volcano", f"volcano.sh/volcano/cmd/{name}", "volcano.sh/volcano")
+    return Source("kubernetes-1.30", f"volcano.sh/volcano/cmd/{name}", "volcano.sh/volcano")
 
 
 SOURCES: dict[str, Source] = {
@@ -119,28 +121,28 @@ SOURCES: dict[str, Source] = {
         "actionlint", "github.com/rhysd/actionlint/cmd/actionlint", "github.com/rhysd/actionlint"
     ),
     "kueue": Source(
-        "kueue",
+        "kubernetes",
         "sigs.k8s.io/kueue/cmd/kueue",
         "sigs.k8s.io/kueue",
         ("sigs.k8s.io/kueue/pkg/version.GitVersion={version}",),
     ),
     # kube-scheduler with more plugins, among them Coscheduling.
     "coscheduling": Source(
-        "coscheduling",
+        "kubernetes-1.30",
         "sigs.k8s.io/scheduler-plugins/cmd/scheduler",
         "k8s.io/kubernetes",
         _KUBERNETES_STAMPS,
     ),
     # Without the clients of clouds by which Prometheus can find targets: one cannot be downloaded.
     "promtool": Source(
-        "prometheus",
+        "kubernetes",
         "github.com/prometheus/prometheus/cmd/promtool",
         "github.com/prometheus/prometheus",
         tags="remove_all_sd",
     ),
     # Of these it can find targets by Kubernetes. Its pages are not built in.
     "prometheus": Source(
-        "prometheus",
+        "kubernetes",
         "github.com/prometheus/prometheus/cmd/prometheus",
         "github.com/prometheus/prometheus",
         ("github.com/prometheus/common/version.Version={version}",),
@@ -148,13 +150,13 @@ SOURCES: dict[str, Source] = {
     ),
     # Serves what Prometheus has as metrics of pods, for HorizontalPodAutoscalers.
     "prometheus-adapter": Source(
-        "prometheus-adapter",
+        "kubernetes-1.30",
         "sigs.k8s.io/prometheus-adapter/cmd/adapter",
         "sigs.k8s.io/prometheus-adapter",
     ),
     # Enforces NetworkPolicies where the pod network does not.
     "kube-router": Source(
-        "kube-router",
+        "kubernetes-1.30",
         "github.com/cloudnativelabs/kube-router/cmd/kube-router",
         "github.com/cloudnativelabs/kube-router",
         ("github.com/cloudnativelabs/kube-router/pkg/version.Version={version}",),
@@ -184,7 +186,7 @@ SOURCES: dict[str, Source] = {
     # Devices without hardware, for scenarios with GPUs.
     "device-plugin": Source("device-plugin", ".", "k8s.io/kubelet"),
     # An object store, for tests of the trainer with gs:// locations.
-    "fake-gcs-server": Source("fake-gcs-server", "github.com/fsouza/fake-gcs-server"),
+    "fake-gcs-server": Source("kubernetes", "github.com/fsouza/fake-gcs-server"),
     # Nodes without machines, for bench/scale.
     "kwok": Source("kwok", "sigs.k8s.io/kwok/cmd/kwok", "sigs.k8s.io/kwok"),
     # Kubeflow's operator of TFJobs, which bench/scale measures beside ours.
