@@ -1,28 +1,31 @@
 """Free ports on loopback, for tests, scenarios and benchmarks."""
 
 import contextlib
-import itertools
+import fcntl
+import os
 import random
 import socket
-from collections.abc import Iterator
+import tempfile
+from pathlib import Path
 
-# Below those that the kernel gives to outgoing connections, and below a cluster's NodePorts: what
-# restarts at its port, or begins there late, must not find that a connection has it.
-_PORTS = range(10_000, 30_000)
+# Below those that the kernel gives to outgoing connections, a cluster's NodePorts, and those that
+# `tftj run --local` takes: what begins at its port late must not find that something else has it.
+_PORTS = range(10_000, 20_000)
 
-
-def _from_anywhere() -> Iterator[int]:
-    # In turn, so that no port is given twice; processes side by side begin in different places.
-    start = random.SystemRandom().choice(_PORTS)
-    return itertools.cycle([*range(start, _PORTS.stop), *range(_PORTS.start, start)])
-
-
-_CANDIDATES = _from_anywhere()
+_LATEST = Path(tempfile.gettempdir()) / f"tftraining-ports-{os.getuid()}"
+"""Holds the port that was given last, whichever process of this user asked for it."""
 
 
 def free_port() -> int:
-    """Return a free port, another one at each call."""
-    return next(filter(_is_free, _CANDIDATES))
+    """Return a free port that none of this user's processes was given lately.
+
+    It is taken some time later, so another process must not be given it meanwhile. Raises OSError.
+    """
+    for _ in _PORTS:
+        port = _next()
+        if _is_free(port):
+            return port
+    raise OSError(f"no port from {_PORTS[0]} to {_PORTS[-1]} is free")
 
 
 def is_listening(port: int, host: str = "127.0.0.1") -> bool:
@@ -30,6 +33,18 @@ def is_listening(port: int, host: str = "127.0.0.1") -> bool:
     with contextlib.suppress(OSError), socket.create_connection((host, port), timeout=1):
         return True
     return False
+
+
+def _next() -> int:
+    """Return the port after the latest one."""
+    with _LATEST.open("a+") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        file.seek(0)
+        latest = int(file.read() or random.choice(_PORTS))  # noqa: S311
+        port = latest + 1 if latest + 1 in _PORTS else _PORTS[0]
+        file.truncate(0)
+        file.write(str(port))
+    return port
 
 
 def _is_free(port: int) -> bool:
