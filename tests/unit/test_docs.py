@@ -12,7 +12,7 @@ import pytest
 from tftraining_operator.api.crd import schema
 from tftraining_operator.api.reasons import Reason
 
-from tools.cluster.binaries import OTHER_KUBERNETES, version
+from tools.cluster.binaries import OTHER_KUBERNETES, SOURCES, version
 from tools.site import links
 
 if TYPE_CHECKING:
@@ -152,21 +152,28 @@ def test_the_readme_names_the_versions_that_are_tested() -> None:
 
 
 @pytest.mark.parametrize(
-    ("family", "module", "row"),
+    ("program", "module", "row", "page"),
     [
-        ("kueue", "sigs.k8s.io/kueue", "| Kueue, if used | 0.15 | {} |"),
-        ("coscheduling", "sigs.k8s.io/scheduler-plugins", "of its PodGroup | {} |"),
+        ("kueue", "sigs.k8s.io/kueue", "| Kueue, if used | 0.15 | {} |", "kueue"),
         (
-            "volcano",
+            "coscheduling",
+            "sigs.k8s.io/scheduler-plugins",
+            "of its PodGroup | {} |",
+            "scheduling",
+        ),
+        (
+            "volcano-scheduler",
             "volcano.sh/volcano",
             "Volcano, if used for gangs | v1beta1 of its PodGroup | {} |",
+            "scheduling",
         ),
     ],
 )
-def test_the_readme_names_the_versions_of_schedulers(family: str, module: str, row: str) -> None:
-    found = version(family, module).removeprefix("v")
+def test_the_readme_names_the_versions_of_schedulers(
+    program: str, module: str, row: str, page: str
+) -> None:
+    found = version(SOURCES[program].family, module).removeprefix("v")
     assert row.format(found) in (ROOT / "README.md").read_text()
-    page = "kueue" if family == "kueue" else "scheduling"
     assert found in (ROOT / f"docs/guide/{page}.md").read_text()
 
 
