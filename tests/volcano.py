@@ -15,7 +15,7 @@ import yaml
 
 from tests.apiserver import certificate, companion
 from tests.conftest import program_or_skip
-from tools.cluster.binaries import module_dir
+from tools.cluster.binaries import SOURCES, module_dir
 from tools.ports import free_port, is_listening
 from tools.waiting import eventually
 
@@ -37,7 +37,7 @@ def volcano(server: ApiServer, helm: Path) -> Iterator[None]:
         name: program_or_skip(f"volcano-{name}")
         for name in ("webhook-manager", "controller-manager", "scheduler")
     }
-    sources = module_dir("kubernetes-1.30", "volcano.sh/volcano")
+    sources = module_dir(SOURCES["volcano-scheduler"].family, "volcano.sh/volcano")
     folder = server.kubeconfig.parent / "volcano"
     folder.mkdir(exist_ok=True)
     key, crt = certificate(folder)

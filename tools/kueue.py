@@ -13,7 +13,7 @@ from typing import Any
 
 import yaml
 
-from tools.cluster.binaries import module_dir
+from tools.cluster.binaries import SOURCES, module_dir
 from tools.cluster.shell import ClusterError
 
 _Object = dict[str, Any]
@@ -132,4 +132,4 @@ def rights() -> Path:
 
 
 def _sources() -> Path:
-    return module_dir("kubernetes", "sigs.k8s.io/kueue") / "config" / "components"
+    return module_dir(SOURCES["kueue"].family, "sigs.k8s.io/kueue") / "config" / "components"

@@ -10,7 +10,7 @@ import pytest
 from tests.apiserver import working
 from tests.conftest import KUBERNETES
 from tests.integration.jobs import manifest
-from tools.cluster.binaries import module_dir
+from tools.cluster.binaries import SOURCES, module_dir
 from tools.cluster.shell import ClusterError
 from tools.waiting import eventually
 
@@ -44,15 +44,15 @@ COSCHEDULING = "podgroups.v1alpha1.scheduling.x-k8s.io"
 VOLCANO = "podgroups.v1beta1.scheduling.volcano.sh"
 CRDS = {
     COSCHEDULING: (
-        *("kubernetes-1.30", "sigs.k8s.io/scheduler-plugins"),
+        *("coscheduling", "sigs.k8s.io/scheduler-plugins"),
         "manifests/coscheduling/crd.yaml",
     ),
     VOLCANO: (
-        *("kubernetes-1.30", "volcano.sh/volcano"),
+        *("volcano-scheduler", "volcano.sh/volcano"),
         "config/crd/volcano/bases/scheduling.volcano.sh_podgroups.yaml",
     ),
 }
-"""Family of programs, its module and the CRD in that, by resource."""
+"""A program, its module and the CRD in that, by resource."""
 
 
 def a_job(name: str, gang: str, **scheduling: Any) -> _Object:
@@ -137,9 +137,9 @@ def remade(space: Namespace, resource: str, name: str) -> None:
 
 def serve_groups(server: ApiServer, resource: str) -> str:
     """Apply a scheduler's own CRD of its groups; return its name."""
-    family, module, path = CRDS[resource]
+    program, module, path = CRDS[resource]
     try:
-        folder = module_dir(family, module)
+        folder = module_dir(SOURCES[program].family, module)
     except ClusterError as error:
         pytest.skip(f"{module} is not available: {error}")
     return server.serve_crd(folder / path)

@@ -60,7 +60,7 @@ class Clusters:
             "labels": job["metadata"].get("labels", {}),
             "annotations": {},
         }
-        job["metadata"][self.kept_in][keys.PREBUILT_WORKLOAD] = metadata["name"]
+        job["metadata"][self.kept_in]["kueue.x-k8s.io/prebuilt-workload-name"] = metadata["name"]
         there.submit(job)
         kueue.admit(here)
         self.run()
