@@ -123,8 +123,9 @@ def _serve(address: str) -> NoReturn:
     from tftrainer.runtime import process  # noqa: PLC0415
 
     process.prepare(os.environ)
-    for name in _MODULES:
-        importlib.import_module(f"tftrainer.{name}")
+    with process.without_garbage_collection():
+        for name in _MODULES:
+            importlib.import_module(f"tftrainer.{name}")
     assert len(list(Path("/proc/self/task").iterdir())) == 1, "the template must have one thread"
     listener = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     listener.bind(address)

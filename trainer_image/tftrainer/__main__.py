@@ -116,7 +116,8 @@ def _wait_for(
 
 def _import(name: str) -> Any:  # noqa: ANN401 -- a module that is imported late
     began = time.monotonic()
-    module = importlib.import_module(name)
+    with process.without_garbage_collection():
+        module = importlib.import_module(name)
     _LOG.info("imported TensorFlow in %.1f s", time.monotonic() - began)
     return module
 

@@ -1,11 +1,13 @@
 """Rates, pacing, watchdog: given times and steps, what follows."""
 
+import gc
 import math
 import time
 
 import pytest
 from tftrainer.config.cluster import Role
 from tftrainer.exit_codes import ExitCode
+from tftrainer.runtime import process
 from tftrainer.runtime.progress import (
     Activity,
     Cause,
@@ -272,3 +274,14 @@ def test_at_the_end_nobody_has_to_answer() -> None:
     document = Snapshot(role=Role.CHIEF, phase=Phase.DONE, unreachable=silent).document(9.0)
 
     assert (document["unreachable"], document["waitingFor"]) == ([], [])
+
+
+def test_nothing_looks_for_garbage_while_modules_are_imported_nor_in_them_later() -> None:
+    try:
+        with process.without_garbage_collection():
+            stays = [[]]
+            assert not gc.isenabled()
+        assert gc.isenabled()
+        assert not any(each is stays for each in gc.get_objects())
+    finally:
+        gc.unfreeze()
