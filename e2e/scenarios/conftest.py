@@ -68,6 +68,15 @@ def pytest_sessionstart(session: pytest.Session) -> None:
         config.stash[_NO_CLUSTER] = str(error)
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Have those that run alone come last: one process waits for the other only then."""
+    items.sort(key=_runs_alone)
+
+
+def _runs_alone(item: pytest.Item) -> bool:
+    return item.get_closest_marker("alone") is not None
+
+
 @pytest.hookimpl(optionalhook=True)
 def pytest_configure_node(node: Any) -> None:  # noqa: ANN401 - pytest-xdist has no types
     """Tell a process that runs scenarios what it has to know."""
@@ -84,8 +93,7 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
 @pytest.fixture(autouse=True)
 def _turn(request: pytest.FixtureRequest) -> Iterator[None]:
     """Wait for those that run alone; who runs alone, for all others."""
-    shared = request.node.get_closest_marker("alone") is None
-    with locked(cache_dir() / "locks/scenario", shared=shared):
+    with locked(cache_dir() / "locks/scenario", shared=not _runs_alone(request.node)):
         yield
 
 
