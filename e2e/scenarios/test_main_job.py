@@ -33,7 +33,9 @@ def test_the_example_trains_evaluates_and_succeeds(space: Space, tmp_path: Path)
     events = space.events()
     reasons = {event["reason"] for event in events}
     assert reasons >= {"Created", "Running", "Succeeded"}
-    assert {event["type"] for event in events} == {"Normal"}
+    # Pods of the scenario beside this one may leave no room for a while.
+    warnings = [event["message"] for event in events if event["type"] == "Warning"]
+    assert [each for each in warnings if "Insufficient cpu" not in each] == []
 
 
 def _followed_whole(space: Space, log: str) -> None:
