@@ -3,6 +3,7 @@
 import contextlib
 import json
 import os
+import re
 import socket
 import subprocess
 import time
@@ -166,6 +167,12 @@ def addresses(counts: Mapping[str, int]) -> dict[str, list[str]]:
         for role, count in counts.items()
         if count
     }
+
+
+def image_variables() -> dict[str, str]:
+    """Return what the trainer's image has set before a process starts, and which can't be later."""
+    dockerfile = (ROOT / "trainer_image/Dockerfile").read_text()
+    return dict(re.findall(r"^ +(GLIBC_TUNABLES)=(\S+)", dockerfile, re.MULTILINE))
 
 
 def listens(port: int) -> bool | None:

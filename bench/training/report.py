@@ -14,6 +14,7 @@ from bench.training.setups import (
     CNN_PLAIN,
     CNN_PS_2,
     CNN_SEVERAL_2,
+    CNN_SEVERAL_ALIKE_2,
     CNN_STOCK_PS_2,
     RATIOS,
     Ratio,
@@ -142,28 +143,32 @@ def _accuracies(quality: Quality) -> Sheet:
 
 def _profile(results: Results) -> Sheet:
     """Divide the time of the cores by who had it, for each step of the CNN."""
-    measured = results.speeds
-    base = [_milliseconds(CNN_SEVERAL_2, speed) for speed in measured.get(CNN_SEVERAL_2, [])]
-    if not base:
-        return Sheet("", (), [])
-    alone = statistics.median(each["plain"] for each in base)
+    spent = {
+        setup: _medians([_milliseconds(setup, speed) for speed in results.speeds[setup]])
+        for setup in (CNN_SEVERAL_2, CNN_STOCK_PS_2, CNN_SEVERAL_ALIKE_2, CNN_PS_2)
+        if setup in results.speeds
+    }
+    # A step of those that have the same memory; without them, of the other plain processes.
+    computes = {
+        setup.in_image: spent[setup]["plain"]
+        for setup in (CNN_SEVERAL_2, CNN_SEVERAL_ALIKE_2)
+        if setup in spent
+    }
     rows = []
-    for setup in (CNN_SEVERAL_2, CNN_PS_2, CNN_STOCK_PS_2):
-        if (speeds := measured.get(setup)) is None:
+    for setup, of_role in spent.items():
+        alone = computes.get(setup.in_image, computes.get(False))
+        if alone is None:
             continue
-        found = [_milliseconds(setup, speed) for speed in speeds]
-        spent = {role: statistics.median(each[role] for each in found) for role in found[0]}
-        trains = spent.get("worker", spent.get("plain", 0.0))
-        name = "2 plain processes" if setup is CNN_SEVERAL_2 else "2 workers"
+        trains = of_role.get("worker", of_role.get("plain", 0.0))
         rows.append(
             (
-                f"{name}, stock" if setup.is_stock else name,
-                f"{spent['all']:.1f}",
+                _trained_by(setup),
+                f"{of_role['all']:.1f}",
                 f"{min(alone, trains):.1f}",
                 f"{max(0.0, trains - alone):.1f}",
-                f"{spent.get('ps', 0.0):.1f}",
-                f"{spent.get('chief', 0.0):.1f}",
-                f"{spent['nobody']:.1f}",
+                f"{of_role.get('ps', 0.0):.1f}",
+                f"{of_role.get('chief', 0.0):.1f}",
+                f"{of_role['nobody']:.1f}",
             )
         )
     columns = (
@@ -171,6 +176,15 @@ def _profile(results: Results) -> Sheet:
         *("chief", "nobody (waiting)"),
     )
     return Sheet("Where a step of the CNN goes, in ms of one core", columns, rows)
+
+
+def _medians(rounds: Sequence[Mapping[str, float]]) -> dict[str, float]:
+    return {each: statistics.median(one[each] for one in rounds) for each in rounds[0]}
+
+
+def _trained_by(setup: Setup) -> str:
+    name = f"{setup.size} {'plain processes' if setup.kind == 'several' else 'workers'}"
+    return f"{name}{', stock' * setup.is_stock}{', huge pages' * setup.in_image}"
 
 
 def _milliseconds(setup: Setup, speed: Speed) -> dict[str, float]:

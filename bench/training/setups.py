@@ -25,6 +25,8 @@ class Setup:
     arguments: tuple[str, ...] = ()
     is_stock: bool = False
     """By model.fit as in TensorFlow's tutorials (stock.py), and not by the trainer."""
+    has_image: bool = False
+    """Though it is not the trainer, with the variables of its image."""
 
     @property
     def model(self) -> str:
@@ -34,7 +36,13 @@ class Setup:
     @property
     def name(self) -> str:
         """What it is called, beside its size."""
-        return " ".join([self.model, self.kind, *self.arguments, *["stock"] * self.is_stock])
+        of = [*["stock"] * self.is_stock, *["huge pages"] * self.has_image]
+        return " ".join([self.model, self.kind, *self.arguments, *of])
+
+    @property
+    def in_image(self) -> bool:
+        """Whether its processes have the variables of the trainer's image, as the trainer's do."""
+        return self.has_image or not (self.is_stock or self.kind in ("plain", "several"))
 
     @property
     def batches_a_step(self) -> int:
@@ -50,6 +58,7 @@ class Setup:
 
 CNN_PLAIN = Setup("cnn", "plain")
 CNN_SEVERAL_2 = Setup("cnn", "several", 2)
+CNN_SEVERAL_ALIKE_2 = Setup("cnn", "several", 2, has_image=True)
 CNN_STOCK_PS_2 = Setup("cnn", "ParameterServer", 2, is_stock=True)
 CNN_STOCK_MWMS_2 = Setup("cnn", "MultiWorkerMirrored", 2, is_stock=True)
 CNN_PS_1 = Setup("cnn", "ParameterServer")
@@ -85,6 +94,13 @@ RATIOS = (
         CNN_PS_2,
         CNN_SEVERAL_2,
         0.90,
+    ),
+    Ratio(
+        "headline-alike",
+        "the same, and the plain processes with the variables of the trainer's image",
+        CNN_PS_2,
+        CNN_SEVERAL_ALIKE_2,
+        None,
     ),
     Ratio(
         "stock",

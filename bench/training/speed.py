@@ -7,7 +7,16 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from bench.training.processes import PLAIN, STOCK, Machine, Memory, Process, addresses, machine
+from bench.training.processes import (
+    PLAIN,
+    STOCK,
+    Machine,
+    Memory,
+    Process,
+    addresses,
+    image_variables,
+    machine,
+)
 from bench.training.setups import TASKS, Setup
 
 _POLL = 0.01
@@ -53,13 +62,15 @@ def _cpu(here: Machine) -> dict[str, float]:
 
 def _plain(setup: Setup, here: Machine) -> tuple[Process, Callable[[], int]]:
     arguments: list[str | Path] = [PLAIN, "speed", TASKS / f"{setup.task}.py", str(setup.batch)]
-    process = here.start("plain", arguments, range(setup.size))
+    process = here.start("plain", arguments, range(setup.size), _variables(setup))
     return process, lambda: _last_number(process)
 
 
 def _several(setup: Setup, here: Machine) -> tuple[Process, Callable[[], int]]:
     arguments: list[str | Path] = [PLAIN, "speed", TASKS / f"{setup.task}.py", str(setup.batch)]
-    processes = [here.start("plain", arguments, [core]) for core in range(setup.size)]
+    processes = [
+        here.start("plain", arguments, [core], _variables(setup)) for core in range(setup.size)
+    ]
 
     def examples() -> int:
         counts = [_last_number(process) for process in processes]
@@ -96,7 +107,7 @@ def start_job(here: Machine, setup: Setup, *arguments: str) -> Process:
         command = [STOCK, setup.kind, TASKS / f"{setup.task}.py", str(setup.batch)]
     if setup.kind == "Mirrored":
         devices = f"--logical-cpus={setup.size}"
-        env = {"TFTRAINING_STRATEGY": "Mirrored"}
+        env = {"TFTRAINING_STRATEGY": "Mirrored", **_variables(setup)}
         return here.start("chief", [*command, devices], range(setup.size), env)
     spec = servers(here, setup, command)
     cores = range(setup.size if setup.kind == "ParameterServer" else 1)
@@ -122,7 +133,7 @@ def _cores() -> int:
 
 
 def environment(spec: dict[str, list[str]], setup: Setup, role: str, index: int) -> dict[str, str]:
-    """Return what the operator sets: servers are told only themselves."""
+    """Return what operator and image set: servers are told only themselves."""
     known: object = spec
     if role != "chief" and setup.kind == "ParameterServer" and not setup.is_stock:
         known = {role: {str(index): spec[role][index]}}
@@ -131,7 +142,12 @@ def environment(spec: dict[str, list[str]], setup: Setup, role: str, index: int)
         "TF_CONFIG": json.dumps({"cluster": known, "task": task}),
         "TFTRAINING_STRATEGY": setup.kind,
         "TFTRAINING_WORKERS": str(len(spec.get("worker", []))),
+        **_variables(setup),
     }
+
+
+def _variables(setup: Setup) -> dict[str, str]:
+    return image_variables() if setup.in_image else {}
 
 
 def _rate(process: Process, count: Callable[[], int], window: float) -> float:

@@ -5,7 +5,14 @@ import pytest
 from bench.training import report
 from bench.training.quality import ONE, QUESTIONS, Quality
 from bench.training.report import Results
-from bench.training.setups import CNN_PLAIN, CNN_PS_1, CNN_PS_2, CNN_SEVERAL_2
+from bench.training.setups import (
+    CNN_PLAIN,
+    CNN_PS_1,
+    CNN_PS_2,
+    CNN_SEVERAL_2,
+    CNN_SEVERAL_ALIKE_2,
+    Setup,
+)
 from bench.training.speed import Speed
 
 
@@ -86,15 +93,22 @@ def test_the_time_of_a_step_is_divided_among_those_who_had_it() -> None:
     def used(rate: float, **cores: float) -> list[Speed]:
         return [Speed(rate, cpu=cores, memory={}, first_step_seconds=1.0)]
 
-    found = Results(
-        1,
-        speeds={
-            CNN_SEVERAL_2: used(20 * 256, plain=2.0),
-            CNN_PS_2: used(16 * 256, chief=0.08, ps=0.16, worker=1.68),
-        },
-    )
-    (profile,) = (sheet for sheet in report.sheets(found) if "a step" in sheet.title)
-    assert list(profile.rows) == [
+    speeds = {
+        CNN_SEVERAL_2: used(20 * 256, plain=2.0),
+        CNN_PS_2: used(16 * 256, chief=0.08, ps=0.16, worker=1.68),
+    }
+    assert _rows(speeds) == [
         ("2 plain processes", "100.0", "100.0", "0.0", "0.0", "0.0", "0.0"),
-        ("2 workers", "125.0", "100.0", "5.0", "10.0", "5.0", "5.0"),
+        ("2 workers, huge pages", "125.0", "100.0", "5.0", "10.0", "5.0", "5.0"),
     ]
+    assert _rows(speeds | {CNN_SEVERAL_ALIKE_2: used(25 * 256, plain=2.0)}) == [
+        ("2 plain processes", "100.0", "100.0", "0.0", "0.0", "0.0", "0.0"),
+        ("2 plain processes, huge pages", "80.0", "80.0", "0.0", "0.0", "0.0", "0.0"),
+        ("2 workers, huge pages", "125.0", "80.0", "25.0", "10.0", "5.0", "5.0"),
+    ]
+
+
+def _rows(speeds: dict[Setup, list[Speed]]) -> list[tuple[str, ...]]:
+    found = report.sheets(Results(1, speeds=speeds))
+    (profile,) = (sheet for sheet in found if "a step" in sheet.title)
+    return list(profile.rows)
