@@ -6,14 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from bench.recommender.sizes import BATCH, BATCHES, EPOCHS, PARTITION_BYTES
-from bench.training.processes import (
-    ROOT,
-    Machine,
-    Process,
-    addresses,
-    image_variables,
-    machine,
-)
+from bench.training.processes import ROOT, Machine, Process, addresses, machine
 
 HERE = Path(__file__).parent
 TASK, PLAIN = HERE / "clicks.py", HERE / "plain.py"
@@ -59,10 +52,10 @@ def ours(folder: Path, *, saves: bool = False) -> Run:
     """Train with the trainer, in its default mode."""
     arguments: list[str | Path] = ["-m", "tftrainer", f"--task={TASK}", f"--batch-size={BATCH}"]
     arguments += [f"--epochs={EPOCHS}", "--export=none", f"--partition-bytes={PARTITION_BYTES}"]
-    env = image_variables()
+    env = {}
     if saves:
         arguments.append(f"--checkpoint-seconds={CHECKPOINT_SECONDS}")
-        env["TFTRAINING_CHECKPOINT_DIR"] = str(folder / "checkpoints")
+        env = {"TFTRAINING_CHECKPOINT_DIR": str(folder / "checkpoints")}
     with machine(folder) as here:
         return _run(_cluster(here, arguments, env))
 

@@ -1,7 +1,6 @@
 """One round of one contender: so many jobs created at once, run, disturbed, ended and deleted."""
 
 import asyncio
-import math
 import sys
 import time
 from collections.abc import AsyncIterator, Iterator, Mapping
@@ -122,8 +121,8 @@ class _Round:
         table = partial(Table, problem=self._problem, quiet=quiet_seconds(jobs))
         self._pods = table("pods")
         self._states = table("jobs")
-        # They may come after those of all others, for which it is told whether anything changes.
-        self._small = table("pods of the small job", quiet=math.inf)
+        # They may come after those of all others.
+        self._small = table("pods of the small job", beside=self._pods)
 
     async def live(self) -> Life:
         server = self._cluster.server

@@ -52,12 +52,14 @@ class Table:
         problem: Callable[[], str | None] = lambda: None,
         *,
         quiet: float = _QUIET_SECONDS,
+        beside: "Table | None" = None,
     ) -> None:
         """`problem` tells why nothing more will come, None while all processes run.
 
-        Nobody waits once nothing has changed for `quiet` seconds.
+        Nobody waits once nothing has changed for `quiet` seconds, here and `beside`.
         """
         self.noun = noun
+        self._beside = beside
         self._quiet = quiet
         self.rows: dict[str, Cells] = {}
         self.counts: Counter[Cells] = Counter()
@@ -88,6 +90,11 @@ class Table:
                 task.cancel()
             await asyncio.gather(begun, self._following, return_exceptions=True)
 
+    @property
+    def changed(self) -> float:
+        """When (perf_counter) anything last changed, here or beside."""
+        return max(self._changed, self._beside.changed) if self._beside else self._changed
+
     async def until(self, goal: "Goal") -> float:
         """Return when (perf_counter) a goal was reached.
 
@@ -104,7 +111,7 @@ class Table:
                 await asyncio.wait({future}, timeout=min(_LOOK_SECONDS, self._quiet))
                 self._check()
                 now = time.perf_counter()
-                still = now - max(began, self._changed)
+                still = now - max(began, self.changed)
                 if not future.done() and (still > self._quiet or now - began > LONGEST_SECONDS):
                     raise StalledError(
                         f"{goal.text}: not within {now - began:.0f} s, and nothing has changed for"

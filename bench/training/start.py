@@ -4,7 +4,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from bench.training.processes import Machine, Process, image_variables, listens, machine
+from bench.training.processes import Machine, Process, listens, machine
 from bench.training.setups import TASKS, Setup
 from bench.training.speed import environment
 from tools.ports import free_port
@@ -44,7 +44,6 @@ def _server(here: Machine) -> Process:
 
 def _chief(here: Machine) -> Process:
     arguments = ["-m", "tftrainer", _TASK, "--epochs=1000"]
-    env = {"TFTRAINING_STRATEGY": "Mirrored", **image_variables()}
-    process = here.start("chief", arguments, [0], env)
+    process = here.start("chief", arguments, [0], {"TFTRAINING_STRATEGY": "Mirrored"})
     process.until(lambda: process.progress().get("step") or None, "first step")
     return process

@@ -177,6 +177,18 @@ async def test_who_waits_for_what_does_not_come_is_told_what_is_there() -> None:
     assert str(raised.value).endswith("there are jobs: 2 Running, 1 Starting (c)")
 
 
+async def test_who_waits_does_so_while_anything_changes_beside() -> None:
+    pods = Table("pods")
+    table = Table("pods of the small job", quiet=0.5, beside=pods)
+    waiting = asyncio.create_task(table.until(at_least(1, "pods of the small job")))
+    for number in range(8):
+        await asyncio.sleep(0.1)
+        assert not waiting.done()
+        pods.take_listing(listing(a=f"Running {number}"), COLUMNS)
+    with pytest.raises(StalledError, match="nothing has changed for"):
+        await waiting
+
+
 async def test_rest_begins_when_nothing_has_changed_for_a_while() -> None:
     table = Table("pods")
     table.take_listing(listing(a="Running"), COLUMNS)
