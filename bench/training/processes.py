@@ -116,7 +116,10 @@ class Machine:
         cores: Collection[int],
         env: dict[str, str] | None = None,
     ) -> Process:
-        """Start the trainer's Python with these arguments on these cores."""
+        """Start the trainer's Python with these arguments on these cores.
+
+        The trainer's own processes have the variables of its image.
+        """
         output = self.folder / f"{len(self.processes)}-{name}.log"
         port = free_port()
         with output.open("wb") as log:
@@ -133,6 +136,7 @@ class Machine:
                     "TFTRAINING_PROGRESS_PORT": str(port),
                     "TFTRAINING_TERMINATION_LOG": str(output.with_suffix(".termination")),
                 }
+                | (image_variables() if "tftrainer" in arguments else {})
                 | (env or {}),
                 # TensorFlow sizes its pools of threads by what it may use when it starts.
                 preexec_fn=lambda: os.sched_setaffinity(0, cores),  # noqa: PLW1509 - no threads here

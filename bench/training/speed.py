@@ -62,15 +62,14 @@ def _cpu(here: Machine) -> dict[str, float]:
 
 def _plain(setup: Setup, here: Machine) -> tuple[Process, Callable[[], int]]:
     arguments: list[str | Path] = [PLAIN, "speed", TASKS / f"{setup.task}.py", str(setup.batch)]
-    process = here.start("plain", arguments, range(setup.size), _variables(setup))
+    process = here.start("plain", arguments, range(setup.size))
     return process, lambda: _last_number(process)
 
 
 def _several(setup: Setup, here: Machine) -> tuple[Process, Callable[[], int]]:
     arguments: list[str | Path] = [PLAIN, "speed", TASKS / f"{setup.task}.py", str(setup.batch)]
-    processes = [
-        here.start("plain", arguments, [core], _variables(setup)) for core in range(setup.size)
-    ]
+    env = image_variables() if setup.has_image else {}
+    processes = [here.start("plain", arguments, [core], env) for core in range(setup.size)]
 
     def examples() -> int:
         counts = [_last_number(process) for process in processes]
@@ -107,7 +106,7 @@ def start_job(here: Machine, setup: Setup, *arguments: str) -> Process:
         command = [STOCK, setup.kind, TASKS / f"{setup.task}.py", str(setup.batch)]
     if setup.kind == "Mirrored":
         devices = f"--logical-cpus={setup.size}"
-        env = {"TFTRAINING_STRATEGY": "Mirrored", **_variables(setup)}
+        env = {"TFTRAINING_STRATEGY": "Mirrored"}
         return here.start("chief", [*command, devices], range(setup.size), env)
     spec = servers(here, setup, command)
     cores = range(setup.size if setup.kind == "ParameterServer" else 1)
@@ -133,7 +132,7 @@ def _cores() -> int:
 
 
 def environment(spec: dict[str, list[str]], setup: Setup, role: str, index: int) -> dict[str, str]:
-    """Return what operator and image set: servers are told only themselves."""
+    """Return what the operator sets: servers are told only themselves."""
     known: object = spec
     if role != "chief" and setup.kind == "ParameterServer" and not setup.is_stock:
         known = {role: {str(index): spec[role][index]}}
@@ -142,12 +141,7 @@ def environment(spec: dict[str, list[str]], setup: Setup, role: str, index: int)
         "TF_CONFIG": json.dumps({"cluster": known, "task": task}),
         "TFTRAINING_STRATEGY": setup.kind,
         "TFTRAINING_WORKERS": str(len(spec.get("worker", []))),
-        **_variables(setup),
     }
-
-
-def _variables(setup: Setup) -> dict[str, str]:
-    return image_variables() if setup.in_image else {}
 
 
 def _rate(process: Process, count: Callable[[], int], window: float) -> float:
