@@ -155,6 +155,8 @@ def test_every_mode_learns_with_a_step_of_the_users_own_and_counts_exactly(
     assert set(re.findall(r" step \d+/(\d+) ", chief.log)) == {str(steps)}
     assert done["metrics"]["accuracy"] >= 0.9
     assert done["examplesPerSecond"] > 0
+    advice = "it needs 2 times the learning rate"
+    assert (advice in chief.log) is ("--mode=local" in arguments)
 
 
 def test_synchronous_metrics_are_of_the_last_epoch_alone(here: Computer, servers: Servers) -> None:

@@ -6,6 +6,8 @@ step, which makes small models many times faster. It is a different algorithm fr
 on shared variables: the more steps a round has, the older the values. Runs on scheduled_loop.
 """
 
+import logging
+
 import tensorflow as tf
 
 from tftrainer import tf_types
@@ -14,6 +16,8 @@ from tftrainer.errors import BadConfigurationError
 from tftrainer.parameter_server.chief import Chief
 from tftrainer.parameter_server.local_copies import LocalCopies, metrics_of, variables_of
 from tftrainer.parameter_server.scheduled_loop import LONGEST_CALL, ScheduledLoop
+
+_LOG = logging.getLogger(__name__)
 
 # A round of slow steps is cut short here: gRPC ends calls of more than about a minute.
 _LONGEST_ROUND = 20.0
@@ -25,6 +29,13 @@ def training(chief: Chief) -> ScheduledLoop:
         raise BadConfigurationError(
             "--mode=local supports at most one GPU per worker: give each worker one GPU, and use "
             "more workers."
+        )
+    if (workers := len(chief.workers)) > 1:
+        _LOG.info(
+            "the model moves by the mean of what %d workers learn: to learn as fast as one process "
+            "from the same examples, it needs %d times the learning rate of that",
+            workers,
+            workers,
         )
     return ScheduledLoop(chief, _call(chief), granularity=chief.session.job.arguments.local_steps)
 
