@@ -149,9 +149,9 @@ bench-scale: .venv/ready ## Measure what many jobs at once cost, beside a bare c
 	@$(PY) -m bench.scale --page docs/scale.md
 
 .PHONY: bench-shards
-bench-shards: .venv/ready ## Measure ten thousand jobs on three shards, beside fifty on one (45 minutes)
+bench-shards: .venv/ready ## Measure ten thousand jobs on three shards, beside fifty (45 minutes)
 	@rm -f .test-logs/shards.json && mkdir -p .test-logs
-	@$(PY) -m bench.scale --jobs 50 --rounds 3 --placed --only ours --results .test-logs/shards.json
+	@$(PY) -m bench.scale --jobs 50 --rounds 3 --shards 3 --placed --only ours --results .test-logs/shards.json
 	@$(PY) -m bench.scale --jobs 10000 --rounds 1 --shards 3 --placed --only shards --results .test-logs/shards.json \
 	  --page docs/scale.md --section shards
 

@@ -12,7 +12,7 @@ from tools.pages import table
 OURS = "ours"
 _TUNED, _DEFAULTS = "tuned", "defaults"
 _CREATED_TOGETHER = 200
-_MANY = 1000
+_FEW, _MANY = 50, 1000
 
 
 class _Line(NamedTuple):
@@ -62,9 +62,11 @@ def _lines(results: Results) -> Iterable[_Line]:
     for name in sorted({who for jobs, who in results.lives if "shards" in who}):
         at = max(jobs for jobs, who in results.lives if who == name)
         yield from _carried(results, at, name, f"{at} jobs, {name.split(', ')[-1]}, each")
-        many, few = _cpu(_lives(results, at, name)), _cpu(_lives(results, 50, OURS))
-        what = f"{at} jobs: CPU a job, to that with 50"
-        yield _Line(what, many / few if many and few else None, times, most=1.2)
+        many = _cpu(_lives(results, at, name))
+        for who, where in ((OURS, "one operator"), (name, "the same shards")):
+            few = _cpu(_lives(results, _FEW, who))
+            what = f"{at} jobs: CPU a job, to that of {_FEW} on {where}"
+            yield _Line(what, many / few if many and few else None, times, most=1.2)
 
 
 def _carried(results: Results, jobs: int, who: str, words: str) -> Iterable[_Line]:

@@ -58,14 +58,16 @@ def test_what_one_operator_carries_is_the_worst_of_the_rounds() -> None:
 
 
 def test_shards_have_the_same_promises_and_cost_no_more_a_job() -> None:
-    text = promises(
-        results(ours=[a_life(50, cpu=0.02)], shards=[a_life(10_000, cpu=0.023, steady=0.2)])
-    )
+    found = results(ours=[a_life(50, cpu=0.02)], shards=[a_life(50, cpu=0.03)])
+    found.add(NAMES["shards"], 1, a_life(10_000, cpu=0.023, steady=0.2))
+    text = promises(found)
     assert (
         "| 10000 jobs, 3 shards, each: of a core while all report | ≤ 30.0 % | 20.0 % | kept |"
         in text
     )
-    assert "| 10000 jobs: CPU a job, to that with 50 | ≤ 1.20 times | 1.15 times | kept |" in text
+    for where, times in (("one operator", "1.15"), ("the same shards", "0.77")):
+        what = f"10000 jobs: CPU a job, to that of 50 on {where}"
+        assert f"| {what} | ≤ 1.20 times | {times} times | kept |" in text
 
 
 def test_without_measures_there_is_no_table() -> None:
