@@ -64,8 +64,8 @@ def task_job(name: str, task: str, *arguments: str, memory: str, **spec: Any) ->
 def paced(
     name: str = "mnist",
     *,
-    epochs: int = 16,
-    milliseconds: int = 100,
+    epochs: int = 8,
+    milliseconds: int = 200,
     read_milliseconds: int = 0,
     **spec: Any,  # noqa: ANN401 - YAML
 ) -> _Object:

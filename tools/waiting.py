@@ -9,18 +9,25 @@ from typing import TypeVar
 _T = TypeVar("_T")
 
 _PAUSE_SECONDS = 0.05
+_LONGEST_PAUSE_SECONDS = 0.5
 
 
 def eventually(look: Callable[[], _T | None], what: str, seconds: float = 30.0) -> _T:
-    """Return the first truthy result of `look`; raise AssertionError by name after `seconds`."""
+    """Return the first truthy result of `look`; raise AssertionError by name after `seconds`.
+
+    Who looks by a program of its own, as kubectl is, leaves most of the processor to what it waits
+    for.
+    """
     deadline = time.monotonic() + seconds
     while True:
+        began = time.monotonic()
         found = look()
+        took = time.monotonic() - began
         if found:
             return found
         if time.monotonic() > deadline:
             raise AssertionError(f"not within {seconds} s: {what} (last: {found!r})")
-        time.sleep(_PAUSE_SECONDS)
+        time.sleep(min(max(_PAUSE_SECONDS, 3 * took), _LONGEST_PAUSE_SECONDS))
 
 
 @contextmanager

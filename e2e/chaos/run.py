@@ -32,7 +32,7 @@ _BACK_SECONDS = 150.0
 _PAUSES = (0.0, 3.0)
 _KILLS_APART = (1.0, 8.0)
 """Seconds between two kills of the operator, which needs about three to start."""
-_EPOCHS = 24
+_EPOCHS = 12
 _NEAR_THE_END = 0.9
 _RUN_POLICY = {
     "backoffLimit": 20,
@@ -249,7 +249,7 @@ class Chaos:
         """Run a job that loses its chief, a worker or nothing, in turn."""
         name = f"chaos-{number}"
         drill = Drill(self._space, self._record, name)
-        drill.start(paced(name, epochs=3, worker={"replicas": 1}))
+        drill.start(paced(name, epochs=3, milliseconds=100, worker={"replicas": 1}))
         counted = 0
         if number % 3 == 0:
             drill.inject(drill.pod("chief"), drill.pod("chief").kill)

@@ -17,7 +17,6 @@ import yaml
 from e2e.install import ROOT, make_namespace
 from tools.cluster import Cluster, ClusterError
 from tools.cluster.images import image_name
-from tools.waiting import eventually
 
 _Object = dict[str, Any]
 
@@ -155,21 +154,18 @@ class Space:
 
     def condition(self, kind: str, name: str = "mnist") -> _Object:
         """Read one condition, {} if it is not there."""
-        conditions = self.status(name).get("conditions") or []
-        return next((c for c in conditions if c["type"] == kind), {})
+        return _condition(self.status(name), kind)
 
     def wait_for(
         self, kind: str, value: str = "True", name: str = "mnist", seconds: float = 240
     ) -> _Object:
         """Wait for a condition and return it."""
+        condition, timeout = f"--for=condition={kind}={value}", f"--timeout={seconds}s"
         try:
-            return eventually(
-                lambda: c if (c := self.condition(kind, name)).get("status") == value else None,
-                f"{kind}={value}",
-                seconds,
-            )
-        except AssertionError as error:
-            raise AssertionError(f"{error}\n{self.describe(name)}") from error
+            found = self.kubectl("wait", f"tftj/{name}", condition, timeout, "-o", "json")
+        except ClusterError as error:
+            raise AssertionError(f"{kind}={value}: {error}\n{self.describe(name)}") from error
+        return _condition(json.loads(found)["status"], kind)
 
     def pods(self) -> dict[str, str]:
         """Read the pods' uids by name."""
@@ -210,6 +206,10 @@ class Space:
     def logs(self, pod: str) -> str:
         """Read a pod's log."""
         return self.kubectl("logs", pod)
+
+
+def _condition(status: _Object, kind: str) -> _Object:
+    return next((c for c in status.get("conditions") or [] if c["type"] == kind), {})
 
 
 @contextmanager

@@ -88,7 +88,7 @@ def test_workers_are_added_while_they_are_busy_and_none_once_they_wait_for_data(
 ) -> None:
     space = drill.space
     # One worker gets a batch while it trains on another. Two wait for the store half of the time.
-    fed = paced(milliseconds=100, read_milliseconds=90, worker={"replicas": 1})
+    fed = paced(epochs=16, milliseconds=100, read_milliseconds=90, worker={"replicas": 1})
     suspended = job("suspended", worker={"replicas": 3}, runPolicy={"suspend": True})
     space.apply(suspended, autoscaler("suspended"), autoscaler("mnist"))
     drill.start(fed)

@@ -10,8 +10,8 @@ from e2e.scenarios.drill import Drill
 
 _HUNG_SECONDS = 150
 _API_AWAY_SECONDS = 30
-_STEPS_MEANWHILE = 100
-"""Of the 600 that two workers make in that time on an idle machine."""
+_STEPS_MEANWHILE = 50
+"""Of the 300 that two workers make in that time on an idle machine."""
 
 
 def restarting_reasons(drill: Drill) -> set[str]:
