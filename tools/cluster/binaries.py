@@ -10,6 +10,7 @@ controller, or what serves metrics, compiles. Called by every module that needs 
 how to build one, not its use.
 """
 
+import functools
 import itertools
 import os
 import re
@@ -26,7 +27,6 @@ from tools.cluster.shell import (
     run,
     run_by_line,
     silent,
-    succeeds,
 )
 
 PROGRAMS_DIR = Path(__file__).parent / "programs"
@@ -282,14 +282,18 @@ def program(name: str, say: Say = silent) -> Path:
 
 def of_machine(name: str) -> Path | None:
     """Return the machine's own client if its minor version is the same as that of `binary`."""
-    asked = _VERSION_COMMANDS.get(name)
-    found = shutil.which(name) if asked else None
-    if found and asked:
-        source = SOURCES[name]
-        minor = version(source.family, source.module).rpartition(".")[0]
-        if succeeds([found, *asked]) and f"{minor}." in run([found, *asked]):
-            return Path(found)
-    return None
+    found = shutil.which(name) if name in _VERSION_COMMANDS else None
+    return Path(found) if found and _fits(name, found) else None
+
+
+@functools.cache  # each command of a test's kubectl would begin with another two
+def _fits(name: str, client: str) -> bool:
+    source, asked = SOURCES[name], _VERSION_COMMANDS[name]
+    minor = version(source.family, source.module).rpartition(".")[0]
+    try:
+        return f"{minor}." in run([client, *asked])
+    except ClusterError:
+        return False
 
 
 def bin_dir() -> Path:
@@ -377,6 +381,7 @@ def _mod_flags(source: Source) -> list[str]:
     return ["-mod=readonly", *([f"-tags={source.tags}"] if source.tags else [])]
 
 
+@functools.cache
 def _go_version() -> str:
     if shutil.which("go") is None:
         raise NoClusterError(

@@ -12,6 +12,7 @@ from tools.cluster.binaries import (
     SOURCES,
     binary,
     build_together,
+    of_machine,
     output_name,
     version,
 )
@@ -91,3 +92,18 @@ def test_a_family_is_built_by_one_go_build_and_what_is_cached_is_not_built_again
 
 def test_nothing_is_built_for_a_node_that_it_can_do_without() -> None:
     assert {SOURCES[name].family for name in programs()} == {"kubernetes", "containerd", "pause"}
+
+
+@pytest.mark.parametrize(("said", "fits"), [("v1.36.9", True), ("v1.12.0", False)])
+def test_the_machines_own_client_is_asked_once_for_its_version(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, said: str, *, fits: bool
+) -> None:
+    client, asked = tmp_path / "kubectl", tmp_path / "asked"
+    client.write_text(f"#!/bin/sh\necho asked >> {asked}\necho Client Version: {said}\n")
+    client.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+
+    found = {of_machine("kubectl") for _ in range(3)}
+
+    assert found == {client if fits else None}
+    assert asked.read_text().splitlines() == ["asked"]
