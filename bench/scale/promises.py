@@ -62,7 +62,7 @@ def _lines(results: Results) -> Iterable[_Line]:
     for name in sorted({who for jobs, who in results.lives if "shards" in who}):
         at = max(jobs for jobs, who in results.lives if who == name)
         yield from _carried(results, at, name, f"{at} jobs, {name.split(', ')[-1]}, each")
-        many = _cpu(_lives(results, at, name))
+        many = _cpu(_lives(results, at, name)) if at > _FEW else None
         for who, where in ((OURS, "one operator"), (name, "the same shards")):
             few = _cpu(_lives(results, _FEW, who))
             what = f"{at} jobs: CPU a job, to that of {_FEW} on {where}"

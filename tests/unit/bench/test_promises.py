@@ -59,6 +59,7 @@ def test_what_one_operator_carries_is_the_worst_of_the_rounds() -> None:
 
 def test_shards_have_the_same_promises_and_cost_no_more_a_job() -> None:
     found = results(ours=[a_life(50, cpu=0.02)], shards=[a_life(50, cpu=0.03)])
+    assert "CPU a job" not in promises(found)
     found.add(NAMES["shards"], 1, a_life(10_000, cpu=0.023, steady=0.2))
     text = promises(found)
     assert (
