@@ -4,7 +4,6 @@ import itertools
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import partial
 
 from e2e import platform_faults
 from e2e.jobs import claim, paced, tasks
@@ -40,8 +39,8 @@ def test_jobs_end_as_they_would_have_undisturbed(space: Space, cluster: Cluster)
         drills = {name: Drill(space, record, name) for name in jobs}
         with killed_again_and_again(cluster) as kills:
             space.apply(tasks(), *(claim(name) for name in jobs))
-            job = partial(paced, epochs=4, milliseconds=100, worker={"replicas": 1})
-            space.apply(*(job(name) for name in jobs))
+            one = {"replicas": 1}
+            space.apply(*(paced(name, epochs=4, milliseconds=100, worker=one) for name in jobs))
             for drill in drills.values():
                 drill.wait_for_steps(120)
         chief = drills["restarted"].pod("chief")
