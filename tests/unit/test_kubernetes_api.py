@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import json
 import time
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -403,6 +404,58 @@ async def test_a_watch_that_is_ended_ends_and_the_next_one_selects_anew() -> Non
             await anext(api.watch(Kind.POD, None, "7", 300))
         silent.set()
     assert asked == ["first", "second"]
+
+
+async def test_however_many_watches_there_are_calls_find_a_connection() -> None:
+    async def answer(request: web.Request) -> web.StreamResponse:
+        if "watch" not in request.query:
+            return web.json_response({"metadata": {"name": "mnist-worker-0"}})
+        response = web.StreamResponse()
+        await response.prepare(request)
+        await response.write(b'{"type": "BOOKMARK", "object": {}}\n')
+        await silent.wait()
+        return response
+
+    silent = asyncio.Event()
+    async with serving(answer) as api, asyncio.timeout(10):
+        watches = [api.watch(Kind.POD, f"team-{i}", "7", 300) for i in range(100)]
+        for watch in watches:
+            await anext(watch)
+        assert await get(api)
+        silent.set()
+
+
+async def test_a_watch_asks_whether_a_silent_server_is_still_there() -> None:
+    async def answer(request: web.Request) -> web.StreamResponse:
+        response = web.StreamResponse()
+        await response.prepare(request)
+        server.append(request.transport.get_extra_info("sockname")[1])
+        await response.write(b'{"type": "BOOKMARK", "object": {}}\n')
+        await silent.wait()
+        return response
+
+    server: list[int] = []
+    silent = asyncio.Event()
+    async with serving(answer) as api, asyncio.timeout(10):
+        watch = api.watch(Kind.POD, None, "7", 300)
+        await anext(watch)
+        timer, hundredths = _timer_of_connection_to(server[0])
+        assert (timer, hundredths <= 2000) == (_KEEPALIVE_TIMER, True)
+        silent.set()
+
+
+_KEEPALIVE_TIMER = 2
+"""In /proc/net/tcp."""
+
+
+def _timer_of_connection_to(port: int) -> tuple[int, int]:
+    """Return which timer the kernel has for the connection, and its time in 1/100 s."""
+    for line in Path("/proc/net/tcp").read_text().splitlines()[1:]:
+        _, _, remote, state, _, timer, *_ = line.split()
+        if int(remote.rpartition(":")[2], 16) == port and state == "01":
+            active, _, hundredths = timer.partition(":")
+            return int(active, 16), int(hundredths, 16)
+    raise AssertionError(port)
 
 
 async def test_a_watch_that_is_ended_before_it_is_answered_tells_nothing() -> None:

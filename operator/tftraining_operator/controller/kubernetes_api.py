@@ -6,6 +6,8 @@ Objects are raw dicts in both directions: the client's models refuse and drop le
 import asyncio
 import logging
 import math
+import socket
+import ssl
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import suppress
@@ -44,6 +46,9 @@ PAGES = {Kind.POD: 1000, Kind.SERVICE: 1000}
 
 _TIMEOUT = 30.0
 _CONNECTIONS = 64
+_KEEPALIVE = {socket.TCP_KEEPIDLE: 20, socket.TCP_KEEPINTVL: 5, socket.TCP_KEEPCNT: 4}
+"""After how many seconds of silence the server's machine is asked whether it is there, how often
+and how many times: a watch of one that has gone without a word ends after 40 s."""
 _MAX_RETRY_AFTER = 60.0
 _MAX_MESSAGE = 2000
 _LABELS = "labelSelector"
@@ -118,15 +123,10 @@ class KubernetesApi:
         self._watches_ended = 0
         self._served_from = 0.0
         self._versions = {kind: api.versions[0] for kind, api in _APIS.items()}
-        # The client's own requests look up netrc and proxies, and copy all that is sent, each time.
-        self._session = aiohttp.ClientSession(
-            connector=aiohttp.TCPConnector(
-                limit=_CONNECTIONS, ssl=client.rest.RESTClientObject(configuration).ssl_context
-            ),
-            cookie_jar=aiohttp.DummyCookieJar(),
-            headers={"Accept": "application/json", "User-Agent": USER_AGENT},
-            trust_env=needs_proxy(configuration.host),
-        )
+        tls = client.rest.RESTClientObject(configuration).ssl_context
+        self._session = _session(configuration.host, tls, limit=_CONNECTIONS)
+        # Each watch has a connection for minutes, and each namespace that is named has five.
+        self._watching = _session(configuration.host, tls, limit=0, socket_factory=_kept_alive)
 
     @classmethod
     async def connect(
@@ -149,6 +149,7 @@ class KubernetesApi:
     async def close(self) -> None:
         """Close the connections."""
         await self._session.close()
+        await self._watching.close()
 
     async def list(self, kind: Kind, namespace: str | None) -> Listing:
         """List our objects of a kind, in one namespace or, for None, in all.
@@ -325,7 +326,7 @@ class KubernetesApi:
         path = self._collection(kind, namespace)
         timeout = aiohttp.ClientTimeout(sock_connect=_TIMEOUT, sock_read=seconds + _TIMEOUT)
         try:
-            async with self._session.get(
+            async with self._watching.get(
                 f"{self._configuration.host}{path}",
                 params=query,
                 headers=await self._credentials(),
@@ -462,6 +463,25 @@ class KubernetesApi:
         """Return the header that says who calls; a token may have been renewed."""
         settings = await self._configuration.auth_settings()
         return {each["key"]: each["value"] for each in settings.values() if each["value"]}
+
+
+def _session(host: str, tls: ssl.SSLContext, **connections: Any) -> aiohttp.ClientSession:  # noqa: ANN401 - aiohttp's
+    """Return a session: the client's own looks up netrc and proxies, and copies all, each time."""
+    return aiohttp.ClientSession(
+        connector=aiohttp.TCPConnector(ssl=tls, **connections),
+        cookie_jar=aiohttp.DummyCookieJar(),
+        headers={"Accept": "application/json", "User-Agent": USER_AGENT},
+        trust_env=needs_proxy(host),
+    )
+
+
+def _kept_alive(address: aiohttp.AddrInfoType) -> socket.socket:
+    family, kind, protocol, *_ = address
+    made = socket.socket(family, kind, protocol)
+    made.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    for option, value in _KEEPALIVE.items():
+        made.setsockopt(socket.IPPROTO_TCP, option, value)
+    return made
 
 
 async def _whole(pages: AsyncIterator[Listing]) -> Listing:
