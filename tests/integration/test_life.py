@@ -2,6 +2,8 @@
 
 import json
 
+import pytest
+
 from tests.integration.jobs import Namespace, manifest
 from tests.integration.process import Operator
 from tools.waiting import eventually
@@ -336,3 +338,26 @@ def test_a_job_managed_by_somebody_else_is_left_alone(space: Namespace) -> None:
 
     assert space.status("theirs") == {}
     assert not [name for name in space.pods() if name.startswith("theirs")]
+
+
+@pytest.mark.parametrize("levels", [900, 9_000])
+def test_a_job_that_is_nested_too_deep_is_told_so_and_harms_no_other(
+    space: Namespace, operator: Operator, levels: int
+) -> None:
+    deep = manifest("deep")
+    deep["spec"]["template"]["spec"]["containers"][0]["extra"] = "@"
+    extra = '{"a": ' * levels + "1" + "}" * levels
+    space.kubectl("create", "-f", "-", stdin=json.dumps(deep).replace('"@"', extra))
+    space.apply(manifest())
+    space.wait_for_pods(*ALL)
+
+    def told() -> bool:
+        columns = "jsonpath={.status.conditions[?(@.type=='Accepted')].message}"
+        return "more than 100 levels" in space.kubectl("get", "tftj", "deep", "-o", columns)
+
+    eventually(told, "the deep job's condition says what is wrong")
+    operator.stop()
+    operator.start()
+    space.kubectl("delete", "pod", "mnist-worker-0", "--grace-period=0", "--force")
+    space.wait_for_pods(*ALL)
+    space.kubectl("delete", "tftj", "deep")

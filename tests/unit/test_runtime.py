@@ -159,7 +159,7 @@ def test_only_a_pod_that_starts_waits_for_the_others(
     ("change", "waits"),
     [
         pytest.param(lambda job: job["status"].update(state="Running"), True, id="its status"),
-        pytest.param(lambda job: job["spec"]["runPolicy"].update(suspend=True), False, id="spec"),
+        pytest.param(lambda job: job["metadata"].update(generation=2), False, id="its spec"),
         pytest.param(lambda job: job["metadata"].update(labels={"a": "b"}), False, id="a label"),
     ],
 )
@@ -168,7 +168,6 @@ def test_only_a_status_that_a_watch_tells_of_waits(
 ) -> None:
     raw = _stored(a_job().raw)
     raw.setdefault("status", {})
-    raw["spec"].setdefault("runPolicy", {})
     changed = _stored(copy.deepcopy(raw), version="8")
     change(changed)
     assert _first_pass(Kind.JOB, changed, [(Kind.JOB, raw)]) == pytest.approx(

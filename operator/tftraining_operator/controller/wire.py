@@ -5,11 +5,12 @@ of them, which takes a quarter of the time and of the memory. An answer that is 
 be raises ValueError.
 """
 
+from functools import partial
 from typing import Any
 
 import msgspec
 
-from tftraining_operator.core import slim
+from tftraining_operator.core import nesting, slim
 from tftraining_operator.reconcile.store import Kind
 
 _Object = dict[str, Any]
@@ -65,7 +66,7 @@ encode = msgspec.json.Encoder().encode
 
 def decode(text: bytes) -> _Object:
     """Return an object as it is."""
-    return _OBJECT.decode(text)
+    return nesting.read(text, _OBJECT.decode)
 
 
 def is_cut(kind: Kind) -> bool:
@@ -75,16 +76,24 @@ def is_cut(kind: Kind) -> bool:
 
 def decode_list(kind: Kind, text: bytes) -> tuple[list[_Object], str, str]:
     """Return a list's objects, its resource version, and what asks for its next page, or ""."""
+    return nesting.read(text, partial(_list, kind))
+
+
+def decode_event(kind: Kind, line: bytes) -> _Object:
+    """Return an event of a watch; an ERROR's or a BOOKMARK's object as it is."""
+    return nesting.read(line, partial(_event, kind))
+
+
+def _list(kind: Kind, text: bytes) -> tuple[list[_Object], str, str]:
     decoder = _LISTS.get(kind)
     found = _OTHERS.decode(text) if decoder is None else decoder.decode(text)
     items = found.items if decoder is None else msgspec.to_builtins(found.items)
     return items, found.metadata.resource_version, found.metadata.continue_
 
 
-def decode_event(kind: Kind, line: bytes) -> _Object:
-    """Return an event of a watch; an ERROR's or a BOOKMARK's object as it is."""
+def _event(kind: Kind, line: bytes) -> _Object:
     event = _EVENT.decode(line)
     decoder = _READ.get(kind) if event.type in _CHANGES else None
     if decoder is None:
-        return {"type": event.type, "object": decode(event.object)}
+        return {"type": event.type, "object": _OBJECT.decode(event.object)}
     return {"type": event.type, "object": msgspec.to_builtins(decoder.decode(event.object))}

@@ -1,5 +1,6 @@
 """One job as the core sees it: identity, parsed spec, stored status."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import lru_cache
@@ -8,12 +9,16 @@ from typing import Any
 import msgspec
 
 from tftraining_operator.api import keys, rules
-from tftraining_operator.api.problems import Problem
+from tftraining_operator.api.problems import Problem, field_path
 from tftraining_operator.api.status import Status
 from tftraining_operator.api.types import ObjectMeta, Spec, other_manager
+from tftraining_operator.core import nesting
 from tftraining_operator.core.history import was_started
 from tftraining_operator.core.naming import workload_name
 from tftraining_operator.core.salvage import stored_spec, stored_status
+
+_SHOWN_LEVELS = 6
+"""Of a path that is too long to show."""
 
 
 class InvalidJobError(Exception):
@@ -111,7 +116,7 @@ def parse_job(raw: dict[str, Any], now: datetime) -> Job:
     meta = ObjectMeta.model_validate(raw["metadata"])
     created = raw["metadata"].get("creationTimestamp")
     status, repairs = stored_status(raw.get("status"), created=created, now=now)
-    spec, problems = _understood(meta.name, msgspec.json.encode(raw.get("spec") or {}))
+    spec, problems = _understood(meta.name, _text(raw.get("spec") or {}))
     told = "; ".join(str(problem) for problem in problems)
     if problems and not was_started(status):
         raise InvalidJobError(told)
@@ -121,6 +126,24 @@ def parse_job(raw: dict[str, Any], now: datetime) -> Job:
 @lru_cache(maxsize=256)
 def _understood(name: str, text: bytes) -> tuple[Spec, list[Problem]]:
     """Parse a spec, of which a job's passes share the result: nobody changes a spec."""
-    spec, problems = stored_spec(msgspec.json.decode(text))
+    raw = msgspec.json.decode(text)
+    if (path := nesting.deep_path(raw)) is not None:
+        return stored_spec(nesting.cut(raw))[0], [_too_deep(path)]
+    spec, problems = stored_spec(raw)
     # The CRD refuses these as well; a job stored under another CRD may still break them.
     return spec, problems or rules.problems(name, spec, stored=True)
+
+
+def _text(asked: dict[str, Any]) -> bytes:
+    try:
+        return msgspec.json.encode(asked)
+    except RecursionError:
+        return msgspec.json.encode(nesting.cut(asked, nesting.MOST_LEVELS + 1))
+
+
+def _too_deep(path: Sequence[int | str]) -> Problem:
+    return Problem(
+        field_path("spec", path[:_SHOWN_LEVELS]),
+        f"has more than {nesting.MOST_LEVELS} levels of objects and lists within each other;"
+        " remove it, no pod needs that many",
+    )

@@ -206,13 +206,15 @@ def other(raw: _Object) -> _Object:
 
 
 def asks_the_same(kept: _Object | None, raw: _Object) -> bool:
-    """Tell whether a version of a job differs from a kept one in its status alone; both are cut."""
+    """Tell whether a version of a job differs from a kept one in its status alone; both are cut.
+
+    Of a spec the generation tells, which the API server counts.
+    """
     return kept is not None and _asked(kept) == _asked(raw)
 
 
-def _asked(raw: _Object) -> tuple[_Object, object]:
-    metadata = {name: v for name, v in raw["metadata"].items() if name != "resourceVersion"}
-    return metadata, raw.get("spec")
+def _asked(raw: _Object) -> _Object:
+    return {name: v for name, v in raw["metadata"].items() if name != "resourceVersion"}
 
 
 def _cut(raw: _Object, kind: type[_Part]) -> _Object:
