@@ -1,4 +1,4 @@
-"""What is known of schedulers' groups as their APIs come and go."""
+"""What is known of schedulers' groups, and of Kueue's Workloads, as their APIs come and go."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import Any, cast
 from tftraining_operator.api.scheduling import Gang
 from tftraining_operator.controller.groups import Groups
 from tftraining_operator.controller.kubernetes_api import KubernetesApi, Listing
+from tftraining_operator.controller.workloads import Access, Workloads
 from tftraining_operator.reconcile import errors
 from tftraining_operator.reconcile.store import JobKey, Kind, Store
 
@@ -50,5 +51,23 @@ async def test_an_api_that_goes_takes_its_groups_along_and_is_no_restore_of_etcd
     assert dict(groups.offer.versions) == {Gang.IN_TREE: "v1"}
     assert not store.children(Kind.COSCHEDULING_GROUP, KEY)
     assert store.children(Kind.IN_TREE_GROUP, KEY)
+    assert looked == [KEY]
+    assert not store.went_back
+
+
+async def test_kueue_that_is_uninstalled_takes_its_workloads_along_and_is_no_restore_of_etcd() -> (
+    None
+):
+    cluster, store, looked = Cluster(), Store(), list[JobKey]()
+    workloads = Workloads(cast("KubernetesApi", cluster), store, None, looked.append, lambda: None)
+    cluster.served = {Kind.WORKLOAD}
+    assert await workloads.list() == "510"
+    assert store.children(Kind.WORKLOAD, KEY)
+
+    looked.clear()
+    cluster.served = set()
+    assert await workloads.list() is None
+    assert workloads.access == Access()
+    assert not store.children(Kind.WORKLOAD, KEY)
     assert looked == [KEY]
     assert not store.went_back

@@ -7,7 +7,7 @@ Called by runtime.py.
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from tftraining_operator.controller.kubernetes_api import KubernetesApi
@@ -55,7 +55,8 @@ class Workloads:
         try:
             found = await self._cluster.list(Kind.WORKLOAD, self._namespace)
         except NotFoundError:
-            self._replace([], "0", mark)
+            for key in self._store.clear(Kind.WORKLOAD, self._namespace):
+                self._look(key)
             self._have(Access())
         except ForbiddenError:
             self._have(Access(forbidden=True))
@@ -63,9 +64,13 @@ class Workloads:
             # Kueue converts what is listed: while it is away, what was known of it stays.
             logger.warning("cannot list Workloads: %s", one_line(error.message))
         else:
-            self._replace(found.items, found.resource_version, mark)
+            version = found.resource_version
+            for key in self._store.replace(
+                Kind.WORKLOAD, found.items, version, self._namespace, mark
+            ):
+                self._look(key)
             self._have(Access(usable=True))
-            return found.resource_version
+            return version
         return None
 
     async def follow(self, seconds: float) -> None:
@@ -97,10 +102,6 @@ class Workloads:
                 key = self._store.put(Kind.WORKLOAD, raw)
             if key is not None:
                 self._look(key)
-
-    def _replace(self, items: Sequence[dict[str, object]], version: str, mark: int) -> None:
-        for key in self._store.replace(Kind.WORKLOAD, items, version, self._namespace, mark):
-            self._look(key)
 
     def _have(self, access: Access) -> None:
         if access != self.access:
