@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from tftraining_operator.api.keys import Role
+from tftraining_operator.controller.kubernetes_api import Call
 from tftraining_operator.controller.runtime import STUCK_SECONDS, Runtime
 from tftraining_operator.controller.settings import Settings
 from tftraining_operator.controller.sharding import shard_of
@@ -45,7 +46,12 @@ async def test_a_pass_that_never_ends_makes_the_process_unwell() -> None:
     await began.wait()
     assert runtime.health() is None
     now = STUCK_SECONDS + 1
-    assert runtime.health() == f"the oldest job in the queue has waited {STUCK_SECONDS + 1:.0f} s"
+    assert runtime.health() == "jobs wait, and for 121 s no pass began, wrote or ended"
+    for verb, resource in (("update", "leases"), ("list", "pods")):
+        runtime._saw_call(Call(verb, resource, "200", 0.1))
+    assert runtime.health(), "these are of no pass"
+    runtime._saw_call(Call("create", "pods", "201", 5.0))
+    assert runtime.health() is None, "a pass may be long, as that of a thousand pods"
 
     await runtime.stop()
     assert working.cancelled()

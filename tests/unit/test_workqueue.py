@@ -223,20 +223,43 @@ async def test_what_the_server_asks_to_wait_is_waited(caplog: pytest.LogCaptureF
     assert caplog.messages == ["a: pass failed, retrying in 30.0 s: 429"], "without a traceback"
 
 
-async def test_the_oldest_key_tells_how_long_the_queue_is_stuck() -> None:
+async def test_the_queue_is_stuck_while_keys_wait_and_no_pass_comes_further() -> None:
     now = 100.0
     async with Desk(workers=1, clock=lambda: now) as desk:
-        assert desk.queue.stuck_for() == 0
+        assert (desk.queue.oldest_age(), desk.queue.stuck_for()) == (0, 0)
         desk.gate.clear()
         desk.queue.add("a")
         await quiet()
         now = 130.0
         desk.queue.add("b")
-        assert desk.queue.stuck_for() == 30
+        assert (desk.queue.oldest_age(), desk.queue.stuck_for()) == (30, 30)
+        desk.queue.moved()
+        now = 140.0
+        assert (desk.queue.oldest_age(), desk.queue.stuck_for()) == (40, 10)
         desk.gate.set()
         await desk.passes(2)
         await quiet()
-        assert desk.queue.stuck_for() == 0
+        now = 300.0
+        assert (desk.queue.oldest_age(), desk.queue.stuck_for()) == (0, 0)
+
+
+async def test_a_queue_is_not_stuck_however_long_it_is_if_its_passes_end() -> None:
+    now = 0.0
+
+    async def handle(_key: int) -> None:
+        nonlocal now
+        now += 10.0
+        assert queue.stuck_for() <= 10.0
+
+    queue = WorkQueue[int](handle, workers=1, clock=lambda: now)
+    for key in range(100):
+        queue.add(key)
+    working = asyncio.create_task(queue.run())
+    while queue.depth() > 1:  # noqa: ASYNC110 - no event tells
+        await asyncio.sleep(0)
+    assert queue.oldest_age() > 900
+    assert queue.stuck_for() <= 10.0
+    working.cancel()
 
 
 async def test_what_is_routine_waits_for_all_else() -> None:
@@ -335,6 +358,25 @@ def test_what_does_not_wait_takes_what_comes_soon_with_it() -> None:
             desk.queue.add("a")
             await asyncio.sleep(2 * SOON)
             assert desk.done == ["a"]
+
+    in_virtual_time(scene)
+
+
+def test_what_comes_soon_takes_nothing_of_the_urgency_of_what_is_due() -> None:
+    async def scene(_loop: VirtualLoop) -> None:
+        async with Desk(workers=1) as desk:
+            desk.answers = [1.0]
+            desk.queue.add("a")
+            await asyncio.sleep(0.5)
+            desk.queue.add_soon("a", among=40)
+            desk.gate.clear()
+            for key in ("at work", "b", "c", "d"):
+                desk.queue.add(key)
+            await asyncio.sleep(1)
+            desk.queue.add("later")
+            desk.gate.set()
+            await asyncio.sleep(1)
+            assert desk.done == ["a", "at work", "b", "c", "d", "a", "later"]
 
     in_virtual_time(scene)
 

@@ -192,7 +192,7 @@ class Metrics:
     def read_queue(self, queue: WorkQueue[Any]) -> None:
         """Show the state of the queue."""
         self._queue_depth.set_function(queue.depth)
-        self._queue_age.set_function(queue.stuck_for)
+        self._queue_age.set_function(queue.oldest_age)
         self._queue_retrying.set_function(queue.retrying)
 
     def read_reports(self, ages: Callable[[], Sequence[float]]) -> None:

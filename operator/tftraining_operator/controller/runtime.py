@@ -49,8 +49,9 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 STUCK_SECONDS = 120.0
-"""A job that waits or is worked on for longer than this means that the process is stuck."""
+"""Jobs that wait while for longer than this no pass begins, writes or ends: it is stuck."""
 
+_READS = ("get", "list")
 _LOOK_SECONDS = 1.0
 _RESYNC_SHARE = 0.01
 """Of the time, what resyncs take at most: they come less often where there is much to list."""
@@ -274,7 +275,9 @@ class Runtime:
             if task.done():
                 return f"a background task exited: {task.get_name()}"
         if self._queue is not None and self._queue.stuck_for() > STUCK_SECONDS:
-            return f"the oldest job in the queue has waited {self._queue.stuck_for():.0f} s"
+            return (
+                f"jobs wait, and for {self._queue.stuck_for():.0f} s no pass began, wrote or ended"
+            )
         return None
 
     async def restored(self) -> None:
@@ -304,6 +307,8 @@ class Runtime:
 
     def _saw_call(self, call: Call) -> None:
         self._metrics.saw_call(call)
+        if self._queue is not None and call.verb not in _READS and call.resource != "leases":
+            self._queue.moved()
         if self._tracing is not None:
             self._tracing.saw_call(call)
 

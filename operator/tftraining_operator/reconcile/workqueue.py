@@ -74,12 +74,14 @@ class WorkQueue(Generic[K]):
         self._busy: Counter[Hashable] = Counter()
         self._again: dict[K, bool] = {}
         """Keys to work on again after their present pass, and whether that is routine."""
-        self._timers: dict[K, asyncio.TimerHandle] = {}
+        self._timers: dict[bool, dict[K, asyncio.TimerHandle]] = {False: {}, True: {}}
+        """Those of routine passes apart: when what is urgent is due, it may not be one."""
         self._expected: dict[K, asyncio.TimerHandle] = {}
         """When to ask whether a pass is due."""
         self._failures: dict[K, int] = {}
         self._immediate: dict[K, int] = {}
         self._tasks: asyncio.TaskGroup | None = None
+        self._moved = clock()
 
     def add(self, key: K, *, routine: bool = False) -> None:
         """Ask for a pass over `key`, soon; while one runs, for another after it."""
@@ -111,8 +113,9 @@ class WorkQueue(Generic[K]):
 
     def add_after(self, key: K, seconds: float, *, routine: bool = False) -> None:
         """Ask for a pass in `seconds`, instead of at the time asked for before."""
-        _cancel(self._timers, key)
-        self._timers[key] = asyncio.get_running_loop().call_later(
+        timers = self._timers[routine]
+        _cancel(timers, key)
+        timers[key] = asyncio.get_running_loop().call_later(
             max(0.0, seconds), self._fire, key, routine
         )
 
@@ -143,10 +146,21 @@ class WorkQueue(Generic[K]):
             finally:
                 self._tasks = None
 
-    def stuck_for(self) -> float:
+    def oldest_age(self) -> float:
         """Return how long (s) the oldest key has been waiting or in work."""
         since = [*self._urgent.since(), *self._routine.since(), *self._working.values()]
         return self._clock() - min(since) if since else 0.0
+
+    def stuck_for(self) -> float:
+        """Return how long (s) nothing has moved although keys wait or are in work.
+
+        However many wait, and however long: a queue of which passes begin and end works.
+        """
+        return min(self.oldest_age(), self._clock() - self._moved)
+
+    def moved(self) -> None:
+        """Note that a pass has come further."""
+        self._moved = self._clock()
 
     async def ended(self, concerned: Callable[[K], bool]) -> None:
         """Wait until no pass over such a key runs."""
@@ -168,6 +182,7 @@ class WorkQueue(Generic[K]):
             if (key := self._take()) is None:
                 return
             self._working[key] = self._clock()
+            self.moved()
             self._busy[self._group(key)] += 1
             self._tasks.create_task(self._work(key))
 
@@ -195,6 +210,7 @@ class WorkQueue(Generic[K]):
         finally:
             del self._working[key]
             self._routinely.discard(key)
+            self.moved()
             self._ended.set()
             self._busy[self._group(key)] -= 1
             if not self._busy[self._group(key)]:
@@ -204,8 +220,8 @@ class WorkQueue(Generic[K]):
             self._dispatch()
 
     async def _pass(self, key: K) -> None:
-        _cancel(self._timers, key)
-        _cancel(self._expected, key)
+        for timers in (*self._timers.values(), self._expected):
+            _cancel(timers, key)
         try:
             wake_in = await self._handle(key)
         except Exception as error:  # noqa: BLE001 - whatever a pass raises, its key is not lost
@@ -248,11 +264,12 @@ class WorkQueue(Generic[K]):
 
     def _add_by(self, key: K, seconds: float, *, routine: bool = False) -> None:
         """Ask for a pass in `seconds`, unless it is asked for earlier already."""
-        if _is_later(self._timers.get(key), seconds):
+        earlier = (self._timers[each].get(key) for each in {False, routine})
+        if all(_is_later(timer, seconds) for timer in earlier):
             self.add_after(key, seconds, routine=routine)
 
     def _fire(self, key: K, routine: bool) -> None:  # noqa: FBT001 - a loop's callback
-        self._timers.pop(key, None)
+        self._timers[routine].pop(key, None)
         self.add(key, routine=routine)
 
     def _expect(self, key: K, due: Callable[[K], float]) -> None:
