@@ -51,7 +51,7 @@ class Installation:
     async def has(self, namespace: str) -> bool:
         """Ask as a pass does, and check that no other's may run."""
         found = await self.claims.has(namespace)
-        others = [each for each in self.place.installations if each is not self]
+        others = [each for each in self.place.installations if each.name != self.name]
         assert not (found and any(each.works_in(namespace) for each in others)), "two work"
         return found
 
@@ -274,6 +274,61 @@ def test_who_watches_all_hands_over_to_who_names_the_namespace() -> None:
         await special.kill()
         await asyncio.sleep(2 * LASTS)
         assert [await each.has("red") for each in (general, other)].count(True) == 1
+
+    played(scene)
+
+
+@pytest.mark.parametrize("apart", [0.0, 3.0, 7.0, 11.0])
+def test_shards_hand_over_when_the_last_of_them_has_left(apart: float) -> None:
+    async def scene(place: Place) -> None:
+        for _ in range(3):
+            shard = place.install("general", shared=True)
+            assert await shard.has("red")
+            await asyncio.sleep(apart)
+        special = place.install("special", "red")
+        for _ in range(int(6 * LASTS)):
+            await asyncio.sleep(0.5)
+            for each in place.installations:
+                await each.has("red")
+        assert (place.holder(), await special.has("red")) == ("special", True)
+        restarted = place.install("general", shared=True)
+        assert not await restarted.has("red")
+
+    played(scene)
+
+
+def test_shards_take_back_what_nobody_takes() -> None:
+    async def scene(place: Place) -> None:
+        shards = [place.install("general", shared=True) for _ in range(3)]
+        for shard in shards:
+            assert await shard.has("red")
+        special = place.install("special", "red")
+        await asyncio.sleep(0.1)
+        await special.kill()
+        await asyncio.sleep(RENEWED + 10)
+        assert not any(shard.works_in("red") for shard in shards)
+        restarted = place.install("general", shared=True)
+        assert not await restarted.has("red"), "it is for who asked"
+        await asyncio.sleep(4 * LASTS)
+        for _ in range(int(2 * LASTS)):
+            await asyncio.sleep(1)
+            assert [await each.has("red") for each in place.installations] == [True] * 4
+
+    played(scene)
+
+
+def test_a_shard_takes_nothing_back_that_another_gave_up() -> None:
+    async def scene(place: Place) -> None:
+        shard = place.install("general", shared=True)
+        assert await shard.has("red")
+        await asyncio.sleep(1)
+        lease = place.server.leases["red", LEASE]
+        del lease["spec"]["holderIdentity"]
+        lease["metadata"] |= {"annotations": {"tftraining.dev/requested-by": "special"}}
+        await place.server.replace_lease(lease)
+        await asyncio.sleep(RENEWED + 10)
+        assert place.holder() == ""
+        assert not await shard.has("red")
 
     played(scene)
 

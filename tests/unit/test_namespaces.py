@@ -126,6 +126,27 @@ def test_a_pass_ends_when_its_lease_does(operator: Operator, cluster: FakeCluste
         place.one_pass()
 
 
+def test_a_pass_may_last_longer_than_a_lease_that_is_renewed(
+    operator: Operator, cluster: FakeCluster
+) -> None:
+    place = Place(operator, replace(CLAIMING, lease_seconds=cast("int", 0.5)))
+    for name in list(cluster.pods()):
+        cluster.collect(name)
+    operator.see()
+
+    async def long() -> None:
+        await asyncio.sleep(1.5)
+
+    async def scene() -> None:
+        keeping = asyncio.create_task(place.namespaces.keep())
+        await place.namespaces.pass_over(place.key)
+        keeping.cancel()
+        await asyncio.wait({keeping})
+
+    cluster.pause = long
+    operator.runner.run(scene())
+
+
 def test_jobs_of_a_namespace_that_is_left_are_forgotten_when_their_passes_have_ended(
     operator: Operator, cluster: FakeCluster
 ) -> None:

@@ -12,7 +12,7 @@ from typing import Any
 
 from tftraining_operator.api.keys import GROUP, PLURAL
 from tftraining_operator.controller.leader import ATTEMPT, LeaseApi, version
-from tftraining_operator.controller.shard_lease import ShardLease
+from tftraining_operator.controller.shard_lease import ShardLease, without_request
 from tftraining_operator.reconcile import errors
 
 _Object = dict[str, Any]
@@ -52,8 +52,9 @@ class Claim(ShardLease):
     @property
     def taken_by(self) -> str:
         """The other installation that has the namespace, or that it was given up for."""
-        other = self.holder or self.requested_by
-        return "" if other == self._identity else other
+        if self.holder not in ("", self._identity):
+            return self.holder
+        return "" if self.requested_by == self._identity else self.requested_by
 
     @property
     def wanted_by_another(self) -> bool:
@@ -100,10 +101,24 @@ class Claim(ShardLease):
             raise self._api_error(error) from error
 
     def _is_free(self, lease: _Object | None) -> bool:
-        if not self.holder and self.wanted_by_another:
+        if self.wanted_by_another and not self.holder:
             # Given up for whom asked; its answer may take as long as another's claim lasts.
             return self._unrenewed_for() >= self._lasts()
+        if self.wanted_by_another and self.holder == self._identity:
+            # Our processes let it end, and only then whoever asked can answer.
+            return self._unrenewed_for() >= 2 * self._lasts()
         return super()._is_free(lease)
+
+    def _is_lost(self, lease: _Object | None) -> bool:
+        given_up = not self.holder and self.wanted_by_another
+        return given_up or super()._is_lost(lease)
+
+    def _held(self, lease: _Object) -> _Object:
+        lease = super()._held(lease)
+        if self.seconds_left() > 0:
+            return lease
+        # Who asked while it was ours has had its time.
+        return without_request(lease)
 
     def _api_error(self, error: Exception) -> errors.ApiError:
         if isinstance(error, errors.ApiError):

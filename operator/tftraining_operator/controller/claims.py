@@ -237,7 +237,9 @@ class Claims:
     async def _give_up(self, found: _Namespace) -> None:
         """Hand a namespace over to who names it."""
         await self._leave(found, found.claim.requested_by)
-        await found.claim.release()
+        if not self._shared:
+            # Else others may still work there: the claim ends once the last of them has left.
+            await found.claim.release()
 
     async def _leave(self, found: _Namespace, other: str) -> None:
         """Leave a namespace to another installation."""

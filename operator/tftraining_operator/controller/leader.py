@@ -204,6 +204,9 @@ class Candidate:
             return True
         return self._unrenewed_for() >= self._lasts()
 
+    def _is_lost(self, lease: _Object | None) -> bool:
+        return _holder(lease) not in ("", self._identity)
+
     def _unrenewed_for(self) -> float:
         return self._clock() - self._seen_at
 
@@ -216,8 +219,9 @@ class Candidate:
             await self._claim(self._lease)
         except (errors.ConflictError, errors.NotFoundError, errors.AlreadyExistsError):
             self._lease = await self._look()
-            if (holder := _holder(self._lease)) not in ("", self._identity):
-                raise LeaseLostError(f"{one_line(holder)} acquired the lease") from None
+            if self._is_lost(self._lease):
+                holder = one_line(_holder(self._lease))
+                raise LeaseLostError(f"{holder} acquired the lease") from None
             if self._lease is not None and version(self._lease) < newest:
                 raise LeaseLostError(_RESTORED) from None
             await self._claim(self._lease)

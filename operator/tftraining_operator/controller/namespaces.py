@@ -6,7 +6,8 @@ job. Used by runtime.
 
 import asyncio
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import AsyncIterator, Callable, Iterable
+from contextlib import asynccontextmanager
 
 from tftraining_operator.controller.claims import Claims, State
 from tftraining_operator.controller.leader import LeaseApi
@@ -52,16 +53,8 @@ class Namespaces:
             return await self._reconciler(key)
         if not await self._claims.has(key.namespace):
             return None
-        left = self._claims.seconds_left(key.namespace)
-        limit = asyncio.timeout(left if left < math.inf else None)
-        try:
-            async with limit:
-                return await self._reconciler(key)
-        except TimeoutError as error:
-            if not limit.expired():
-                raise
-            text = f"the lease of namespace {key.namespace} was not renewed in time"
-            raise errors.NotLeadingError(text) from error
+        async with _while_claimed(self._claims, key.namespace):
+            return await self._reconciler(key)
 
     def works_in(self, namespace: str) -> bool:
         """Tell whether the jobs of a namespace are worked on here."""
@@ -99,6 +92,37 @@ class Namespaces:
 
     def _jobs(self, namespace: str) -> list[JobKey]:
         return [key for key in self._store.job_keys() if key.namespace == namespace]
+
+
+@asynccontextmanager
+async def _while_claimed(claims: Claims, namespace: str) -> AsyncIterator[None]:
+    """Cancel what is done when the claim has ended, however often it was renewed before.
+
+    Raises errors.NotLeadingError then.
+    """
+    loop = asyncio.get_running_loop()
+    limit = asyncio.timeout(None)
+    look_again: asyncio.TimerHandle | None = None
+
+    def look() -> None:
+        nonlocal look_again
+        if (left := claims.seconds_left(namespace)) <= 0:
+            limit.reschedule(loop.time())
+        elif left < math.inf:
+            look_again = loop.call_later(left, look)
+
+    try:
+        async with limit:
+            look()
+            yield
+    except TimeoutError as error:
+        if not limit.expired():
+            raise
+        text = f"the lease of namespace {namespace} was not renewed in time"
+        raise errors.NotLeadingError(text) from error
+    finally:
+        if look_again is not None:
+            look_again.cancel()
 
 
 def _claims(settings: Settings, api: LeaseApi, worker: Namespaces) -> Claims | None:

@@ -55,11 +55,14 @@ class ShardLease(Candidate):
         held = (lease.get("spec") or {}).get("holderIdentity") == self._identity
         if not held or self.requested_by == self._identity:
             # The request was to the holder before.
-            kept = {
-                name: text for name, text in _annotations(lease).items() if name != _REQUESTED_BY
-            }
-            lease = {**lease, "metadata": {**lease["metadata"], "annotations": kept}}
+            lease = without_request(lease)
         return super()._held(lease)
+
+
+def without_request(lease: _Object) -> _Object:
+    """Return a lease for which nobody asks."""
+    kept = {name: text for name, text in _annotations(lease).items() if name != _REQUESTED_BY}
+    return {**lease, "metadata": {**lease["metadata"], "annotations": kept}}
 
 
 def _annotations(lease: _Object | None) -> dict[str, str]:
