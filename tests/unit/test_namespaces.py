@@ -134,8 +134,10 @@ def test_a_pass_may_last_longer_than_a_lease_that_is_renewed(
         cluster.collect(name)
     operator.see()
 
+    pauses = iter([1.5])
+
     async def long() -> None:
-        await asyncio.sleep(1.5)
+        await asyncio.sleep(next(pauses, 0))
 
     async def scene() -> None:
         keeping = asyncio.create_task(place.namespaces.keep())
