@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 from tftraining_operator.core.error_text import LIMIT, error_text, telling_line
 
@@ -206,3 +208,22 @@ def test_of_a_long_exception_the_beginning_and_the_place_are_kept() -> None:
 )
 def test_the_line_that_says_most(text: str, line: str) -> None:
     assert telling_line(text) == line
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        pytest.param("ValueError: x" + " " * 4000 + "b", id="spaces"),
+        pytest.param("ValueError: x" + " [" * 2000, id="brackets"),
+        pytest.param("a." * 2000 + "Error: x", id="modules"),
+        pytest.param("  File " * 600, id="frames"),
+    ],
+)
+def test_no_text_that_a_pod_can_write_takes_long_to_look_through(line: str) -> None:
+    texts = [f"{number} {TRACEBACK}{line}"[-4096:] for number in range(50)]
+    began = time.process_time()
+    for text in texts:
+        assert len(error_text(text)) <= LIMIT
+    assert time.process_time() - began < 1.0, (
+        "5 s with spaces before [[ and 100 s on a slow machine"
+    )

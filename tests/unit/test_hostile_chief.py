@@ -199,16 +199,28 @@ def dripping(head: bytes, piece: bytes) -> Pieces:
             id="informational responses without end",
         ),
         pytest.param(
+            once(OK + b'Content-Type: multipart/x;"' + b";" * 60_000 + b"\r\n\r\n{}"),
+            PollResult.CONNECTION_FAILED,
+            id="a header that takes seconds to look through",
+        ),
+        pytest.param(
+            once(b"HTTP/1.1 100 Continue\r\n\r\n" + OK + b"X: " + b";" * 60_000 + b"\r\n\r\n{}"),
+            PollResult.CONNECTION_FAILED,
+            id="the same behind an informational response",
+        ),
+        pytest.param(
             for_ever(GOOD, GOOD * 1000), PollResult.SUCCESS, id="responses to nobody's requests"
         ),
     ],
 )
 async def test_of_a_flood_a_bounded_part_is_taken(pieces: Pieces, result: PollResult) -> None:
+    began = time.process_time()
     async with Server(pieces).serving() as server, Polled().running() as polled:
         polled.watch(server)
         await until(lambda: len(polled.results) >= 3)
         await until(lambda: len(server.taken) >= 3)
         assert set(polled.results) == {result}
+        assert time.process_time() - began < 2.0
     assert max(server.taken) < TAKEN
 
 

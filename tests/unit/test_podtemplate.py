@@ -331,6 +331,11 @@ def test_an_empty_key_in_the_container_is_an_absent_field(field: str) -> None:
             id="a quantity of an init container",
         ),
         pytest.param(
+            a_job().with_container(resources={"limits": {"cpu": "1" * 20_000 + "x"}}),
+            ["spec.containers[tensorflow].resources.limits.cpu", "1…", "no quantity"],
+            id="a quantity of 20,000 digits, which took a minute to look through",
+        ),
+        pytest.param(
             a_template(securityContext=[]), ["spec.securityContext", "object"], id="a list"
         ),
         pytest.param(
@@ -345,6 +350,7 @@ def test_a_clash_is_refused_with_its_field_and_fix(job: JobBuilder, names: list[
         spec_of(job)
     for name in ["template of chief", *names]:
         assert name in str(refused.value)
+    assert len(str(refused.value)) < 1000
 
 
 @pytest.mark.parametrize(

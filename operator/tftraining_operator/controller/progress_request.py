@@ -9,13 +9,19 @@ a bounded number of bytes is read and then parsed. Called by poller.
 import asyncio
 import http.client
 import io
+import re
 import socket
 from typing import cast
 from urllib.parse import SplitResult, urlsplit
 
 MAX_BODY = 64 * 1024
 """Bytes: a longer body is no report."""
-_MAX_HEAD = 16 * 1024
+_MAX_RECEIVED = MAX_BODY + 16 * 1024
+"""With the sizes of chunks."""
+_PIECE = 16 * 1024
+_MAX_HEAD = 2 * 1024
+"""Bytes of status and headers: the standard library takes seconds for one header of 64 KiB."""
+_FINAL = re.compile(rb"HTTP/1\.[01] [2-9]")
 
 
 class BadAnswerError(Exception):
@@ -52,8 +58,8 @@ def _request(address: SplitResult) -> bytes:
 async def _read(connection: socket.socket) -> bytes:
     """Read until the pod closes the connection or has sent more than a report can be long."""
     loop, received = asyncio.get_running_loop(), bytearray()
-    while len(received) <= _MAX_HEAD + MAX_BODY:
-        piece = await loop.sock_recv(connection, _MAX_HEAD)
+    while len(received) <= _MAX_RECEIVED:
+        piece = await loop.sock_recv(connection, _PIECE)
         if not piece:
             break
         received += piece
@@ -61,6 +67,12 @@ async def _read(connection: socket.socket) -> bytes:
 
 
 def _parsed(received: bytes) -> tuple[int, bytes | None]:
+    # Behind an informational response there would be further headers.
+    if _FINAL.match(received) is None:
+        raise BadAnswerError(f"it begins with {received[:20]!r}")
+    head, _, _ = received.partition(b"\r\n\r\n")
+    if len(head) > _MAX_HEAD:
+        raise BadAnswerError(f"its headers are longer than {_MAX_HEAD} bytes")
     response = http.client.HTTPResponse(cast("socket.socket", _Received(received)), method="GET")
     try:
         response.begin()

@@ -14,6 +14,7 @@ LIMIT = 1500
 """Characters of one message; those of `status` all have to fit into one object."""
 
 _LINE_LIMIT = 700
+_LONGEST_LINE = 1500
 _KUBELETS_BYTES = 2048
 """How much of a log the kubelet takes at most."""
 
@@ -35,7 +36,7 @@ _QUALIFIER = re.compile(r"^(?:\w+\.)+(?=\w+(:|$))")
 _LIBRARIES = ("/site-packages/", "/dist-packages/", "/lib/python3", "/tftrainer/", "<frozen ")
 
 # Where in a graph: `{{function_node name}}`, `[[{{node name}}]]`, `[Op:MatMul] name: `.
-_NODE = re.compile(r"\{\{function_node [^}]*\}\} |\s*\[\[.*|\s*\[Op:\w+\].*")
+_NODE = re.compile(r"\{\{function_node [^}]*\}\} |\[\[.*|\[Op:\w+\].*")
 _TRACEBACK = "Traceback (most recent call last):"
 _IGNORED = "Exception ignored in"
 
@@ -89,7 +90,9 @@ def telling_line(text: str) -> str:
 def _whole_lines(log: str) -> list[str]:
     """Return the lines, without one whose beginning the kubelet has cut off."""
     lines = log.splitlines()
-    return lines[len(lines) > 1 and len(log.encode()) == _KUBELETS_BYTES :]
+    whole = lines[len(lines) > 1 and len(log.encode()) == _KUBELETS_BYTES :]
+    # Who writes them chooses how long an expression has to look through them.
+    return [line[:_LONGEST_LINE] for line in whole]
 
 
 def _until_exit(lines: list[str]) -> list[str]:

@@ -23,7 +23,8 @@ SCRATCH_VOLUME = "tftraining-tmp"
 _SET_BY_OPERATOR = ("hostname", "subdomain", "restartPolicy", "setHostnameAsFQDN")
 _USER_ID = 65532  # the trainer image's user
 
-_QUANTITY = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([KMGTPE]i|[numkMGTPE]|[eE][+-]?\d+)?")
+_QUANTITY = re.compile(r"[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([KMGTPE]i|[numkMGTPE]|[eE][+-]?[0-9]{1,3})?")
+_LONGEST_QUANTITY = 64
 
 _Object = dict[str, Any]
 
@@ -219,11 +220,17 @@ def _check_shapes(where: str, path: str, given: _Object, lists: tuple[str, ...])
 def _check_quantities(where: str, spec: _Object) -> None:
     """Refuse what is no quantity; the API server would name neither the field nor the value."""
     for path, resource, value in _quantities(spec):
-        if _QUANTITY.fullmatch(str(value)) is None:
+        text = str(value)
+        if len(text) > _LONGEST_QUANTITY or _QUANTITY.fullmatch(text) is None:
             raise InvalidTemplateError(
-                f"{where}: {path}.{resource} is {value!r}, which is no quantity such as 2, 500m or"
-                " 1.5Gi"
+                f"{where}: {path}.{resource} is {_shown(value)}, which is no quantity such as 2,"
+                " 500m or 1.5Gi"
             )
+
+
+def _shown(value: object) -> str:
+    text = repr(value)
+    return text if len(text) <= _LONGEST_QUANTITY else text[: _LONGEST_QUANTITY - 1] + "…"
 
 
 def _quantities(spec: _Object) -> Iterator[tuple[str, str, object]]:
