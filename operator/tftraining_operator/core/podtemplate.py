@@ -23,7 +23,10 @@ SCRATCH_VOLUME = "tftraining-tmp"
 _SET_BY_OPERATOR = ("hostname", "subdomain", "restartPolicy", "setHostnameAsFQDN")
 _USER_ID = 65532  # the trainer image's user
 
-_QUANTITY = re.compile(r"[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([KMGTPE]i|[numkMGTPE]|[eE][+-]?[0-9]{1,3})?")
+_QUANTITY = re.compile(
+    r"[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)"  # in which no two parts could have a digit
+    r"([KMGTPE]i|[numkMGTPE]|[eE][+-]?[0-9]{1,3})?"
+)
 _LONGEST_QUANTITY = 64
 
 _Object = dict[str, Any]
