@@ -220,10 +220,10 @@ def test_the_line_that_says_most(text: str, line: str) -> None:
     ],
 )
 def test_no_text_that_a_pod_can_write_takes_long_to_look_through(line: str) -> None:
-    texts = [f"{number} {TRACEBACK}{line}"[-4096:] for number in range(50)]
+    texts = [f"{TRACEBACK}{line}{number}"[-4096:] for number in range(50)]
     began = time.process_time()
     for text in texts:
         assert len(error_text(text)) <= LIMIT
-    assert time.process_time() - began < 1.0, (
+    assert time.process_time() - began < 1.0
         "5 s with spaces before [[ and 100 s on a slow machine"
     )
