@@ -571,6 +571,25 @@ def test_a_priority_that_does_not_exist_is_said(operator: Operator) -> None:
     assert kueue.the_workload(cluster)["spec"]["priority"] == 100
 
 
+@pytest.mark.parametrize(
+    "name",
+    ["../../../../api/v1/pods?watch=true#", "..", "a/b", "a?b", "UPPER", "a" * 254, "a%2fb", "a\n"],
+)
+def test_no_priority_class_leads_to_another_object(operator: Operator, name: str) -> None:
+    asked: list[str] = []
+    read = operator.cluster.read
+
+    async def observed(path: str) -> Raw:
+        asked.append(path)
+        return await read(path)
+
+    operator.cluster.read = observed  # type: ignore[method-assign]
+    template = {"spec": {"containers": [{"name": "tensorflow"}], "priorityClassName": name}}
+    key = queued(operator, a_job().with_spec(template=template))
+    assert "is no name of a PriorityClass: correct it" in str(operator.cluster.status(key).message)
+    assert asked == []
+
+
 def test_another_priority_is_followed_while_the_job_runs(operator: Operator) -> None:
     cluster = operator.cluster
     for name, value in (("low", 1), ("urgent", 100)):

@@ -4,6 +4,7 @@ They are read where a pass needs them and kept nowhere: a Workload is made once,
 seldom. Called by reconciler.py.
 """
 
+import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -17,7 +18,7 @@ from tftraining_operator.core.podtemplate import InvalidTemplateError
 from tftraining_operator.core.schedulers import kueue
 from tftraining_operator.core.schedulers.kueue import Flavor, Priority
 from tftraining_operator.core.schedulers.kueue_workload import Workload
-from tftraining_operator.core.text import printable
+from tftraining_operator.core.text import one_line, printable
 from tftraining_operator.reconcile.errors import ApiError, NotFoundError
 from tftraining_operator.reconcile.protocols import Api
 
@@ -25,6 +26,9 @@ _Object = dict[str, Any]
 
 _KUEUE = f"/apis/{kueue.API.group}/{kueue.API.versions[0]}"
 _PRIORITY_CLASSES = "/apis/scheduling.k8s.io/v1/priorityclasses"
+_NAME = re.compile(r"[a-z0-9]([-.a-z0-9]*[a-z0-9])?")
+_LONGEST_NAME = 253
+_SHOWN = 60
 
 
 class _UnreadableError(Exception):
@@ -54,7 +58,7 @@ async def _flavors(api: Api, workloads: Iterable[Workload]) -> Mapping[str, Flav
     names = {name for given in assigned for name in given.flavors}
     found: dict[str, Flavor] = {}
     for name in sorted(names):
-        raw = await _read(api, f"{_KUEUE}/resourceflavors/{name}", f"ResourceFlavor {name}")
+        raw = await _named(api, f"{_KUEUE}/resourceflavors", "ResourceFlavor", name)
         spec = raw.get("spec") or {}
         tolerations = tuple(spec.get("tolerations") or ())
         found[name] = Flavor(spec.get("nodeLabels") or {}, tolerations)
@@ -64,11 +68,10 @@ async def _flavors(api: Api, workloads: Iterable[Workload]) -> Mapping[str, Flav
 async def _priority(api: Api, job: Job) -> Priority:
     """Resolve the priority as Kueue does for its own jobs."""
     if (name := queueing.priority_class(job)) is not None:
-        what = f"{kueue.PRIORITY_KIND} {name}"
-        raw = await _read(api, f"{_KUEUE}/workloadpriorityclasses/{name}", what)
+        raw = await _named(api, f"{_KUEUE}/workloadpriorityclasses", kueue.PRIORITY_KIND, name)
         return _of_class(raw, kueue.PRIORITY_GROUP, kueue.PRIORITY_KIND, name)
     if (name := queueing.pod_priority_class(job)) is not None:
-        raw = await _read(api, f"{_PRIORITY_CLASSES}/{name}", f"PriorityClass {name}")
+        raw = await _named(api, _PRIORITY_CLASSES, "PriorityClass", name)
         return _of_class(raw, "scheduling.k8s.io", "PriorityClass", name)
     listed = (await _read(api, _PRIORITY_CLASSES, "PriorityClasses")).get("items") or []
     for raw in listed:
@@ -81,6 +84,13 @@ async def _priority(api: Api, job: Job) -> Priority:
 def _of_class(raw: _Object, group: str, kind: str, name: str) -> Priority:
     reference = {"group": group, "kind": kind, "name": name}
     return Priority(int(raw.get("value") or 0), reference)
+
+
+async def _named(api: Api, collection: str, kind: str, name: str) -> _Object:
+    # In a path, what a user writes could lead to any object that the operator may read.
+    if len(name) > _LONGEST_NAME or _NAME.fullmatch(name) is None:
+        raise _UnreadableError(f"{one_line(name, _SHOWN)!r} is no name of a {kind}: correct it")
+    return await _read(api, f"{collection}/{name}", f"{kind} {name}")
 
 
 async def _read(api: Api, path: str, what: str) -> _Object:
