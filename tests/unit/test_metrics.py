@@ -227,6 +227,11 @@ def pods_are(reason: str) -> Condition:
         ),
         pytest.param(a_job().with_status(start_time=None), {}, id="it is suspended"),
         pytest.param(
+            a_job().with_policy(suspend=True).with_status(REJECTED, start_time=None),
+            {},
+            id="it is rejected and suspended",
+        ),
+        pytest.param(
             a_job().with_status(chief_completion_time=stamp(50)), {}, id="its training is done"
         ),
         pytest.param(a_job().with_status(completion_time=stamp(50)), {}, id="it has finished"),
@@ -285,6 +290,20 @@ def test_the_jobs_that_wait_longest_are_named_and_all_are_counted(
         ("default", "job-1", "Starting"): 99,
     }
     assert samples(registry, "tftraining_jobs_waiting")["Starting",] == 4
+
+
+def test_a_namespace_with_many_jobs_that_wait_hides_no_other(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(job_metrics, "MAX_WAITING", 3)
+    many = [a_job().named(f"job-{n}", namespace="many").with_status() for n in range(4)]
+    stalled = a_job().named("stalled", namespace="many").with_status(STALLED, **RUNS)
+    other = a_job().with_status(start_time=stamp(30))
+    assert set(waiting(stored(*many, stalled, other), 100)) == {
+        ("many", "job-3", "Starting"),
+        ("many", "stalled", "Stalled"),
+        ("default", "mnist", "Starting"),
+    }
 
 
 def test_a_time_that_is_none_hides_no_other_job() -> None:

@@ -4,7 +4,7 @@ Statuses are read as they are stored, without a model of each: a scrape may find
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
@@ -138,7 +138,7 @@ class JobsCollector(Collector):
         by_reason = Counter(each.reason for each in waiting)
         for reason in WAITS:
             total.add_metric([reason], by_reason[reason])
-        for each in sorted(waiting, reverse=True)[:MAX_WAITING]:
+        for each in _named(waiting):
             longest.add_metric([each.namespace, each.job, each.reason], each.seconds)
         yield from (jobs, total, longest)
 
@@ -157,11 +157,24 @@ class JobsCollector(Collector):
             ),
             GaugeMetricFamily(
                 "tftraining_job_waiting_seconds",
-                "For how long a job that should train has not; the longest "
-                f"{MAX_WAITING} of those above {WAITING_SECONDS:g} s.",
+                f"For how long a job that should train has not; {MAX_WAITING} of those above"
+                f" {WAITING_SECONDS:g} s, the longest of each namespace and reason first.",
                 labels=["namespace", "training_job", "reason"],
             ),
         )
+
+
+def _named(waiting: Iterable[_Waiting]) -> list[_Waiting]:
+    """Return those to name: the longest of each namespace and reason, then the second, and so on.
+
+    One namespace with many that wait hides no other's.
+    """
+    rank: Counter[tuple[str, str]] = Counter()
+    ranked: list[tuple[int, float, _Waiting]] = []
+    for each in sorted(waiting, reverse=True):
+        ranked.append((rank[each.namespace, each.reason], -each.seconds, each))
+        rank[each.namespace, each.reason] += 1
+    return [each for _, _, each in sorted(ranked)[:MAX_WAITING]]
 
 
 def strategy_of(raw: _Object) -> str:
@@ -178,7 +191,7 @@ def _state(raw: _Object) -> str:
 def _wait(raw: _Object, now: datetime) -> _Waiting | None:
     """Return for what and how long a job that should train has been waiting."""
     status = raw.get("status") or {}
-    if status.get("completionTime") or status.get("chiefCompletionTime"):
+    if status.get("completionTime") or status.get("chiefCompletionTime") or _is_suspended(raw):
         return None
     conditions = {each.get("type"): each for each in status.get("conditions") or []}
 
@@ -201,6 +214,11 @@ def _wait(raw: _Object, now: datetime) -> _Waiting | None:
                 seconds = max(0.0, seconds_since(moment, now))
                 return _Waiting(seconds, reason, metadata["namespace"], metadata["name"])
     return None
+
+
+def _is_suspended(raw: _Object) -> bool:
+    policy = (raw.get("spec") or {}).get("runPolicy")
+    return isinstance(policy, dict) and policy.get("suspend") is True
 
 
 def _queued_since(status: _Object, pods_ready: _Object) -> str | None:
