@@ -123,7 +123,8 @@ def input_waits(chief: Process) -> list[float | None]:
     document = chief.progress_until(every_worker_works, "both workers work")
     assert [worker["task"] for worker in document["workers"]] == ["worker-0", "worker-1"]
     speeds = sum(worker["examplesPerSecond"] for worker in document["workers"])
-    assert 0.5 < document["examplesPerSecond"] / speeds < 2
+    # Of other moments: where processors are busy they differ by more than half.
+    assert 1 / 4 < document["examplesPerSecond"] / speeds < 4
     return [worker["inputWait"] for worker in document["workers"]]
 
 
