@@ -12,7 +12,14 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from aiohttp import web
 from kubernetes.aio import client
-from tftraining_operator.controller.kubernetes_api import PAGES, Call, KubernetesApi, needs_proxy
+from tftraining_operator.controller import kubernetes_api
+from tftraining_operator.controller.kubernetes_api import (
+    PAGE,
+    PAGES,
+    Call,
+    KubernetesApi,
+    needs_proxy,
+)
 from tftraining_operator.reconcile import errors
 from tftraining_operator.reconcile.store import Kind
 
@@ -256,6 +263,31 @@ async def test_a_listing_is_read_page_by_page_at_one_version() -> None:
     assert {page.resource_version for page in pages} == {"9"}
     assert {query["labelSelector"] for query in asked} == {"tftraining.dev/job"}
     assert {query["limit"] for query in asked} == {str(PAGES[Kind.POD])}
+
+
+async def test_a_page_that_is_too_large_is_asked_for_again_with_fewer_objects(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(kubernetes_api, "_MOST_OF_PAGE", 50_000)
+    jobs = [{"metadata": {"name": f"job-{n}", "uid": str(n)}, "spec": {}} for n in range(40)]
+    for job in jobs[10:13]:
+        job["spec"] = {"template": "x" * 40_000}
+    asked: list[int] = []
+
+    async def answer(request: web.Request) -> web.Response:
+        asked.append(int(request.query["limit"]))
+        begin = int(request.query.get("continue", 0))
+        end = begin + asked[-1]
+        metadata = {"resourceVersion": "7", "continue": str(end) if end < len(jobs) else ""}
+        return web.json_response({"metadata": metadata, "items": jobs[begin:end]})
+
+    async with serving(answer) as api:
+        found = await api.list(Kind.JOB, None)
+    assert [job["metadata"]["name"] for job in found.items] == [f"job-{n}" for n in range(40)]
+    assert asked[:2] == [PAGE, PAGE // 8]
+    assert asked[2:5] == [PAGE // 64, 2 * (PAGE // 64), 4 * (PAGE // 64)]
+    assert 1 in asked, "three of the large ones were one too many"
+    assert len(asked) < 20
 
 
 async def test_groups_are_listed_and_written_in_the_newest_version_that_the_server_has() -> None:

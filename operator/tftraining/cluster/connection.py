@@ -13,7 +13,7 @@ from urllib.parse import urlencode
 
 import urllib3
 from kubernetes import client, config
-from tftraining_operator.core import nesting
+from tftraining_operator.core import bounds
 from tftraining_operator.core.text import printable
 
 from tftraining.cluster.cluster import Execution
@@ -84,7 +84,7 @@ class Connection:
         response = self._send(method, path, query or {}, body=body, content_type=content_type)
         text = response.read() or b""
         _check(method, response.status, text)
-        found: _Object = nesting.read(text, json.loads)
+        found: _Object = bounds.read(text, json.loads)
         return found
 
     @contextlib.contextmanager

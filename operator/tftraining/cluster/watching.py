@@ -7,7 +7,7 @@ from enum import Enum, auto
 from typing import Any
 
 from tftraining_operator.api.keys import API_VERSION, PLURAL
-from tftraining_operator.core import nesting
+from tftraining_operator.core import bounds
 
 from tftraining.cluster.cluster import Calls
 from tftraining.errors import UnreachableError
@@ -68,7 +68,7 @@ def changes(calls: Calls, *, everywhere: bool) -> Iterator[Change]:
 
 def _parsed(line: str) -> _Object:
     try:
-        event: _Object = nesting.read(line.encode(), json.loads)
+        event: _Object = bounds.read(line.encode(), json.loads)
     except ValueError as error:  # cut off
         raise UnreachableError("the connection to the cluster broke") from error
     return event

@@ -44,6 +44,11 @@ PAGE = 250
 PAGES = {Kind.POD: 1000, Kind.SERVICE: 1000}
 """Of these less is read; and for each page the API server looks at all that follow it."""
 
+_MOST_OF_PAGE = 32 * 1024 * 1024
+"""Bytes: objects may have more than a megabyte each. A page that is larger is asked for again, with
+so many times fewer objects:"""
+_FEWER = 8
+
 _TIMEOUT = 30.0
 _CONNECTIONS = 64
 _KEEPALIVE = {socket.TCP_KEEPIDLE: 20, socket.TCP_KEEPINTVL: 5, socket.TCP_KEEPCNT: 4}
@@ -94,6 +99,10 @@ class Call(NamedTuple):
     code: str
     """Status of the answer; error without one."""
     seconds: float
+
+
+class _TooLargeError(Exception):
+    """An answer has more bytes than is taken."""
 
 
 class KubernetesApi:
@@ -191,11 +200,17 @@ class KubernetesApi:
     async def _pages(
         self, kind: Kind, namespace: str | None, selected: dict[str, str], version: str = ""
     ) -> AsyncIterator[Listing]:
-        query = {"limit": str(PAGES.get(kind, PAGE)), **selected}
+        usual = limit = PAGES.get(kind, PAGE)
+        query = dict(selected)
         path = self._collection(kind, namespace, version)
         while True:
+            query["limit"] = str(limit)
             try:
-                text = await self._answer("GET", path, query=query)
+                most = _MOST_OF_PAGE if limit > 1 else math.inf
+                text = await self._answer("GET", path, query=query, most=most)
+            except _TooLargeError:
+                limit = max(1, limit // _FEWER)
+                continue
             except errors.InvalidObjectError as error:
                 if "continue" in query or query.pop(_FIELDS, None) is None:
                     raise
@@ -217,6 +232,7 @@ class KubernetesApi:
             if not more:
                 return
             query["continue"] = more
+            limit = min(usual, 2 * limit)
 
     async def get(self, kind: Kind, namespace: str, name: str) -> _Object:
         """Read one object. Raises NotFoundError."""
@@ -409,7 +425,9 @@ class KubernetesApi:
         body: _Object | None = None,
         query: dict[str, str] | None = None,
         content_type: str = "application/json",
+        most: float = math.inf,
     ) -> bytes:
+        """Return the body of an answer. Raises _TooLargeError if it has more than `most` bytes."""
         await self._until_served()
         timeout = _TIMEOUT
         if method != "GET":
@@ -433,7 +451,7 @@ class KubernetesApi:
                 timeout=aiohttp.ClientTimeout(total=timeout),
                 allow_redirects=False,
             ) as response:
-                text = await response.read()
+                text = await _body(response, most)
             code = str(response.status)
         except (TimeoutError, aiohttp.ClientError, OSError) as error:
             reason = one_line(str(error)) or type(error).__name__
@@ -473,6 +491,16 @@ def _session(host: str, tls: ssl.SSLContext, **connections: Any) -> aiohttp.Clie
         headers={"Accept": "application/json", "User-Agent": USER_AGENT},
         trust_env=needs_proxy(host),
     )
+
+
+async def _body(response: aiohttp.ClientResponse, most: float) -> bytes:
+    pieces, size = [], 0
+    async for piece in response.content.iter_any():
+        size += len(piece)
+        if size > most:
+            raise _TooLargeError
+        pieces.append(piece)
+    return b"".join(pieces)
 
 
 def _kept_alive(address: aiohttp.AddrInfoType) -> socket.socket:

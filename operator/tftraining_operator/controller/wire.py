@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from tftraining_operator.core import nesting, slim
+from tftraining_operator.core import bounds, slim
 from tftraining_operator.reconcile.store import Kind
 
 _Object = dict[str, Any]
@@ -66,7 +66,7 @@ encode = msgspec.json.Encoder().encode
 
 def decode(text: bytes) -> _Object:
     """Return an object as it is."""
-    return nesting.read(text, _OBJECT.decode)
+    return bounds.read(text, _OBJECT.decode)
 
 
 def is_cut(kind: Kind) -> bool:
@@ -76,12 +76,12 @@ def is_cut(kind: Kind) -> bool:
 
 def decode_list(kind: Kind, text: bytes) -> tuple[list[_Object], str, str]:
     """Return a list's objects, its resource version, and what asks for its next page, or ""."""
-    return nesting.read(text, partial(_list, kind))
+    return bounds.read(text, partial(_list, kind))
 
 
 def decode_event(kind: Kind, line: bytes) -> _Object:
     """Return an event of a watch; an ERROR's or a BOOKMARK's object as it is."""
-    return nesting.read(line, partial(_event, kind))
+    return bounds.read(line, partial(_event, kind))
 
 
 def _list(kind: Kind, text: bytes) -> tuple[list[_Object], str, str]:

@@ -12,11 +12,13 @@ from tftraining_operator.api import keys, rules
 from tftraining_operator.api.problems import Problem, field_path
 from tftraining_operator.api.status import Status
 from tftraining_operator.api.types import ObjectMeta, Spec, other_manager
-from tftraining_operator.core import nesting
+from tftraining_operator.core import bounds
 from tftraining_operator.core.history import was_started
 from tftraining_operator.core.naming import workload_name
 from tftraining_operator.core.salvage import stored_spec, stored_status
 
+_MOST_REMEMBERED = 8 * 1024
+"""Bytes of a spec that is parsed once for all passes: parsed, it needs thirty times as much."""
 _SHOWN_LEVELS = 6
 """Of a path that is too long to show."""
 
@@ -116,7 +118,11 @@ def parse_job(raw: dict[str, Any], now: datetime) -> Job:
     meta = ObjectMeta.model_validate(raw["metadata"])
     created = raw["metadata"].get("creationTimestamp")
     status, repairs = stored_status(raw.get("status"), created=created, now=now)
-    spec, problems = _understood(meta.name, _text(raw.get("spec") or {}))
+    text = _text(raw.get("spec") or {})
+    understand = _understood if len(text) <= _MOST_REMEMBERED else _understood.__wrapped__
+    spec, problems = understand(meta.name, text)
+    if "specBytes" in raw:
+        problems = [_too_large(raw["specBytes"])]
     told = "; ".join(str(problem) for problem in problems)
     if problems and not was_started(status):
         raise InvalidJobError(told)
@@ -127,8 +133,8 @@ def parse_job(raw: dict[str, Any], now: datetime) -> Job:
 def _understood(name: str, text: bytes) -> tuple[Spec, list[Problem]]:
     """Parse a spec, of which a job's passes share the result: nobody changes a spec."""
     raw = msgspec.json.decode(text)
-    if (path := nesting.deep_path(raw)) is not None:
-        return stored_spec(nesting.cut(raw))[0], [_too_deep(path)]
+    if (path := bounds.deep_path(raw)) is not None:
+        return stored_spec(bounds.cut(raw))[0], [_too_deep(path)]
     spec, problems = stored_spec(raw)
     # The CRD refuses these as well; a job stored under another CRD may still break them.
     return spec, problems or rules.problems(name, spec, stored=True)
@@ -138,12 +144,20 @@ def _text(asked: dict[str, Any]) -> bytes:
     try:
         return msgspec.json.encode(asked)
     except RecursionError:
-        return msgspec.json.encode(nesting.cut(asked, nesting.MOST_LEVELS + 1))
+        return msgspec.json.encode(bounds.cut(asked, bounds.MOST_LEVELS + 1))
+
+
+def _too_large(size: int) -> Problem:
+    return Problem(
+        "spec",
+        f"has {size} bytes, and may have {bounds.MOST_BYTES}: move scripts and data to a"
+        " ConfigMap or the image",
+    )
 
 
 def _too_deep(path: Sequence[int | str]) -> Problem:
     return Problem(
         field_path("spec", path[:_SHOWN_LEVELS]),
-        f"has more than {nesting.MOST_LEVELS} levels of objects and lists within each other;"
+        f"has more than {bounds.MOST_LEVELS} levels of objects and lists within each other;"
         " remove it, no pod needs that many",
     )

@@ -12,6 +12,7 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 from tftraining_operator.api import keys
+from tftraining_operator.core.bounds import MOST_BYTES
 from tftraining_operator.core.environment import ATTEMPT, CLUSTER_WORKERS
 
 _Object = dict[str, Any]
@@ -151,14 +152,54 @@ class _JobMetadata(_Part):
             self.annotations = UNSET
 
 
-class Job(_Part):
+class _Managed(_Part):
+    """What counts of a spec that is too large."""
+
+    managed_by: Any = UNSET
+    run_policy: Any = UNSET
+
+
+class _AnyJob(_Part):
     """What is read of a job: all that it asks for and says, without who wrote which field of it."""
 
     metadata: _JobMetadata
     api_version: Any = UNSET
     kind: Any = UNSET
-    spec: Any = UNSET
+    spec_bytes: int | UnsetType = UNSET
+    """Of a spec that is too large: of it little is kept, and nothing decoded."""
     status: Any = UNSET
+
+
+class _Job(_AnyJob):
+    """Of what is decoded already."""
+
+    spec: Any = UNSET
+
+    def __post_init__(self) -> None:
+        if self.spec is UNSET:
+            return
+        text = msgspec.json.encode(self.spec)
+        if len(text) > MOST_BYTES:
+            self.spec, self.spec_bytes = _managed(text), len(text)
+
+
+class Job(_AnyJob):
+    """Of JSON."""
+
+    spec: msgspec.Raw = msgspec.Raw()
+
+    def __post_init__(self) -> None:
+        text = self.spec
+        found: Any = UNSET
+        if len(text) > MOST_BYTES:
+            found, self.spec_bytes = _managed(text), len(text)
+        elif text:
+            found = msgspec.json.decode(text)
+        self.spec = found
+
+
+def _managed(text: bytes | msgspec.Raw) -> _Managed:
+    return msgspec.json.decode(text, type=_Managed)
 
 
 class _ServiceSpec(_Part):
@@ -190,7 +231,7 @@ def service(raw: _Object) -> _Object:
 
 def job(raw: _Object) -> _Object:
     """Return what is read of a job."""
-    return _cut(raw, Job)
+    return _cut(raw, _Job)
 
 
 def disruption_budget(raw: _Object) -> _Object:

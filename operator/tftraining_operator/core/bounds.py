@@ -1,7 +1,8 @@
-"""How deep users may nest: Python's functions end at a thousand levels, or kill the process.
+"""How large what users write may be, and how deep it may be nested. Pure.
 
-The API server takes ten times as many in a template. So what is read is cut where it is nested
-deeper, or one user's job could end the operator, and the list of a command line, for all. Pure.
+The API server takes a megabyte, and ten thousand levels. Python's functions end at a thousand, or
+kill the process, and a megabyte occupies it for seconds: one user's job could end the operator, and
+the list of a command line, for all.
 """
 
 import re
@@ -10,6 +11,8 @@ from typing import Any, TypeVar
 
 _T = TypeVar("_T")
 
+MOST_BYTES = 128 * 1024
+"""Of a spec. Parsed, it needs thirty times as much memory."""
 MOST_LEVELS = 100
 """Objects and lists within each other, of a spec; that of a pod has fifteen at most."""
 _MOST_LEVELS_OF_TEXT = MOST_LEVELS + 50
