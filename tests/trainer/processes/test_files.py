@@ -264,5 +264,39 @@ def test_parts_that_a_killed_ps_left_are_no_checkpoint_and_removed_by_who_writes
     assert (tmp_path / "ckpt-3.index").exists()
 
 
+STALE = tf.errors.AbortedError(None, None, "checkpoint.new; Stale file handle")
+
+
+def test_a_checkpoint_that_cannot_be_written_says_so_whatever_the_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kept = checkpoints.Checkpoints(str(tmp_path), keep=2, step=tf.Variable(5))
+
+    def fails(*_: object, **__: object) -> None:
+        raise STALE
+
+    monkeypatch.setattr(tf.io.gfile, "rename", fails)
+    with pytest.raises(CheckpointUnavailableError, match="cannot be written") as raised:
+        kept.save(5, POSITION)
+    # Under ParameterServer, who catches it asks whether a ps is lost.
+    assert raised.value.__cause__ is STALE
+
+
+def test_storage_that_is_away_does_not_make_training_go_back_to_an_older_checkpoint(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kept = checkpoints.Checkpoints(str(tmp_path), keep=2, step=tf.Variable(5))
+    for step in (1, 2):
+        kept.save(step, POSITION)
+
+    def fails(*_: object, **__: object) -> None:
+        raise STALE
+
+    monkeypatch.setattr(tf.train.Checkpoint, "read", fails)
+    with pytest.raises(CheckpointUnavailableError, match="cannot be read") as raised:
+        kept.restore()
+    assert raised.value.__cause__ is STALE
+
+
 def test_the_time_of_a_checkpoint_that_vanished_is_unknown(tmp_path: Path) -> None:
     assert checkpoints.found_or_none(f"{tmp_path}/ckpt-1", 1) is None
