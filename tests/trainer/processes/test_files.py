@@ -37,6 +37,12 @@ def test_a_marker_counts_only_for_its_own_job(tmp_path: Path) -> None:
     assert not marker.is_complete(str(tmp_path), "uid-1")
 
 
+def test_a_marker_that_cannot_be_written_is_an_error_of_the_directory(tmp_path: Path) -> None:
+    last = SavedCheckpoint(7, f"{tmp_path}/ckpt-7", datetime.now(UTC))
+    with pytest.raises(CheckpointUnavailableError, match=r"the marker complete\.json in"):
+        marker.write(str(tmp_path / "away"), job="mine", job_uid="uid-1", last=last)
+
+
 def job(folder: Path | None, **variables: str) -> Job:
     told = {f"TFTRAINING_{name.upper()}": value for name, value in variables.items()}
     if folder is not None:

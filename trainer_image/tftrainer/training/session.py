@@ -187,6 +187,8 @@ def begin(job: Job, run: Run, setup: Setup) -> Session:
     # With the seed of the checkpoint, if there is one.
     context = replace(context, seed=start.seed)
     wanted = arguments.epochs * length.of_epoch
+    logs = tensorboard.Logs(job.checkpoint_dir if members.is_chief else None)
+    run.before_exit.append(logs.close)
     return Session(
         job=job,
         run=run,
@@ -205,7 +207,7 @@ def begin(job: Job, run: Run, setup: Setup) -> Session:
             job,
             run,
             resumed,
-            tensorboard.Logs(job.checkpoint_dir if members.is_chief else None),
+            logs,
             fence,
             is_chief=members.is_chief,
             workers=setup.workers,
