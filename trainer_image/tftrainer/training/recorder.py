@@ -6,12 +6,14 @@ Called by the training loops of every strategy with steps and metrics; never cal
 import logging
 import math
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
 from tftrainer import tf_types
 from tftrainer.config.job import Job
 from tftrainer.data.position import Position
+from tftrainer.errors import CheckpointUnavailableError
 from tftrainer.runtime.progress import Activity, Phase, SavedCheckpoint, Snapshot, describe
 from tftrainer.runtime.rates import Rate
 from tftrainer.runtime.supervisor import Run
@@ -225,9 +227,20 @@ class Recorder:
         if self._fence is not None:
             self._fence.check()
         if step != self._saved_step:
-            with self._run.busy(Activity.CHECKPOINT):
+            with self._run.busy(Activity.CHECKPOINT), self._fenced():
                 self._save(self._checkpoints, step, position)
         self._due.checkpoint = time.monotonic() + self._job.arguments.checkpoint_seconds
+
+    @contextmanager
+    def _fenced(self) -> Iterator[None]:
+        """Say of a save that failed because of it that a newer attempt has begun meanwhile."""
+        try:
+            yield
+        except CheckpointUnavailableError:
+            # It deletes the parts of a checkpoint that is not complete.
+            if self._fence is not None:
+                self._fence.check()
+            raise
 
     def _save(self, checkpoints: Checkpoints, step: int, position: Position) -> None:
         if self._history is not None:
