@@ -170,8 +170,8 @@ class _Loop:
         session, epoch = self._session, self._session.length.of_epoch
         done, total = session.start.number, session.total
         metrics: dict[str, float] = {}
-        goes_on, speed = True, None
-        self._epochs.begin(done)
+        speed = None
+        goes_on = self._epochs.begin(done)
         while done < total:
             left = epoch - done % epoch
             self._pace.follow(speed)

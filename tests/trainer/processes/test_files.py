@@ -16,7 +16,7 @@ from tftrainer.runtime.progress import SavedCheckpoint
 process.prepare(os.environ)
 
 import tensorflow as tf  # noqa: E402 -- after what it reads is set
-from tftrainer.saving import checkpoints, marker, ownership  # noqa: E402
+from tftrainer.saving import checkpoints, epoch_end, marker, ownership  # noqa: E402
 from tftrainer.saving.fence import Fence, claim  # noqa: E402
 from tftrainer.saving.resume import resume  # noqa: E402
 
@@ -41,6 +41,25 @@ def test_a_marker_that_cannot_be_written_is_an_error_of_the_directory(tmp_path: 
     last = SavedCheckpoint(7, f"{tmp_path}/ckpt-7", datetime.now(UTC))
     with pytest.raises(CheckpointUnavailableError, match=r"the marker complete\.json in"):
         marker.write(str(tmp_path / "away"), job="mine", job_uid="uid-1", last=last)
+
+
+def test_the_end_of_an_epoch_is_unfinished_for_its_own_step_until_it_is_finished(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    folder = str(tmp_path)
+    assert epoch_end.unfinished(folder, 7) is None
+    epoch_end.begin(folder, 7, {"loss": 0.1 + 0.2})
+    assert epoch_end.unfinished(folder, 7) == {"loss": 0.1 + 0.2}
+    assert epoch_end.unfinished(folder, 6) is None, "an older checkpoint had to be used"
+    for _ in range(2):
+        epoch_end.finish(folder)
+        assert epoch_end.unfinished(folder, 7) is None
+
+    assert not caplog.records
+    for garbled in ("half a", '{"step": 7, "metrics": 1}', '{"step": 7}'):
+        (tmp_path / "epoch.json").write_text(garbled)
+        assert epoch_end.unfinished(folder, 7) is None
+    assert len(caplog.records) == 3
 
 
 def job(folder: Path | None, **variables: str) -> Job:
