@@ -6,7 +6,7 @@ import signal
 import textwrap
 
 import pytest
-from harness import Computer, Process, Servers
+from harness import Computer, LoopbackCluster, Process, Servers
 
 TASK = """
     import tensorflow as tf
@@ -79,3 +79,27 @@ def test_the_next_start_validates_the_epoch_and_calls_its_callbacks(
     assert third.ends() == 0, third.log
     assert told(third) == []
     assert json.loads(third.last_words)["best"] == done["best"]
+
+
+def test_all_members_do_it_again_after_the_chief_was_killed(here: Computer) -> None:
+    (here.folder / "mine.py").write_text(textwrap.dedent(TASK))
+    env = {"TFTRAINING_CHECKPOINT_DIR": str(here.folder / "ckpt"), "TFTRAINING_JOB_UID": "u"}
+    task = ["--task=mine.py", "--epochs=2", "--steps-per-epoch=20", "--batch-size=32"]
+
+    def start(*more: str) -> tuple[Process, Process]:
+        cluster = LoopbackCluster.of("MultiWorkerMirrored", worker=1)
+        chief, worker = (
+            here.start(role, *task, *more, env=cluster.env(role, **env))
+            for role in ("chief", "worker")
+        )
+        return chief, worker
+
+    chief, worker = start("--option=slow=yes")
+    chief.says("validating")
+    chief.kill()
+    assert worker.ends() == 69, worker.log
+
+    members = start()
+    for each in members:
+        assert each.ends() == 0, each.log
+        assert told(each) == ["epoch 0 ends, True", "epoch 1 ends, True"]
