@@ -47,10 +47,6 @@ class OutageError(TrainerError):
     code = ExitCode.PEERS_UNAVAILABLE
 
 
-OF_USERS_CODE = (BadConfigurationError, OutageError)
-"""What the user's functions end with; a lost server may be behind it."""
-
-
 class PeersUnavailableError(TrainerError):
     """Another task of the cluster does not answer."""
 
@@ -61,6 +57,10 @@ class CheckpointUnavailableError(TrainerError):
     """The checkpoint directory cannot be read or written."""
 
     code = ExitCode.CHECKPOINT_UNAVAILABLE
+
+
+PERHAPS_OF_A_LOSS = (BadConfigurationError, CheckpointUnavailableError, OutageError)
+"""What the user's functions and the storage end with; a lost server may be behind it."""
 
 
 class ParameterServerLostError(TrainerError):

@@ -69,6 +69,7 @@ def evaluate(job: Job, run: Run) -> None:
     run.progress.update(phase=Phase.EVALUATING)
     directory = _used_by_chief(job, run)
     logs = tensorboard.Logs(directory)
+    run.before_exit.append(logs.close)
     _LOG.info("watching %s for checkpoints", directory)
     seen: tuple[str, int] | None = None
     while True:

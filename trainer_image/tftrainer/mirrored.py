@@ -22,8 +22,14 @@ from tftrainer.config.job import Job
 from tftrainer.data.batches import examples_in, time_after, timed
 from tftrainer.data.input_stream import InputStream
 from tftrainer.data.position import Passes, Position
-from tftrainer.errors import OF_USERS_CODE, PeersUnavailableError, TrainerError, one_line
-from tftrainer.peering.peer_errors import lost_peer_error
+from tftrainer.errors import (
+    PERHAPS_OF_A_LOSS,
+    CheckpointUnavailableError,
+    PeersUnavailableError,
+    TrainerError,
+    one_line,
+)
+from tftrainer.peering.peer_errors import lost_peer_error, names_peer
 from tftrainer.runtime.supervisor import Run
 from tftrainer.runtime.threads import threads_of_each
 from tftrainer.runtime.throughput import Work
@@ -52,10 +58,11 @@ def train(job: Job, run: Run) -> None:
     try:
         _train(job, run)
     except Exception as error:
-        # The user's functions may have met the loss of a member; every other TrainerError is final.
-        is_final = isinstance(error, TrainerError) and not isinstance(error, OF_USERS_CODE)
+        # Every other TrainerError is final.
+        is_final = isinstance(error, TrainerError) and not isinstance(error, PERHAPS_OF_A_LOSS)
         loss = None if is_final or len(_members(job)) == 1 else lost_peer_error(error)
-        if loss is None:
+        is_of_storage = isinstance(error, CheckpointUnavailableError)
+        if loss is None or (is_of_storage and not names_peer(loss)):
             raise
         raise PeersUnavailableError(
             f"another member of the cluster was lost ({one_line(loss)}). All "
@@ -163,8 +170,8 @@ class _Loop:
         session, epoch = self._session, self._session.length.of_epoch
         done, total = session.start.number, session.total
         metrics: dict[str, float] = {}
-        goes_on, speed = True, None
-        self._epochs.begin(done)
+        speed = None
+        goes_on = self._epochs.begin(done)
         while done < total:
             left = epoch - done % epoch
             self._pace.follow(speed)

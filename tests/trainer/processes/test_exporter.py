@@ -17,6 +17,7 @@ process.prepare(os.environ)
 
 import tensorflow as tf  # noqa: E402 -- after what it reads is set
 from tftrainer.saving.export import Exporter  # noqa: E402
+from tftrainer.saving.exported_formats import WRITERS  # noqa: E402
 from tftrainer.user import model  # noqa: E402
 from tftrainer.user.task import load  # noqa: E402
 
@@ -212,3 +213,19 @@ def test_a_folder_that_cannot_be_written_is_an_error_of_the_directory(tmp_path: 
 
     with pytest.raises(CheckpointUnavailableError, match=r"the exported model in .* be written"):
         trained.export()
+
+
+@pytest.mark.parametrize("kind", [tf.errors.AbortedError, tf.errors.UnavailableError])
+def test_storage_that_is_away_is_an_error_of_the_directory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: type[tf.errors.OpError]
+) -> None:
+    away = kind(None, None, "All 10 retry attempts failed. The last failure: 503")
+
+    def fails(*_: object, **__: object) -> None:
+        raise away
+
+    monkeypatch.setitem(WRITERS, ExportFormat.SAVED_MODEL, fails)
+    with pytest.raises(CheckpointUnavailableError, match="the exported model in") as raised:
+        Trained(tmp_path, PLAIN).export()
+    # Under ParameterServer, who catches it asks whether a ps is lost.
+    assert raised.value.__cause__ is away

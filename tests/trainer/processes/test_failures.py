@@ -372,6 +372,40 @@ def test_a_ps_lost_while_the_users_code_runs_is_not_the_users_mistake(
     assert "a parameter server was lost" in chief.last_words
 
 
+STALE = """
+import tensorflow as tf
+from light_digits import dataset, model
+
+def fail(*_, **__):
+    raise tf.errors.AbortedError(None, None, "Stale file handle")
+
+class Failing(tf.keras.callbacks.Callback):
+    def on_epoch_begin(self, epoch, logs=None):
+        WHAT
+
+def callbacks(context):
+    return [Failing()]
+"""
+"""A task that meets what a volume of NFS gives when its server has restarted."""
+
+
+@pytest.mark.parametrize(
+    ("what", "code"),
+    [
+        pytest.param("tf.io.gfile.rename = fail", 74, id="the trainer, when it saves"),
+        pytest.param("fail()", 69, id="the user's code"),
+    ],
+)
+def test_storage_that_fails_is_no_lost_ps_while_all_servers_answer(
+    here: Computer, servers: Servers, what: str, code: int
+) -> None:
+    (here.folder / "stale.py").write_text(STALE.replace("WHAT", what))
+    chief = start_chief(here, servers, "--task=stale.py")
+
+    assert chief.ends(patience=60) == code, chief.log
+    assert "Stale file handle" in chief.last_words
+
+
 def test_an_error_of_the_users_model_is_a_bad_configuration_while_all_servers_answer(
     here: Computer, servers: Servers
 ) -> None:

@@ -16,7 +16,7 @@ from tftrainer.runtime.progress import SavedCheckpoint
 process.prepare(os.environ)
 
 import tensorflow as tf  # noqa: E402 -- after what it reads is set
-from tftrainer.saving import checkpoints, marker, ownership  # noqa: E402
+from tftrainer.saving import checkpoints, epoch_end, marker, ownership  # noqa: E402
 from tftrainer.saving.fence import Fence, claim  # noqa: E402
 from tftrainer.saving.resume import resume  # noqa: E402
 
@@ -35,6 +35,31 @@ def test_a_marker_counts_only_for_its_own_job(tmp_path: Path) -> None:
     (tmp_path / "complete.json").write_text("half a mark")
     assert marker.read(str(tmp_path)) is None
     assert not marker.is_complete(str(tmp_path), "uid-1")
+
+
+def test_a_marker_that_cannot_be_written_is_an_error_of_the_directory(tmp_path: Path) -> None:
+    last = SavedCheckpoint(7, f"{tmp_path}/ckpt-7", datetime.now(UTC))
+    with pytest.raises(CheckpointUnavailableError, match=r"the marker complete\.json in"):
+        marker.write(str(tmp_path / "away"), job="mine", job_uid="uid-1", last=last)
+
+
+def test_the_end_of_an_epoch_is_unfinished_for_its_own_step_until_it_is_finished(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    folder = str(tmp_path)
+    assert epoch_end.unfinished(folder, 7) is None
+    epoch_end.begin(folder, 7, {"loss": 0.1 + 0.2})
+    assert epoch_end.unfinished(folder, 7) == {"loss": 0.1 + 0.2}
+    assert epoch_end.unfinished(folder, 6) is None, "an older checkpoint had to be used"
+    for _ in range(2):
+        epoch_end.finish(folder)
+        assert epoch_end.unfinished(folder, 7) is None
+
+    assert not caplog.records
+    for garbled in ("half a", '{"step": 7, "metrics": 1}', '{"step": 7}'):
+        (tmp_path / "epoch.json").write_text(garbled)
+        assert epoch_end.unfinished(folder, 7) is None
+    assert len(caplog.records) == 3
 
 
 def job(folder: Path | None, **variables: str) -> Job:
@@ -262,6 +287,40 @@ def test_parts_that_a_killed_ps_left_are_no_checkpoint_and_removed_by_who_writes
     resume(of, tf.Module(), tf.Variable(0, dtype=tf.int64), fence=claimed(of))
     assert not parts.exists()
     assert (tmp_path / "ckpt-3.index").exists()
+
+
+STALE = tf.errors.AbortedError(None, None, "checkpoint.new; Stale file handle")
+
+
+def test_a_checkpoint_that_cannot_be_written_says_so_whatever_the_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kept = checkpoints.Checkpoints(str(tmp_path), keep=2, step=tf.Variable(5))
+
+    def fails(*_: object, **__: object) -> None:
+        raise STALE
+
+    monkeypatch.setattr(tf.io.gfile, "rename", fails)
+    with pytest.raises(CheckpointUnavailableError, match="cannot be written") as raised:
+        kept.save(5, POSITION)
+    # Under ParameterServer, who catches it asks whether a ps is lost.
+    assert raised.value.__cause__ is STALE
+
+
+def test_storage_that_is_away_does_not_make_training_go_back_to_an_older_checkpoint(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kept = checkpoints.Checkpoints(str(tmp_path), keep=2, step=tf.Variable(5))
+    for step in (1, 2):
+        kept.save(step, POSITION)
+
+    def fails(*_: object, **__: object) -> None:
+        raise STALE
+
+    monkeypatch.setattr(tf.train.Checkpoint, "read", fails)
+    with pytest.raises(CheckpointUnavailableError, match="cannot be read") as raised:
+        kept.restore()
+    assert raised.value.__cause__ is STALE
 
 
 def test_the_time_of_a_checkpoint_that_vanished_is_unknown(tmp_path: Path) -> None:

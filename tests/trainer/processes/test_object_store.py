@@ -59,6 +59,7 @@ def test_a_job_saves_resumes_is_fenced_off_and_exports(here: Computer, bucket: B
     assert (done["resumedStep"], done["step"]) == (saved, epochs * 10)
     model = f"run/export/{epochs * 10}"
     assert {f"{model}/saved_model.pb", f"{model}/model.keras"} < set(bucket.objects(model))
+    assert bucket.objects("run/logs/chief/events.out.tfevents.")
 
 
 def test_each_ps_with_access_to_the_bucket_saves_its_own_variables(

@@ -2,10 +2,13 @@
 
 import os
 import textwrap
+import threading
+import time
 from pathlib import Path
+from typing import IO
 
 import pytest
-from harness import Computer, Servers
+from harness import Computer, Servers, until
 from tftrainer.runtime import process
 
 process.prepare(os.environ)
@@ -16,7 +19,7 @@ from tensorboard.backend.event_processing.event_accumulator import (  # noqa: E4
 )
 from tensorboard.util.tensor_util import make_ndarray  # noqa: E402
 from tensorflow.python.framework import op_callbacks  # noqa: E402 -- no public way to see them
-from tftrainer.training import tensorboard  # noqa: E402 -- imports TensorFlow, after what it reads is set
+from tftrainer.training import event_files, tensorboard  # noqa: E402 -- imports TensorFlow, after what it reads is set
 
 
 def scalars(folder: Path) -> dict[str, list[tuple[int, float]]]:
@@ -36,6 +39,7 @@ def test_scalars_are_written_as_tensorboard_reads_them(tmp_path: Path) -> None:
     logs = tensorboard.Logs(str(tmp_path))
     logs.write("chief", 5, {"loss": 0.25})
     logs.write("worker-3", 5, {})
+    logs.close()
 
     assert scalars(tmp_path / "logs/chief") == {"loss": [(5, 0.25)]}
     assert not (tmp_path / "logs/worker-3").exists()
@@ -50,12 +54,63 @@ def test_to_write_scalars_runs_no_operation(tmp_path: Path) -> None:
 
     op_callbacks.add_op_callback(note)
     try:
-        tensorboard.Logs(str(tmp_path)).write("chief", 5, {"loss": 0.25})
+        logs = tensorboard.Logs(str(tmp_path))
+        logs.write("chief", 5, {"loss": 0.25})
         assert ran == []
         tf.constant(1.0) + 1.0
     finally:
         op_callbacks.remove_op_callback(note)
     assert ran == ["AddV2"]
+    logs.close()
+
+
+def test_curves_that_cannot_be_written_are_missing_and_end_nothing(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tensorboard, "_FLUSH_SECONDS", 0.01)
+    (tmp_path / "logs").touch()
+    logs = tensorboard.Logs(str(tmp_path))
+    logs.write("chief", 1, {"loss": 0.5})
+    until(lambda: caplog.records, "it is said")
+    logs.write("chief", 2, {"loss": 0.5})
+    time.sleep(0.1)
+    (tmp_path / "logs").unlink()
+    logs.write("chief", 3, {"loss": 0.25})
+    logs.close()
+
+    (said,) = caplog.records
+    assert "logs cannot be written: " in said.message
+    assert scalars(tmp_path / "logs/chief") == {"loss": [(3, 0.25)]}
+
+
+def test_a_volume_that_hangs_is_waited_for_at_the_end_alone_and_not_for_long(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tensorboard, "_FLUSH_SECONDS", 0.01)
+    monkeypatch.setattr(tensorboard, "_CLOSE_SECONDS", 0.2)
+    monkeypatch.setattr(tensorboard, "_MOST_WAITING", 5)
+    before = threading.active_count()
+    is_whole = threading.Event()
+    begun = event_files.begun
+
+    def begun_late(directory: str) -> IO[bytes]:
+        is_whole.wait()
+        return begun(directory)
+
+    monkeypatch.setattr(event_files, "begun", begun_late)
+    logs = tensorboard.Logs(str(tmp_path))
+    logs.write("chief", 0, {"loss": 0.5})
+    time.sleep(0.1)
+    for step in range(1, 21):
+        logs.write("chief", step, {"loss": 0.5})
+    logs.close()
+    assert not (tmp_path / "logs").exists()
+
+    is_whole.set()
+    until(lambda: not threading.active_count() - before, "all is written")
+    written = scalars(tmp_path / "logs/chief")["loss"]
+    # What it was at, and the newest of what had to wait.
+    assert [step for step, _ in written] == [0, *range(16, 21)]
 
 
 EPOCHS = 6

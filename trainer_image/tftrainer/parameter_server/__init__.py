@@ -13,7 +13,7 @@ from typing import Protocol
 from tftrainer.config.arguments import Mode
 from tftrainer.config.cluster import Cluster
 from tftrainer.config.job import Job
-from tftrainer.errors import OF_USERS_CODE, TrainerError
+from tftrainer.errors import PERHAPS_OF_A_LOSS, TrainerError
 from tftrainer.parameter_server import (
     asynchronous,
     keras_fit,
@@ -49,8 +49,8 @@ def train(job: Job, run: Run, cluster: Cluster) -> None:
         run.kept_alive.append(training)
         training.run()
     except Exception as error:
-        # The user's functions may have met the loss of a server; every other TrainerError is final.
-        if isinstance(error, TrainerError) and not isinstance(error, OF_USERS_CODE):
+        # Every other TrainerError is final.
+        if isinstance(error, TrainerError) and not isinstance(error, PERHAPS_OF_A_LOSS):
             raise
         # What is cut off in the middle may fail with anything, such as the end of a dataset that
         # has none.

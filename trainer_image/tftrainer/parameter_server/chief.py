@@ -182,7 +182,7 @@ def begin(job: Job, run: Run, cluster: Cluster) -> Chief:
     remote_context.set_keep_alive(arguments.keep_alive_seconds)
     strategy = _connect(cluster, arguments)
     context_id = remote_context.own()
-    run.before_exit = functools.partial(remote_context.close, cluster.peers, context_id)
+    run.before_exit.append(functools.partial(remote_context.close, cluster.peers, context_id))
     coordinator = tf.distribute.coordinator.ClusterCoordinator(strategy)
     links = LinkWatch(cluster, StatusProbe())
     forgive(coordinator, links.passes)

@@ -10,7 +10,7 @@ import logging
 import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from threading import Thread
 
 import tensorflow as tf
@@ -22,6 +22,7 @@ from tftrainer.parameter_server.coordinator_internals import drop_queued, join_b
 from tftrainer.parameter_server.scheduled_loop import LONGEST_STOP, longest_call
 from tftrainer.runtime.progress import Activity
 from tftrainer.training.pacing import Pace
+from tftrainer.training.recorder import Recorder
 from tftrainer.user import callbacks, model
 
 _LOG = logging.getLogger(__name__)
@@ -30,6 +31,7 @@ _POLL_SECONDS = 0.01
 _LOOK_SECONDS = 0.2
 # With 1, Keras would count by ones for ever.
 _SEVERAL = 2
+_EndOfEpoch = Callable[[int, Mapping[str, float]], Mapping[str, float]]
 
 
 def training(chief: Chief) -> "FitTraining":
@@ -46,18 +48,25 @@ class FitTraining:
         self._session = session
         self._epoch = session.length.of_epoch
         wanted = callbacks.wanted_by_fit(session.task, session.context)
+        self._end_of_epoch = chief.end_of_epoch(wanted)
         self._reporter = _Reporter(
-            chief, before_end=self._make_the_rest, end_of_epoch=chief.end_of_epoch(wanted)
+            chief, before_end=self._make_the_rest, end_of_epoch=self._end_of_epoch
         )
         join_by(chief.coordinator, self._reporter.wait_until_idle)
         self._counted = chief.dealer.opened
         """The number of the next batch, as fit counts them."""
-        self._has_callbacks = bool(wanted)
+        self._wanted = wanted
         stack = ExitStack()
         begin = _Bracket(lambda: stack.enter_context(session.run.busy(Activity.CALLBACKS)))
         self._callbacks = tf.keras.callbacks.CallbackList(
             # The reporter first: what it saves does not depend on what the others do.
-            [self._reporter, begin, *wanted, _Bracket(stack.close)],
+            [
+                self._reporter,
+                begin,
+                *wanted,
+                _Bracket(stack.close),
+                _Last(self._finish_epoch, session.recorder),
+            ],
             add_history=True,
             model=session.model,
             verbose=0,
@@ -80,18 +89,21 @@ class FitTraining:
         if not chief.dealer.is_complete:
             try:
                 self._fit(self._counted)
+            except _Ended:
+                self._callbacks.on_train_end()
             except (_Stopped, tf.errors.CancelledError):
                 if not session.run.stop.is_set():
                     raise
             self._reporter.wait_until_idle()
         else:
             # A restart after the last step: they may have failed at the end.
-            self._callbacks.on_train_begin()
+            with suppress(_Ended):
+                self._callbacks.on_train_begin()
             self._callbacks.on_train_end()
         step = int(session.step.numpy())
         chief.end_if_stopped(step)
         session.recorder.note_work(chief.work.read())
-        chief.finish(step, self._reporter.metrics, save_again=self._has_callbacks)
+        chief.finish(step, self._reporter.metrics, save_again=bool(self._wanted))
 
     def _make_the_rest(self, until: int) -> None:
         """Make what is left of the batches before a number, after fit's calls for them."""
@@ -104,6 +116,23 @@ class FitTraining:
                 if until < session.total or dealer.is_complete:
                     return
                 dealer.take_back()
+
+    def _finish_epoch(self) -> None:
+        """Finish the end of the epoch before, if the process before did not.
+
+        Raises _Ended if a callback wants training to end there: fit would make more steps first.
+        """
+        session, metrics = self._session, self._session.unfinished
+        number, into_epoch = divmod(self._chief.dealer.reached, self._epoch)
+        if self._end_of_epoch is None or metrics is None or not number or into_epoch:
+            return
+        logs = dict(_outside_scope(self._end_of_epoch, int(session.step.numpy()), metrics))
+        with session.run.busy(Activity.CALLBACKS):
+            for each in self._wanted:
+                each.on_epoch_end(number - 1, logs)
+        session.recorder.epoch_ended()
+        if session.model.stop_training:
+            raise _Ended
 
     def _drop_when_stopped(self) -> None:
         # fit waits for all that is scheduled wherever it likes, for workers that have ended too.
@@ -168,6 +197,37 @@ class _Bracket(tf.keras.callbacks.Callback):  # type: ignore[misc]
         self._call()
 
 
+class _Last(tf.keras.callbacks.Callback):  # type: ignore[misc]
+    """Stands after all others: finishes the epoch before, and notes which one is."""
+
+    def __init__(self, begin: Callable[[], None], recorder: Recorder) -> None:
+        super().__init__()
+        self._begin = begin
+        self._recorder = recorder
+
+    def on_train_begin(self, *_: object) -> None:
+        self._begin()
+
+    def on_epoch_end(self, *_: object) -> None:
+        self._recorder.epoch_ended()
+
+
+def _outside_scope(
+    end_of_epoch: _EndOfEpoch, step: int, metrics: Mapping[str, float]
+) -> Mapping[str, float]:
+    """Call what validates, where fit calls callbacks.
+
+    It does so in the strategy's scope, where no other model can be evaluated; scopes are of one
+    thread.
+    """
+    with ThreadPoolExecutor(max_workers=1) as pool:
+        return pool.submit(end_of_epoch, step, metrics).result()
+
+
+class _Ended(Exception):  # noqa: N818 -- no error
+    """Ends fit before its first step."""
+
+
 class _Stopped(Exception):  # noqa: N818 -- no error
     """Ends fit after SIGTERM, which otherwise would wait for all that is scheduled."""
 
@@ -190,7 +250,7 @@ class _Reporter(tf.keras.callbacks.Callback):  # type: ignore[misc]
         chief: Chief,
         *,
         before_end: Callable[[int], None],
-        end_of_epoch: Callable[[int, Mapping[str, float]], Mapping[str, float]] | None,
+        end_of_epoch: _EndOfEpoch | None,
     ) -> None:
         super().__init__()
         self._before_end = before_end
@@ -233,10 +293,8 @@ class _Reporter(tf.keras.callbacks.Callback):  # type: ignore[misc]
         self._chief.note_work()
         self._chief.publish(step, self.metrics)
         if self._end_of_epoch is not None:
-            # fit calls this in the strategy's scope, where no other model can be evaluated; scopes
-            # are of one thread. The callbacks after this one get the same dict.
-            with ThreadPoolExecutor(max_workers=1) as pool:
-                logs.update(pool.submit(self._end_of_epoch, step, self.metrics).result())
+            # The callbacks after this one get the same dict.
+            logs.update(_outside_scope(self._end_of_epoch, step, self.metrics))
         if self._recorder.checkpoint_due:
             self._chief.save(step)
 

@@ -1,8 +1,9 @@
 """Decides whether an error means that a server was lost, rather than a mistake of the user's.
 
 Called by the package's `train` for every error that ends it. A ps or worker that goes away while
-the user's model() or dataset() runs raises inside the user's code. Where the error itself does not
-name the server, every server is asked.
+the user's model() or dataset() runs raises inside the user's code, and one that goes away while a
+checkpoint is saved, in what saves it. Storage that is away raises the same types of errors as a
+server. So where the error itself does not name the server, every server is asked.
 """
 
 import re
@@ -13,7 +14,8 @@ import tensorflow as tf
 
 from tftrainer.config.cluster import Cluster, Member, Role
 from tftrainer.errors import (
-    OF_USERS_CODE,
+    PERHAPS_OF_A_LOSS,
+    BadConfigurationError,
     OutageError,
     ParameterServerLostError,
     PeersUnavailableError,
@@ -38,7 +40,7 @@ def explain(error: BaseException, cluster: Cluster, *, building: bool) -> Traine
 
     `building` is true until training begins: from then on TensorFlow replaces workers by itself.
     """
-    if isinstance(error, OF_USERS_CODE) and not is_of_tensorflow(error):
+    if isinstance(error, PERHAPS_OF_A_LOSS) and not is_of_tensorflow(error):
         return None
     if (garbled := garbled_call(error)) is not None:
         return PeersUnavailableError(
@@ -55,15 +57,14 @@ def _of_loss(error: BaseException, cluster: Cluster, *, building: bool) -> Train
         is_of_worker = named[1] == Role.WORKER and (building or link is not None)
         said = one_line(loss) if link is None else f"{link}: {one_line(loss)}"
         return _worker_lost(said) if is_of_worker else _ps_lost(said)
-    if loss is not None and not isinstance(error, OF_USERS_CODE):
-        return _ps_lost(one_line(loss))
     for member, why in _unusable(cluster):
         if member.task.role is Role.PS:
             return _ps_lost(f"{member.name}: {why}")
         if loss is not None and building:
             return _worker_lost(f"{member.name}: {why}")
     # Something is unavailable, but no server of this cluster: it may be there at the next attempt.
-    return None if loss is None else OutageError(str(error))
+    is_outage = loss is not None and isinstance(error, BadConfigurationError)
+    return OutageError(str(error)) if is_outage else None
 
 
 def _ps_lost(why: str) -> TrainerError:

@@ -76,8 +76,8 @@ class ScheduledLoop:
         step, dealer = int(self._step.numpy()), self._dealer
         metrics: dict[str, float] = {}
         epoch_end = self._total
-        self._epochs.begin(dealer.reached)
-        while not dealer.is_complete and not self._run.stop.is_set():
+        goes_on = self._epochs.begin(dealer.reached)
+        while goes_on and not dealer.is_complete and not self._run.stop.is_set():
             if dealer.reached >= epoch_end:
                 self._model.reset_metrics()
             epoch_end = self._target(dealer.reached)
@@ -91,9 +91,8 @@ class ScheduledLoop:
             # Where epochs are short, what is published here is all that is published.
             self._chief.note_work()
             self._chief.publish(step, metrics)
-            if not self._epochs.reached(dealer.reached, metrics):
-                break
-            if self._recorder.checkpoint_due:
+            goes_on = self._epochs.reached(dealer.reached, metrics)
+            if goes_on and self._recorder.checkpoint_due:
                 self._chief.save(step)
         self._chief.end_if_stopped(step)
         self._recorder.note_work(self._chief.work.read())

@@ -94,8 +94,8 @@ class SynchronousTraining:
         epoch = session.length.of_epoch
         step = self._published = int(session.step.numpy())
         metrics_are_old = False
-        self._epochs.begin(dealer.reached)
-        while not dealer.is_complete and not self._run.stop.is_set():
+        goes_on = self._epochs.begin(dealer.reached)
+        while goes_on and not dealer.is_complete and not self._run.stop.is_set():
             if metrics_are_old:
                 session.model.reset_metrics()
                 metrics_are_old = False
@@ -110,9 +110,8 @@ class SynchronousTraining:
             metrics_are_old = dealer.reached >= epoch_end
             if self._recorder.wants_metrics or (metrics_are_old and self._epochs.every_end_counts):
                 self._publish(step)
-            if not self._epochs.reached(dealer.reached, self._metrics):
-                break
-            if self._recorder.checkpoint_due:
+            goes_on = self._epochs.reached(dealer.reached, self._metrics)
+            if goes_on and self._recorder.checkpoint_due:
                 chief.save(step)
         chief.end_if_stopped(step)
         if self._published != step:

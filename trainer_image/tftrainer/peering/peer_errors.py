@@ -13,6 +13,9 @@ _FORGOTTEN = ("Unable to find a context_id", "unknown device", "remote_handle")
 # So it does where the ps was restarted, or was silent for too long just then.
 _NOT_KNOWN = "Resource input tensor contains an invalid device"
 _UNREADABLE = "Unable to parse request"
+_OF_MEMBERS = "Collective ops is aborted"
+# Of TensorFlow's object stores, when they have answered with 503 for too long.
+_OF_STORE = "retry attempts failed"
 
 
 def lost_peer_error(error: BaseException) -> BaseException | None:
@@ -46,11 +49,20 @@ def original(error: BaseException) -> BaseException:
     return wrapped
 
 
+def names_peer(loss: BaseException) -> bool:
+    """Whether it is certain of an error in a call, or a loss, that a peer is behind it."""
+    text = str(loss)
+    return _FROM_PEER in text or _OF_MEMBERS in text
+
+
 def means_lost_peer(error: BaseException) -> bool:
-    """Whether variables or calls of this process were lost with a peer."""
+    """Whether variables or calls of this process were lost with a peer.
+
+    Files on storage that is unavailable may raise the same, without naming a peer.
+    """
     error = original(error)
     if isinstance(error, _LOST):
-        return True
+        return _OF_STORE not in str(error)
     if not isinstance(error, tf.errors.InvalidArgumentError):
         return False
     text = str(error)

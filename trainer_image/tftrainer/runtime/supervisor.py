@@ -40,8 +40,8 @@ class Run:
         self.stop = threading.Event()
         # True while there is something worth saving: SIGTERM then waits for it.
         self.worth_saving = False
-        # Called before the process exits, whatever the reason; takes 2 s at most.
-        self.before_exit: Callable[[], None] = lambda: None
+        # Called before the process exits, whatever the reason; each takes some seconds at most.
+        self.before_exit: list[Callable[[], None]] = []
         # What must outlive the work. TensorFlow tells every server of a function that is collected,
         # and holds the interpreter lock meanwhile: one server that hangs would delay the end. A
         # strategy of several members waits for its thread, which asks the others for their health.
@@ -113,7 +113,8 @@ def supervise(work: Callable[[], None], run: Run, *, grace_seconds: float, log: 
     code, cause = outcome[0]
     if cause is None:
         termination.write_document(log, run.progress.document())
-    run.before_exit()
+    for end in run.before_exit:
+        end()
     leave(code, cause, log)
 
 

@@ -23,7 +23,7 @@ import tensorflow as tf
 from tftrainer import tf_types
 from tftrainer.data.position import Position
 from tftrainer.errors import BadConfigurationError, CheckpointUnavailableError
-from tftrainer.peering.peer_errors import means_lost_peer
+from tftrainer.runtime.outages import is_outage
 from tftrainer.runtime.progress import SavedCheckpoint
 from tftrainer.saving import files
 
@@ -129,9 +129,7 @@ class Checkpoints:
             self._write(tf.constant(path))
             self._rotate(path)
         except (tf.errors.OpError, OSError) as error:
-            # A lost ps is no fault of the directory.
-            if means_lost_peer(error):
-                raise
+            # Perhaps of a lost ps, which its message names: who catches this finds out.
             raise unavailable(self._directory, "written", error) from error
         return SavedCheckpoint(step=step, path=path, time=datetime.now(UTC))
 
@@ -203,8 +201,9 @@ def _read(checkpoint: tf_types.Checkpoint, path: str, options: Any = None) -> An
     except tf.errors.InvalidArgumentError:
         raise
     except tf.errors.OpError as error:
-        if means_lost_peer(error):
-            raise
+        if is_outage(error):
+            # No damage: an older checkpoint would be no better.
+            raise unavailable(path.rpartition("/")[0], "read", error) from error
         raise UnreadableError(f"{type(error).__name__}: {error.message}") from error
 
 

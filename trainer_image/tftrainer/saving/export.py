@@ -25,6 +25,7 @@ import tensorflow as tf
 from tftrainer import tf_types
 from tftrainer.config.arguments import ExportFormat
 from tftrainer.context import Context
+from tftrainer.errors import CheckpointUnavailableError
 from tftrainer.peering.peer_errors import lost_peer_error
 from tftrainer.runtime.exception_text import summary
 from tftrainer.runtime.outages import is_outage
@@ -108,10 +109,10 @@ class Exporter:
             try:
                 WRITERS[each](built, self.dataset.element_spec[0], folder)
             except _OF_STORAGE as error:
-                raise unavailable(folder, "written", error, what="the exported model") from error
+                raise _not_written(folder, error) from error
             except Exception as error:
                 if lost_peer_error(error) is not None or is_outage(error):
-                    raise
+                    raise _not_written(folder, error) from error
                 _LOG.warning(
                     "the model of %s cannot be exported as %s: %s. %s",
                     self.task.name,
@@ -179,4 +180,8 @@ def _storage(folder: str) -> Iterator[None]:
     try:
         yield
     except (tf.errors.OpError, OSError) as error:
-        raise unavailable(folder, "written", error, what="the exported model") from error
+        raise _not_written(folder, error) from error
+
+
+def _not_written(folder: str, error: Exception) -> CheckpointUnavailableError:
+    return unavailable(folder, "written", error, what="the exported model")

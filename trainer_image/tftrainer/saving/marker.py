@@ -29,7 +29,10 @@ class Marker:
 
 
 def write(directory: str, *, job: str, job_uid: str, last: SavedCheckpoint) -> None:
-    """Write it, over an older one if there is one."""
+    """Write it, over an older one if there is one.
+
+    Raises CheckpointUnavailableError: without it the evaluator would wait for ever.
+    """
     document = {
         "version": 1,
         "job": job,
@@ -38,7 +41,10 @@ def write(directory: str, *, job: str, job_uid: str, last: SavedCheckpoint) -> N
         "path": last.path,
         "time": timestamp(last.time),
     }
-    files.replace(f"{directory}/{_NAME}", json.dumps(document))
+    try:
+        files.replace(f"{directory}/{_NAME}", json.dumps(document))
+    except (tf.errors.OpError, OSError) as error:
+        raise unavailable(directory, "written", error, what=f"the marker {_NAME}") from error
 
 
 def read(directory: str) -> Marker | None:

@@ -5,13 +5,14 @@ an older attempt then cannot save anything newer than what is restored.
 """
 
 import logging
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from tftrainer import tf_types
 from tftrainer.config.job import Job
 from tftrainer.data.position import Length, Position
 from tftrainer.errors import BadConfigurationError, CheckpointUnavailableError
-from tftrainer.saving import marker
+from tftrainer.saving import epoch_end, marker
 from tftrainer.saving.checkpoints import Checkpoints, Devices, remove_unfinished
 from tftrainer.saving.fence import Fence
 
@@ -33,6 +34,8 @@ class Resumed:
     last_step: int | None = None
     """Step at which this job's training ended, if it has: perhaps early, by a callback."""
 
+    unfinished: Mapping[str, float] | None = None
+    """Metrics of the epoch that ends with that checkpoint, if its end was under way."""
     saved_position: Position | None = None
     """What that checkpoint says; None without one, and in one of an older trainer."""
 
@@ -117,7 +120,16 @@ def resume(
             "last epoch is read from the beginning",
             path,
         )
-    return Resumed(saved, path, restored, is_own, origin, _last_step(job, directory), position)
+    return Resumed(
+        checkpoints=saved,
+        path=path,
+        step=restored,
+        is_own=is_own,
+        origin=origin,
+        last_step=_last_step(job, directory),
+        unfinished=epoch_end.unfinished(directory, restored) if path and is_own else None,
+        saved_position=position,
+    )
 
 
 def _last_step(job: Job, directory: str) -> int | None:

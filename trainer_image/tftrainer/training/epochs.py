@@ -18,33 +18,47 @@ class Epochs:
         batches: int,
         total: int,
         validate: Callable[[int, Mapping[str, float]], Mapping[str, float]] | None = None,
+        ended: Callable[[], None] = lambda: None,
+        unfinished: Mapping[str, float] | None = None,
     ) -> None:
         """Count from here; so many `batches` make an epoch, `total` the training.
 
         `validate(done, metrics)` is called at the end of an epoch; callbacks get what it returns.
+        `ended` is called after them. `unfinished` are the metrics of the epoch before, if the
+        process before ended in the middle of this.
         """
         self._callbacks = callbacks
         self._batches = batches
         self._total = total
         self._validate = validate
+        self._ended = ended
+        self._unfinished = unfinished
         self._number = 0
         self.has_callbacks = bool(callbacks.all)
         """Whether there are any, which may change weights."""
         self.every_end_counts = self.has_callbacks or validate is not None
         """Whether something must be done at the end of every epoch."""
 
-    def begin(self, done: int) -> None:
-        """Training begins with so many batches done."""
-        self._number = done // self._batches
+    def begin(self, done: int) -> bool:
+        """Training begins with so many batches done; False if it must stop at once.
+
+        The end of the epoch before is finished first, if it was not.
+        """
+        self._number, into_epoch = divmod(done, self._batches)
         self._callbacks.begin_training()
+        if self._validate and self._unfinished is not None and self._number and not into_epoch:
+            self._number -= 1
+            return self.reached(done, self._unfinished)
         if done < self._total:
             self._callbacks.begin_epoch(self._number)
+        return True
 
     def reached(self, done: int, metrics: Mapping[str, float]) -> bool:
         """Call the callbacks of epochs that have ended by now; False if training must stop."""
         while (self._number + 1) * self._batches <= min(done, self._total):
             logs = self._validate(done, metrics) if self._validate else metrics
             self._callbacks.end_epoch(self._number, logs)
+            self._ended()
             self._number += 1
             if self._callbacks.stop_asked:
                 _LOG.info("a callback stopped training after epoch %d", self._number)

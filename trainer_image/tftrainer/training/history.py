@@ -3,20 +3,31 @@
 For comparing curves exactly: TensorBoard's scalars are means. Used by recorder.
 """
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 import tensorflow as tf
 
 from tftrainer.saving import files
+from tftrainer.saving.checkpoints import unavailable
 
 _NAME = "history.csv"
 _HEADER = "step,loss"
 
 
 class History:
-    """The rows up to now; rows after the checkpoint that training resumed from are dropped."""
+    """The rows up to now; rows after the checkpoint that training resumed from are dropped.
+
+    Raises CheckpointUnavailableError where they cannot be read or written: who compares curves
+    would not see a gap.
+    """
 
     def __init__(self, directory: str, first_step: int) -> None:
+        self._directory = directory
         self._path = f"{directory}/{_NAME}"
-        self._rows = [row for row in _rows(self._path) if int(row.partition(",")[0]) <= first_step]
+        with self._storage("read"):
+            rows = _rows(self._path)
+        self._rows = [row for row in rows if int(row.partition(",")[0]) <= first_step]
 
     def add(self, step: int, loss: float) -> None:
         """Record the loss of a step."""
@@ -24,7 +35,15 @@ class History:
 
     def write(self) -> None:
         """Replace the file, so that it is complete at any time."""
-        files.replace(self._path, "\n".join([_HEADER, *self._rows, ""]))
+        with self._storage("written"):
+            files.replace(self._path, "\n".join([_HEADER, *self._rows, ""]))
+
+    @contextmanager
+    def _storage(self, verb: str) -> Iterator[None]:
+        try:
+            yield
+        except (tf.errors.OpError, OSError) as error:
+            raise unavailable(self._directory, verb, error, what=_NAME) from error
 
 
 def _rows(path: str) -> list[str]:

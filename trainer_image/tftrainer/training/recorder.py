@@ -6,17 +6,19 @@ Called by the training loops of every strategy with steps and metrics; never cal
 import logging
 import math
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
 from tftrainer import tf_types
 from tftrainer.config.job import Job
 from tftrainer.data.position import Position
+from tftrainer.errors import CheckpointUnavailableError, TerminatedError
 from tftrainer.runtime.progress import Activity, Phase, SavedCheckpoint, Snapshot, describe
 from tftrainer.runtime.rates import Rate
 from tftrainer.runtime.supervisor import Run
 from tftrainer.runtime.throughput import Throughput, Work
-from tftrainer.saving import export, marker
+from tftrainer.saving import epoch_end, export, marker
 from tftrainer.saving.best import Best
 from tftrainer.saving.checkpoints import Checkpoints, found
 from tftrainer.saving.export import Exporter
@@ -76,6 +78,7 @@ class Recorder:
         self._history: History | None = None
         self._step = 0
         self._saved_step: int | None = None
+        self._is_ending = False
 
     def start(self, step: int, total_steps: int, *, skips_input: bool) -> None:
         """Training begins, perhaps from a restored checkpoint; the watchdog counts from here.
@@ -215,19 +218,36 @@ class Recorder:
         # Other members write to folders of their own, at the same steps as the chief.
         return replace(saved, path=f"{directory.rstrip('/')}/{saved.path.rpartition('/')[2]}")
 
-    def save(self, step: int, position: Position) -> None:
+    def save(
+        self, step: int, position: Position, *, ending: Mapping[str, float] | None = None
+    ) -> None:
         """Save a checkpoint of finite weights, unless this step has one or a newer attempt saves.
 
-        Raises DivergedError if weights are not finite, and nothing else was asked for.
+        `ending` are the metrics of the epoch that ends with it. Raises DivergedError if weights
+        are not finite, and nothing else was asked for.
         """
         if self._checkpoints is None:
             return
         if self._fence is not None:
             self._fence.check()
-        if step != self._saved_step:
-            with self._run.busy(Activity.CHECKPOINT):
+        with self._run.busy(Activity.CHECKPOINT), self._fenced():
+            if ending is not None and self._own_directory is not None:
+                epoch_end.begin(self._own_directory, step, ending)
+                self._is_ending = True
+            if step != self._saved_step:
                 self._save(self._checkpoints, step, position)
         self._due.checkpoint = time.monotonic() + self._job.arguments.checkpoint_seconds
+
+    @contextmanager
+    def _fenced(self) -> Iterator[None]:
+        """Say of a save that failed because of it that a newer attempt has begun meanwhile."""
+        try:
+            yield
+        except CheckpointUnavailableError:
+            # It deletes the parts of a checkpoint that is not complete.
+            if self._fence is not None:
+                self._fence.check()
+            raise
 
     def _save(self, checkpoints: Checkpoints, step: int, position: Position) -> None:
         if self._history is not None:
@@ -248,8 +268,11 @@ class Recorder:
     def end_epoch(
         self, step: int, position: Position, metrics: Mapping[str, float]
     ) -> Mapping[str, float]:
-        """Save, validate and keep the best, as far as it is wanted; return what callbacks see."""
-        self.save(step, position)
+        """Save, validate and keep the best, as far as it is wanted; return what callbacks see.
+
+        Raises TerminatedError if SIGTERM came meanwhile: the next start does it then.
+        """
+        self.save(step, position, ending=metrics)
         saved = self._run.progress.snapshot.last_checkpoint
         # Weights that are not finite are not saved.
         if saved is None or saved.step != step:
@@ -257,7 +280,9 @@ class Recorder:
         if self._validation is not None:
             validated = self._validation.metrics(saved)
             if not validated:
-                return metrics
+                raise TerminatedError(
+                    f"terminated by SIGTERM while step {step} was validated, which is saved."
+                )
             self._validated = validated
             self._logs.write(CHIEF, step, validated)
         reported = {**metrics, **self._validated}
@@ -266,6 +291,17 @@ class Recorder:
             best = self._best.kept(best, saved, reported)
         self._run.progress.update(metrics=reported, best=best)
         return reported
+
+    def epoch_ended(self) -> None:
+        """Note that validation and callbacks are done with the epoch that has ended."""
+        if self._is_ending and self._own_directory is not None:
+            epoch_end.finish(self._own_directory)
+            self._is_ending = False
+
+    @property
+    def _own_directory(self) -> str | None:
+        """Where this process alone writes; None for other members than the chief."""
+        return self._job.checkpoint_dir if self._is_chief else None
 
     def save_last(self, step: int, position: Position) -> None:
         """Save what training ends with; no step is expected any more."""
@@ -295,7 +331,8 @@ class Recorder:
         if save_again:
             self._saved_step = None
             self.save(step, position)
-        metrics = {**metrics, **self._validated} or self._run.progress.snapshot.metrics
+        known = self._run.progress.snapshot.metrics
+        metrics = {**metrics, **self._validated} if metrics else known
         # Before the export, which takes its time: all steps are made, so none is waited for.
         snapshot = self._run.progress.update(
             step=step,

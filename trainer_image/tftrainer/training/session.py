@@ -80,6 +80,8 @@ class Session:
     stream: InputStream
     start: Position
     """Where in the data this process began."""
+    unfinished: Mapping[str, float] | None
+    """Metrics of the epoch before, if the process before ended while that was validated."""
     total: int
     """Batches that make the training complete, counted from its beginning."""
     recorder: Recorder
@@ -101,7 +103,14 @@ class Session:
             steps_per_epoch=math.ceil(epoch / self.setup.batches_a_step),
         )
         validate = self.end_of_epoch(callbacks.all, reached)
-        return Epochs(callbacks, batches=epoch, total=self.total, validate=validate)
+        return Epochs(
+            callbacks,
+            batches=epoch,
+            total=self.total,
+            validate=validate,
+            ended=self.recorder.epoch_ended,
+            unfinished=self.unfinished,
+        )
 
     def end_of_epoch(
         self, callbacks: Sequence[tf_types.Callback], reached: Reached
@@ -187,6 +196,8 @@ def begin(job: Job, run: Run, setup: Setup) -> Session:
     # With the seed of the checkpoint, if there is one.
     context = replace(context, seed=start.seed)
     wanted = arguments.epochs * length.of_epoch
+    logs = tensorboard.Logs(job.checkpoint_dir if members.is_chief else None)
+    run.before_exit.append(logs.close)
     return Session(
         job=job,
         run=run,
@@ -200,12 +211,13 @@ def begin(job: Job, run: Run, setup: Setup) -> Session:
         length=length,
         stream=InputStream(task, context, start.seed, dataset.options()),
         start=start,
+        unfinished=resumed.unfinished,
         total=resumed.total(wanted, start, setup.batches_a_step),
         recorder=Recorder(
             job,
             run,
             resumed,
-            tensorboard.Logs(job.checkpoint_dir if members.is_chief else None),
+            logs,
             fence,
             is_chief=members.is_chief,
             workers=setup.workers,
