@@ -34,6 +34,7 @@ class Installation:
         self.looked: list[str] = []
         self.listed = 0
         self.listing = 1.0
+        self.leaving = 2.0
         self.claims = Claims(
             self.calls,
             self,
@@ -65,7 +66,7 @@ class Installation:
 
     async def leave(self, namespace: str) -> None:
         assert not self.works_in(namespace), "no pass begins"
-        await asyncio.sleep(2)
+        await asyncio.sleep(self.leaving)
 
     def look_into(self, namespace: str) -> None:
         self.looked.append(namespace)
@@ -386,6 +387,27 @@ def test_what_was_given_up_for_one_that_does_not_take_it_is_taken_back() -> None
         assert await general.has("red")
         await asyncio.sleep(2 * LASTS)
         assert await general.has("red"), "the request is forgotten"
+
+    played(scene)
+
+
+def test_a_namespace_whose_passes_take_long_to_end_costs_no_other_its_claim() -> None:
+    async def scene(place: Place) -> None:
+        place.with_jobs = {"red", "blue"}
+        general = place.install("general")
+        general.leaving = 2 * LASTS
+        assert await general.has("red")
+        assert await general.has("blue")
+        lease = place.server.leases["red", LEASE]
+        lease["spec"] |= {"holderIdentity": "somebody"}
+        await place.server.replace_lease(lease)
+        worked = []
+        for _ in range(int(4 * LASTS)):
+            await asyncio.sleep(1)
+            assert general.works_in("blue")
+            worked.append(general.works_in("red"))
+        assert not any(worked[int(LASTS / 2) : int(2 * LASTS)]), "its passes of before run"
+        assert worked[-1], "nobody renews it, and they have ended"
 
     played(scene)
 

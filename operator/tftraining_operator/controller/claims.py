@@ -64,7 +64,14 @@ class _Namespace:
     """When the lease was read or written last."""
     taken_by: str = ""
     """The other installation that has it."""
+    leaving: asyncio.Task[None] | None = None
+    """Waits for the passes in it to end, which may take long."""
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
+
+    @property
+    def is_left(self) -> bool:
+        """Whether passes of before still run."""
+        return self.leaving is not None and not self.leaving.done()
 
 
 class Claims:
@@ -94,6 +101,7 @@ class Claims:
         self._clock = clock
         self._known = {name: self._namespace(name) for name in self._named}
         self._problem = ""
+        self._tasks: asyncio.TaskGroup | None = None
         self._taking_over: asyncio.Task[None] | None = None
 
     async def has(self, namespace: str) -> bool:
@@ -136,6 +144,8 @@ class Claims:
         needed = self._named
 
         async def look_after(found: _Namespace) -> str:
+            if found.is_left:
+                return ""
             async with at_once, found.lock:
                 try:
                     if found.claim.namespace in needed:
@@ -147,6 +157,7 @@ class Claims:
             return ""
 
         async with asyncio.TaskGroup() as tasks:
+            self._tasks = tasks
             while True:
                 needed = self._named | set(with_jobs())
                 problems = await asyncio.gather(*map(look_after, list(self._known.values())))
@@ -178,7 +189,7 @@ class Claims:
             if due or (found.claim.named and not found.unguarded):
                 await self._try(found)
         elif found.claim.wanted_by_another:
-            await self._give_up(found)
+            self._give_up(found)
         elif due:
             await self._renew(found)
 
@@ -196,7 +207,7 @@ class Claims:
         found.tried_at = self._clock()
         found.unguarded = unguarded
         if not taken:
-            await self._leave(found, found.claim.taken_by)
+            self._leave(found, found.claim.taken_by)
             return
         if not found.claimed:
             found.claimed = True
@@ -224,7 +235,7 @@ class Claims:
         try:
             await found.claim.renew()
         except LeaseLostError:
-            await self._leave(found, found.claim.taken_by)
+            self._leave(found, found.claim.taken_by)
             return
         except errors.ForbiddenError as error:
             # As without the right from the beginning: the jobs are not to stop for it.
@@ -234,23 +245,27 @@ class Claims:
         if lapsed and found.held:
             self._worker.look_into(found.claim.namespace)
 
-    async def _give_up(self, found: _Namespace) -> None:
+    def _give_up(self, found: _Namespace) -> None:
         """Hand a namespace over to who names it."""
-        await self._leave(found, found.claim.requested_by)
-        if not self._shared:
-            # Else others may still work there: the claim ends once the last of them has left.
-            await found.claim.release()
+        # Of what is shared others may still work there: the claim ends after the last of them.
+        self._leave(found, found.claim.requested_by, release=not self._shared)
 
-    async def _leave(self, found: _Namespace, other: str) -> None:
-        """Leave a namespace to another installation."""
+    def _leave(self, found: _Namespace, other: str, *, release: bool = False) -> None:
+        """Leave a namespace to another installation, for which it is released if that waits."""
         if other not in ("", found.taken_by):
             found.taken_by = other
             level = logging.WARNING if found.claim.named else logging.INFO
             logger.log(level, "%s", _others_work(found))
         found.claimed = False
-        if found.held:
-            found.held = False
-            await self._worker.leave(found.claim.namespace)
+        was_held, found.held = found.held, False
+        if (was_held or release) and self._tasks is not None:
+            # Beside the renewals: the passes of one namespace must not cost all others theirs.
+            found.leaving = self._tasks.create_task(self._end_passes(found, release=release))
+
+    async def _end_passes(self, found: _Namespace, *, release: bool) -> None:
+        await self._worker.leave(found.claim.namespace)
+        if release:
+            await found.claim.release()
 
     async def _drop(self, found: _Namespace) -> None:
         """Let go of a namespace that has no jobs any more."""
