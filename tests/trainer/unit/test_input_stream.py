@@ -1,7 +1,7 @@
 """The stream of batches is the same for all who read it, from any place, and new in each pass."""
 
 import itertools
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import ModuleType
 
@@ -79,6 +79,34 @@ def test_passes_differ_and_seeds_do(shuffled: Data) -> None:
     assert read(stream(lambda ids: ids.shuffle(N), seed=4).batches(0, 0), A_PASS) != read(
         stream(lambda ids: ids.shuffle(N), seed=5).batches(0, 0), A_PASS
     )
+
+
+@pytest.fixture
+def global_seed() -> Iterator[Callable[[int], None]]:
+    yield tf.random.set_seed
+    tf.random.set_seed(None)
+
+
+@pytest.mark.parametrize("number", [0, 2**31 - 1])
+@pytest.mark.parametrize("shuffled", ORDERS)
+def test_a_global_seed_that_is_0_to_tensorflow_shuffles_as_any_other(
+    shuffled: Data, number: int, global_seed: Callable[[int], None]
+) -> None:
+    global_seed(number)
+    one, other = (read(stream(shuffled, seed=0).batches(0, 0), 2 * A_PASS) for _ in range(2))
+
+    assert one == other
+    for of_pass in (one[:A_PASS], one[A_PASS:]):
+        assert sorted(itertools.chain(*of_pass)) == list(range(N))
+
+
+def test_a_task_may_set_a_global_seed_of_0_itself() -> None:
+    def seeded(ids: tf.data.Dataset) -> tf.data.Dataset:
+        tf.random.set_seed(0)
+        return ids.shuffle(N, seed=5)
+
+    first, second = (read(stream(seeded).batches(n, 0), A_PASS) for n in (0, 1))
+    assert first != second
 
 
 def test_one_order_for_ever_is_kept_so_that_what_is_split_by_it_stays_apart() -> None:

@@ -6,7 +6,7 @@ after this one" the same for every worker and after every restart.
 """
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,6 +22,8 @@ from tftrainer.user.task import UserTask
 
 _MIX = 1_000_003
 _LAST = tf.int64.max
+# TensorFlow takes the global seed modulo this.
+_LARGEST_OF_GRAPH = 2**31 - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,7 +180,8 @@ def _drawn_from(base: int, of_pass: tf_types.Tensor) -> Iterator[_Draws]:
 
     def drawn(own: int | tf_types.Tensor | None) -> tuple[tf_types.Tensor, tf_types.Tensor]:
         if own is not None:
-            return get_seed(own)  # type: ignore[no-any-return]
+            with _seeded_by_no_0() if tf.is_tensor(own) else nullcontext():
+                return get_seed(own)  # type: ignore[no-any-return]
         return tf.constant(base * _MIX + unseeded.draw(), tf.int64), of_pass + 1
 
     def shuffled(
@@ -200,3 +203,19 @@ def _drawn_from(base: int, of_pass: tf_types.Tensor) -> Iterator[_Draws]:
         yield unseeded
     finally:
         random_seed.get_seed, tf.data.Dataset.shuffle = get_seed, shuffle
+
+
+@contextmanager
+def _seeded_by_no_0() -> Iterator[None]:
+    """Have the graph that is traced have no seed, if its seed is 0.
+
+    Beside a seed of 0, TensorFlow compares the other one with 0 in Python, as a tensor cannot be.
+    """
+    graph = tf.compat.v1.get_default_graph()
+    seed = graph.seed
+    if seed is not None and seed % _LARGEST_OF_GRAPH == 0:
+        graph.seed = None
+    try:
+        yield
+    finally:
+        graph.seed = seed
