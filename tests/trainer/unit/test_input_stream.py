@@ -10,6 +10,7 @@ import pytest
 import tensorflow as tf
 from tftrainer import Context
 from tftrainer.data.input_stream import InputStream
+from tftrainer.data.read_batches import ReadBatches
 from tftrainer.errors import BadConfigurationError
 from tftrainer.user.task import UserTask
 
@@ -205,6 +206,16 @@ def whole(pipeline: Data) -> InputStream:
     module.dataset = lambda *_: pipeline(tf.data.Dataset.range(N))  # type: ignore[attr-defined]
     context = Context(batch_size=BATCH, seed=3)
     return InputStream(UserTask("task", module), context, 3, tf.data.Options())
+
+
+def test_what_is_read_counts_by_its_pass() -> None:
+    read = ReadBatches()
+    batches = iter(stream(lambda ids: ids.filter(lambda i, _: i > BATCH)).batches(1, 4, read))
+    assert read.of_passes() == {}
+
+    for _ in range(A_PASS - 1):
+        next(batches)
+    assert read.of_passes() == {1: 2, 2: 4}
 
 
 def test_each_batch_has_its_number_and_place() -> None:

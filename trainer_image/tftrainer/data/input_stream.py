@@ -17,6 +17,7 @@ from tensorflow.python.data.util import random_seed
 
 from tftrainer import tf_types
 from tftrainer.context import Context
+from tftrainer.data.read_batches import ReadBatches
 from tftrainer.data.unmade import Recording
 from tftrainer.user.task import UserTask
 
@@ -36,9 +37,17 @@ class InputStream:
     options: Any
     """tf.data.Options of the user's dataset, which count for the whole stream."""
 
-    def batches(self, data_pass: int, index: int) -> tf_types.Dataset:
-        """Return the batches from this place on."""
-        return self._passes(data_pass, index, lambda _, data, __: data)
+    def batches(
+        self, data_pass: int, index: int, read: ReadBatches | None = None
+    ) -> tf_types.Dataset:
+        """Return the batches from this place on, which `read` counts."""
+
+        def counted(
+            of_pass: tf_types.Tensor, data: tf_types.Dataset, _: tf_types.Tensor
+        ) -> tf_types.Dataset:
+            return data if read is None else read.counted(of_pass, data)
+
+        return self._passes(data_pass, index, counted)
 
     @property
     def is_shared(self) -> bool:
