@@ -20,7 +20,6 @@ from tftrainer.config.cluster import Role
 from tftrainer.config.environment import Strategy
 from tftrainer.config.job import Job
 from tftrainer.data.batches import examples_in, time_after, timed
-from tftrainer.data.input_stream import InputStream
 from tftrainer.data.position import Position
 from tftrainer.data.read_batches import ReadBatches
 from tftrainer.errors import OF_USERS_CODE, PeersUnavailableError, TrainerError, one_line
@@ -118,16 +117,22 @@ def _members(job: Job) -> list[str]:
     return [member.name for role in (Role.CHIEF, Role.WORKER) for member in env.cluster.of(role)]
 
 
-def _input(stream: InputStream, start: Position, read: ReadBatches | None) -> tf_types.Dataset:
+def _input(session: Session, read: ReadBatches | None) -> tf_types.Dataset:
+    stream, start = session.stream, session.start
+    if stream.has_own_shards and session.setup.members.count > 1:
+        if start.number > 0:
+            _LOG.warning(
+                "this start reads the dataset from its beginning, in another order if it shuffles: "
+                "it has an AutoShardPolicy under which no place in it is known to all members"
+            )
+        # TensorFlow would take the passes for the files.
+        return stream.begun_anew(start.number).prefetch(tf.data.AUTOTUNE)
     options = tf.data.Options()
     if stream.options.experimental_distribute.auto_shard_policy is _AUTO:
         # By elements: sharding by files fails where there are fewer files than members.
         options.experimental_distribute.auto_shard_policy = (
             tf.data.experimental.AutoShardPolicy.DATA
         )
-    if stream.is_by_file:
-        # TensorFlow would take the passes for the files.
-        return stream.repeated().prefetch(tf.data.AUTOTUNE)
     batches = stream.batches(start.data_pass, start.index, read)
     return batches.prefetch(tf.data.AUTOTUNE).with_options(options)
 
@@ -151,7 +156,7 @@ class _Loop:
         self._offset = session.first_step - start.number
         self._epochs = session.epochs(self._reached)
         self._pace = Pace(seconds=arguments.closure_seconds, fixed=arguments.steps_per_closure)
-        batches = _input(session.stream, start, self._read)
+        batches = _input(session, self._read)
         self._iterator = iter(setup.strategy.experimental_distribute_dataset(batches))
         self._make_steps = _make_steps(session)
         # What this member has done since the members last shared it.

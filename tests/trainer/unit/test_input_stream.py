@@ -208,6 +208,18 @@ def whole(pipeline: Data) -> InputStream:
     return InputStream(UserTask("task", module), context, 3, tf.data.Options())
 
 
+@pytest.mark.parametrize("shuffled", [p.values[0] for p in ORDERS[1:6]])
+def test_what_begins_anew_has_an_order_of_its_own_that_all_members_agree_on(shuffled: Data) -> None:
+    first, again, later = (
+        read(stream(shuffled).begun_anew(number).take(A_PASS), A_PASS) for number in (3, 3, 4)
+    )
+
+    assert first == again
+    assert first != later
+    for of_pass in (first, later):
+        assert sorted(itertools.chain(*of_pass)) == list(range(N))
+
+
 def test_what_is_read_counts_by_its_pass() -> None:
     read = ReadBatches()
     batches = iter(stream(lambda ids: ids.filter(lambda i, _: i > BATCH)).batches(1, 4, read))

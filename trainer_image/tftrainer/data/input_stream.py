@@ -55,10 +55,10 @@ class InputStream:
         return self._policy is not tf.data.experimental.AutoShardPolicy.OFF
 
     @property
-    def is_by_file(self) -> bool:
-        """Whether TensorFlow shall deal out the dataset's files."""
+    def has_own_shards(self) -> bool:
+        """Whether each member reads a shard that TensorFlow (FILE, HINT) or the dataset makes."""
         policies = tf.data.experimental.AutoShardPolicy
-        return self._policy in (policies.FILE, policies.HINT)
+        return self._policy in (policies.FILE, policies.HINT, policies.OFF)
 
     @property
     def _policy(self) -> Any:  # noqa: ANN401
@@ -67,6 +67,11 @@ class InputStream:
     def repeated(self) -> tf_types.Dataset:
         """Return the dataset as it is, for ever: in an order that nobody knows beforehand."""
         return self.task.dataset("train", self.context).repeat()
+
+    def begun_anew(self, number: int) -> tf_types.Dataset:
+        """Return the dataset as it is, for ever: in an order that the seed and this number give."""
+        with _drawn_from(self.seed, tf.constant(number, tf.int64)):
+            return self.repeated()
 
     def numbered(
         self, data_pass: tf_types.Tensor, index: tf_types.Tensor, number: tf_types.Tensor
