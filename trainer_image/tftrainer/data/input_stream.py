@@ -18,6 +18,7 @@ from tensorflow.python.data.util import random_seed
 from tftrainer import tf_types
 from tftrainer.context import Context
 from tftrainer.data.read_batches import ReadBatches
+from tftrainer.data.traced_call import training_data
 from tftrainer.data.unmade import Recording
 from tftrainer.user.task import UserTask
 
@@ -66,7 +67,7 @@ class InputStream:
 
     def repeated(self) -> tf_types.Dataset:
         """Return the dataset as it is, for ever: in an order that nobody knows beforehand."""
-        return self.task.dataset("train", self.context).repeat()
+        return training_data(self.task, self.context).repeat()
 
     def begun_anew(self, number: int) -> tf_types.Dataset:
         """Return the dataset as it is, for ever: in an order that the seed and this number give."""
@@ -140,7 +141,7 @@ class InputStream:
             skipped = (begun or begun_at_first)(of_pass)
             made = Recording()
             with _drawn_from(self.seed, of_pass) as draws, made.of_calls(draws.repeated):
-                data = self.task.dataset("train", self.context)
+                data = training_data(self.task, self.context)
                 rest = made.kept(data, skipped, step)
             return finish(of_pass, rest, skipped)
 
