@@ -20,8 +20,8 @@ from tftrainer.config.cluster import Role
 from tftrainer.config.environment import Strategy
 from tftrainer.config.job import Job
 from tftrainer.data.batches import examples_in, time_after, timed
-from tftrainer.data.input_stream import InputStream
-from tftrainer.data.position import Passes, Position
+from tftrainer.data.position import Position
+from tftrainer.data.read_batches import ReadBatches
 from tftrainer.errors import (
     PERHAPS_OF_A_LOSS,
     CheckpointUnavailableError,
@@ -124,17 +124,23 @@ def _members(job: Job) -> list[str]:
     return [member.name for role in (Role.CHIEF, Role.WORKER) for member in env.cluster.of(role)]
 
 
-def _input(stream: InputStream, start: Position) -> tf_types.Dataset:
+def _input(session: Session, read: ReadBatches | None) -> tf_types.Dataset:
+    stream, start = session.stream, session.start
+    if stream.has_own_shards and session.setup.members.count > 1:
+        if start.number > 0:
+            _LOG.warning(
+                "this start reads the dataset from its beginning, in another order if it shuffles: "
+                "it has an AutoShardPolicy under which no place in it is known to all members"
+            )
+        # TensorFlow would take the passes for the files.
+        return stream.begun_anew(start.number).prefetch(tf.data.AUTOTUNE)
     options = tf.data.Options()
     if stream.options.experimental_distribute.auto_shard_policy is _AUTO:
         # By elements: sharding by files fails where there are fewer files than members.
         options.experimental_distribute.auto_shard_policy = (
             tf.data.experimental.AutoShardPolicy.DATA
         )
-    if stream.is_by_file:
-        # TensorFlow would take the passes for the files.
-        return stream.repeated().prefetch(tf.data.AUTOTUNE)
-    batches = stream.batches(start.data_pass, start.index)
+    batches = stream.batches(start.data_pass, start.index, read)
     return batches.prefetch(tf.data.AUTOTUNE).with_options(options)
 
 
@@ -146,19 +152,18 @@ class _Loop:
 
     def __init__(self, session: Session) -> None:
         arguments, setup, start = session.job.arguments, session.setup, session.start
-        epoch, of_pass = session.length.of_epoch, session.length.of_pass
         self._session = session
         self._run = session.run
         self._recorder = session.recorder
         self._members = setup.members
         self._model = session.model
-        # Where a pass has no known length, the epochs count for passes.
-        self._passes = Passes(start, of_pass or epoch)
+        self._passes = session.length.passes(start)
+        self._read = None if self._passes.are_known else ReadBatches()
         # Steps that were made before the first batch of these passes, less the batches before it.
         self._offset = session.first_step - start.number
         self._epochs = session.epochs(self._reached)
         self._pace = Pace(seconds=arguments.closure_seconds, fixed=arguments.steps_per_closure)
-        batches = _input(session.stream, start)
+        batches = _input(session, self._read)
         self._iterator = iter(setup.strategy.experimental_distribute_dataset(batches))
         self._make_steps = _make_steps(session)
         # What this member has done since the members last shared it.
@@ -205,7 +210,10 @@ class _Loop:
         self._recorder.finish(step, metrics, position, ending=self._epochs)
 
     def _reached(self, done: int) -> tuple[int, Position]:
-        return done + self._offset, self._passes.position(done)
+        last = None
+        if self._read is not None:
+            last = self._passes.read_place(done - 1, self._read.of_passes())
+        return done + self._offset, self._passes.position(done, last=last)
 
     def _make(self, steps: int, done: int) -> None:
         examples, waiting, busy, losses = self._make_steps(

@@ -65,16 +65,17 @@ def test_an_epoch_of_unshuffled_data_is_every_example_once(
 @pytest.mark.parametrize(
     ("mode", "options"),
     [
-        ("asynchronous", ["--option=shuffle=100"]),
-        ("local", ["--option=shuffle=1000", "--local-steps=5"]),
-        ("asynchronous", ["--option=unknown=1", f"--steps-per-epoch={BATCHES}"]),
+        ("asynchronous", ["--option=shuffle=100", "--epochs=3"]),
+        ("local", ["--option=shuffle=1000", "--local-steps=5", "--epochs=3"]),
+        ("asynchronous", ["--option=unknown=1", f"--steps-per-epoch={BATCHES}", "--epochs=3"]),
+        ("asynchronous", ["--option=unknown=1", f"--steps-per-epoch={BATCHES // 3}", "--epochs=9"]),
     ],
 )
 def test_a_training_that_is_resumed_goes_on_in_its_data(
     here: Computer, servers: Servers, mode: str, options: list[str]
 ) -> None:
     arguments = (f"--mode={mode}", *options, "--option=sleep=40000", "--closure-seconds=0.2")
-    first = start_chief(here, servers, *arguments, "--epochs=3")
+    first = start_chief(here, servers, *arguments)
     first.step_beyond(80)
     first.signal(signal.SIGTERM)
     assert first.ends() == 143, first.log
@@ -83,9 +84,43 @@ def test_a_training_that_is_resumed_goes_on_in_its_data(
     assert seen.sum() > 80 * BATCH
     assert seen.max() - seen.min() <= 2, np.bincount(seen)
 
-    done, seen = completed(start_chief(here, servers, *arguments, "--epochs=3"))
+    done, seen = completed(start_chief(here, servers, *arguments))
     assert done["resumedStep"] > 80
     assert np.all(seen == 3), np.bincount(seen)
+
+
+@pytest.mark.parametrize("epochs", [6, 1], ids=["a third of a pass", "two passes"])
+@pytest.mark.parametrize("strategy", [None, "Mirrored", "MultiWorkerMirrored"])
+def test_passes_of_unknown_length_are_resumed_where_they_were_left(
+    here: Computer, strategy: str | None, epochs: int
+) -> None:
+    """Two passes, in epochs of another length."""
+    devices = 1 if strategy is None else 2
+    arguments = (
+        *(coverage.TASK, f"--batch-size={BATCH // devices}", f"--epochs={epochs}"),
+        f"--steps-per-epoch={2 * BATCHES // epochs}",
+        *("--option=unknown=1", "--option=shuffle=100", "--option=sleep=20000"),
+        "--closure-seconds=0.2",
+    )
+    shared = {"TFTRAINING_CHECKPOINT_DIR": str(here.folder / "ckpt"), "TFTRAINING_JOB_UID": "u"}
+
+    def start() -> list[Process]:
+        if strategy == "MultiWorkerMirrored":
+            cluster = LoopbackCluster.of(strategy, worker=1)
+            env = [cluster.env(role, **shared) for role in ("chief", "worker")]
+            return [here.start("member", *arguments, env=each) for each in env]
+        told = shared if strategy is None else {**shared, "TFTRAINING_STRATEGY": strategy}
+        return [here.start("chief", *arguments, f"--logical-cpus={devices}", env=told)]
+
+    # In the first pass, and in the second.
+    for step in (30, 80):
+        members = start()
+        members[0].step_beyond(step)
+        members[0].signal(signal.SIGTERM)
+        assert {each.ends() for each in members} == {143}, members[0].log
+    done, seen = completed(start()[0])
+    assert done["resumedStep"] > 80
+    assert np.all(seen == 2), np.bincount(seen)
 
 
 def test_sharded_files_are_read_once_an_epoch_also_when_resumed(

@@ -5,6 +5,7 @@ import re
 import signal
 import textwrap
 
+import coverage
 from harness import DIGITS, Computer, LoopbackCluster, Process
 
 
@@ -132,3 +133,28 @@ def test_callbacks_change_all_members_alike_and_one_ends_all(here: Computer) -> 
     assert (done["phase"], done["step"]) == ("done", done["totalSteps"])
     assert done["lastCheckpoint"]["step"] == done["step"]
     assert done["best"]["step"] in (done["step"] // 2, done["step"])
+
+
+def test_a_gang_whose_dataset_shards_itself_has_to_say_how_long_an_epoch_is(
+    here: Computer,
+) -> None:
+    members = start(here, "--option=own_order=1", task=coverage.TASK)
+
+    assert [each.ends(patience=60) for each in members] == [64, 64]
+    assert "AutoShardPolicy.OFF" in members[0].last_words
+    # 1000 examples in batches of 2 * 32.
+    assert "set --steps-per-epoch: 32 is a pass" in members[0].last_words
+
+
+def test_a_gang_whose_dataset_shards_itself_reads_it_anew_at_each_start(here: Computer) -> None:
+    slow = ("--option=own_order=1", "--option=shuffle=1000", "--option=sleep=40000")
+    arguments = (*slow, "--steps-per-epoch=40", "--closure-seconds=0.2")
+    first = start(here, *arguments, task=coverage.TASK)
+    first[0].step_beyond(5)
+    first[0].signal(signal.SIGTERM)
+    assert [each.ends() for each in first] == [143, 143]
+    assert "from its beginning" not in first[0].log
+
+    members = start(here, *arguments, task=coverage.TASK)
+    assert [each.ends() for each in members] == [0, 0]
+    assert "reads the dataset from its beginning" in members[0].log

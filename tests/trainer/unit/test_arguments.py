@@ -42,6 +42,12 @@ def test_options_are_pairs_and_may_hold_an_equals_sign() -> None:
         ),
         pytest.param(["--task=m", "--local-steps=0"], "at least 1", id="no local steps"),
         pytest.param(["--task=m", "--partition-bytes=-1"], "at least 0", id="negative bytes"),
+        pytest.param(["--task=m", "--seed=-1"], "--seed.*from 0 to", id="a negative seed"),
+        pytest.param(
+            ["--task=m", "--seed=4294967296"],
+            "--seed: '4294967296' is not an integer from 0 to 4294967295",
+            id="a seed that NumPy does not take",
+        ),
         pytest.param(["--task=m", "--keep-best=val_mae"], "add :min or :max", id="no direction"),
         pytest.param(
             ["--task=m", "--keep-best=val_loss:least"], "add :min or :max", id="no such direction"
@@ -57,6 +63,11 @@ def test_options_are_pairs_and_may_hold_an_equals_sign() -> None:
 def test_bad_arguments_are_refused_with_what_is_wrong(argv: list[str], said: str) -> None:
     with pytest.raises(BadConfigurationError, match=said):
         arguments.parse(argv)
+
+
+def test_the_smallest_and_the_largest_seed_are_taken() -> None:
+    for seed in (0, 2**32 - 1):
+        assert arguments.parse(["--task=m", f"--seed={seed}"]).seed == seed
 
 
 def test_the_mode_is_asynchronous_unless_another_is_named() -> None:

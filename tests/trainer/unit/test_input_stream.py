@@ -1,7 +1,8 @@
 """The stream of batches is the same for all who read it, from any place, and new in each pass."""
 
+import functools
 import itertools
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import ModuleType
 
@@ -10,6 +11,7 @@ import pytest
 import tensorflow as tf
 from tftrainer import Context
 from tftrainer.data.input_stream import InputStream
+from tftrainer.data.read_batches import ReadBatches
 from tftrainer.errors import BadConfigurationError
 from tftrainer.user.task import UserTask
 
@@ -79,6 +81,34 @@ def test_passes_differ_and_seeds_do(shuffled: Data) -> None:
     assert read(stream(lambda ids: ids.shuffle(N), seed=4).batches(0, 0), A_PASS) != read(
         stream(lambda ids: ids.shuffle(N), seed=5).batches(0, 0), A_PASS
     )
+
+
+@pytest.fixture
+def global_seed() -> Iterator[Callable[[int], None]]:
+    yield tf.random.set_seed
+    tf.random.set_seed(None)
+
+
+@pytest.mark.parametrize("number", [0, 2**31 - 1])
+@pytest.mark.parametrize("shuffled", ORDERS)
+def test_a_global_seed_that_is_0_to_tensorflow_shuffles_as_any_other(
+    shuffled: Data, number: int, global_seed: Callable[[int], None]
+) -> None:
+    global_seed(number)
+    one, other = (read(stream(shuffled, seed=0).batches(0, 0), 2 * A_PASS) for _ in range(2))
+
+    assert one == other
+    for of_pass in (one[:A_PASS], one[A_PASS:]):
+        assert sorted(itertools.chain(*of_pass)) == list(range(N))
+
+
+def test_a_task_may_set_a_global_seed_of_0_itself() -> None:
+    def seeded(ids: tf.data.Dataset) -> tf.data.Dataset:
+        tf.random.set_seed(0)
+        return ids.shuffle(N, seed=5)
+
+    first, second = (read(stream(seeded).batches(n, 0), A_PASS) for n in (0, 1))
+    assert first != second
 
 
 def test_one_order_for_ever_is_kept_so_that_what_is_split_by_it_stays_apart() -> None:
@@ -179,6 +209,29 @@ def whole(pipeline: Data) -> InputStream:
     return InputStream(UserTask("task", module), context, 3, tf.data.Options())
 
 
+@pytest.mark.parametrize("shuffled", [p.values[0] for p in ORDERS[1:6]])
+def test_what_begins_anew_has_an_order_of_its_own_that_all_members_agree_on(shuffled: Data) -> None:
+    first, again, later = (
+        read(stream(shuffled).begun_anew(number).take(A_PASS), A_PASS) for number in (3, 3, 4)
+    )
+
+    assert first == again
+    assert first != later
+    for of_pass in (first, later):
+        assert sorted(itertools.chain(*of_pass)) == list(range(N))
+
+
+def test_what_is_read_counts_by_its_pass() -> None:
+    read = ReadBatches()
+    batches = iter(stream(lambda ids: ids.filter(lambda i, _: i > BATCH)).batches(1, 4, read))
+    for _ in range(A_PASS - 1):
+        next(batches)
+
+    counts = read.of_passes()
+    assert counts[1] == 2
+    assert counts[2] >= 4, "TensorFlow may have read ahead"
+
+
 def test_each_batch_has_its_number_and_place() -> None:
     numbers = tf.constant([1, 5, 12], tf.int64)
     made = stream(lambda ids: ids).numbered(*tf.unstack(numbers)).take(4)
@@ -237,6 +290,61 @@ def test_what_is_in_the_lanes_of_others_is_not_made(name: str) -> None:
 
     assert all(seen)
     assert sum(map(len, seen)) == len(set.union(*seen)), "nothing was made by two workers"
+
+
+def counted_by_hand(ids: tf.data.Dataset) -> int:
+    number = 0
+    for _ in ids:
+        number += 1
+    return number
+
+
+LENGTHS: dict[str, Callable[[tf.data.Dataset], int]] = {
+    "int": lambda ids: int(ids.cardinality()),
+    "numpy": lambda ids: ids.cardinality().numpy(),
+    "len": len,
+    "for": counted_by_hand,
+    "list": lambda ids: len(list(ids)),
+    "as_numpy_iterator": lambda ids: len(list(ids.as_numpy_iterator())),
+}
+
+
+@pytest.mark.parametrize("length", LENGTHS.values(), ids=LENGTHS)
+def test_what_works_eagerly_alone_is_refused_with_what_to_do(
+    length: Callable[[tf.data.Dataset], int],
+) -> None:
+    """Each of them works where the task is loaded."""
+
+    def pipeline(ids: tf.data.Dataset) -> tf.data.Dataset:
+        return ids.shuffle(length(ids)).map(lambda i: (i, i)).batch(BATCH)
+
+    made = whole(pipeline)
+    assert made.task.dataset("train", made.context).cardinality() == A_PASS
+    for traced in (
+        lambda: made.batches(0, 0),
+        tf.function(made.repeated, autograph=False).get_concrete_function,
+    ):
+        with pytest.raises(
+            BadConfigurationError,
+            match=r"raised .*line \d+\). dataset\(\) is called again while TensorFlow traces it"
+            r".*at the top of the module.*@functools.cache",
+        ):
+            traced()
+
+
+def test_a_value_that_is_kept_from_the_first_call_can_be_used() -> None:
+    length = functools.cache(lambda: int(tf.data.Dataset.range(N).cardinality()))
+    made = whole(lambda ids: ids.shuffle(length()).map(lambda i: (i, i)).batch(BATCH))
+    made.task.dataset("train", made.context)
+
+    of_pass = read(made.batches(0, 0), A_PASS)
+    assert sorted(itertools.chain(*of_pass)) == list(range(N))
+
+
+def test_what_is_wrong_whenever_it_is_called_is_refused_as_it_is() -> None:
+    with pytest.raises(BadConfigurationError, match=r"must return a tf\.data\.Dataset") as refused:
+        whole(lambda _: None).batches(0, 0)
+    assert "traces" not in str(refused.value)
 
 
 def test_a_cache_in_a_file_is_not_written_so_that_none_is_left_unfinished(tmp_path: Path) -> None:

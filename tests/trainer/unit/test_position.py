@@ -1,11 +1,12 @@
 """The place in the data survives being saved, other batch sizes and another number of workers."""
 
+from collections import Counter
 from dataclasses import replace
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tftrainer.data.position import Passes, Position
+from tftrainer.data.position import ENDLESS, Length, Passes, Position
 
 START = Position(seed=7, batch_size=64, epoch_batches=10)
 NUMBERS = st.integers(0, 1000)
@@ -100,3 +101,36 @@ def test_a_pass_of_unknown_length_goes_on_behind_the_last_batch_that_was_seen() 
     assert passes.position(0) == passes.start
     after = passes.position(9, [range(2, 4)], last=(3, 1))
     assert (after.number, after.data_pass, after.index, after.missing) == (9, 3, 2, ())
+
+
+@given(
+    st.lists(st.integers(0, 5), min_size=1, max_size=6),
+    st.integers(0, 4),
+    NUMBERS,
+    st.integers(0, 30),
+    st.integers(0, 30),
+)
+def test_what_was_read_says_where_passes_of_unknown_length_have_ended(
+    lengths: list[int], index: int, number: int, further: int, ahead: int
+) -> None:
+    start = replace(START, number=number, data_pass=3, index=index)
+    batches = [
+        (of_pass, place)
+        for of_pass, length in enumerate(lengths, start=3)
+        for place in range(index if of_pass == 3 else 0, length)
+    ]
+    further = min(further, len(batches))
+    read = Counter(of_pass for of_pass, _ in batches[: further + ahead])
+    passes = Passes(start, None)
+
+    last = passes.read_place(number + further - 1, read)
+    found = passes.position(number + further, last=last)
+    left = [each for each in batches if each >= (found.data_pass, found.index)]
+    assert (found.number, left) == (number + further, batches[further:])
+
+
+def test_an_endless_dataset_has_one_pass_however_long_the_epochs_are() -> None:
+    length = Length(batch_size=64, of_epoch=10, of_pass=None, is_endless=True)
+
+    assert length.passes(START).batches == ENDLESS
+    assert replace(length, is_endless=False).passes(START).batches is None

@@ -155,7 +155,7 @@ def _parser() -> argparse.ArgumentParser:
         metavar="N",
         help="batches per epoch; required only if the dataset has no known length",
     )
-    add("--seed", type=_natural, metavar="N", help="seed for initial weights and shuffling")
+    add("--seed", type=_seed, metavar="N", help="seed for initial weights and shuffling")
     add(
         "--option",
         action="append",
@@ -380,6 +380,20 @@ def _count(text: str) -> int:
 
 def _natural(text: str) -> int:
     return _at_least(0, text)
+
+
+def _seed(text: str) -> int:
+    try:
+        value = int(text)
+    except ValueError:
+        value = -1
+    # Keras seeds NumPy with it too, which takes no larger one.
+    if not 0 <= value <= _LARGEST_SEED:
+        raise argparse.ArgumentTypeError(f"{text!r} is not an integer from 0 to {_LARGEST_SEED}")
+    return value
+
+
+_LARGEST_SEED = 2**32 - 1
 
 
 def _at_least(least: int, text: str) -> int:

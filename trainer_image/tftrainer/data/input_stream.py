@@ -6,7 +6,7 @@ after this one" the same for every worker and after every restart.
 """
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,11 +17,15 @@ from tensorflow.python.data.util import random_seed
 
 from tftrainer import tf_types
 from tftrainer.context import Context
+from tftrainer.data.read_batches import ReadBatches
+from tftrainer.data.traced_call import training_data
 from tftrainer.data.unmade import Recording
 from tftrainer.user.task import UserTask
 
 _MIX = 1_000_003
 _LAST = tf.int64.max
+# TensorFlow takes the global seed modulo this.
+_LARGEST_OF_GRAPH = 2**31 - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,9 +38,17 @@ class InputStream:
     options: Any
     """tf.data.Options of the user's dataset, which count for the whole stream."""
 
-    def batches(self, data_pass: int, index: int) -> tf_types.Dataset:
-        """Return the batches from this place on."""
-        return self._passes(data_pass, index, lambda _, data, __: data)
+    def batches(
+        self, data_pass: int, index: int, read: ReadBatches | None = None
+    ) -> tf_types.Dataset:
+        """Return the batches from this place on, which `read` counts."""
+
+        def counted(
+            of_pass: tf_types.Tensor, data: tf_types.Dataset, _: tf_types.Tensor
+        ) -> tf_types.Dataset:
+            return data if read is None else read.counted(of_pass, data)
+
+        return self._passes(data_pass, index, counted)
 
     @property
     def is_shared(self) -> bool:
@@ -44,10 +56,10 @@ class InputStream:
         return self._policy is not tf.data.experimental.AutoShardPolicy.OFF
 
     @property
-    def is_by_file(self) -> bool:
-        """Whether TensorFlow shall deal out the dataset's files."""
+    def has_own_shards(self) -> bool:
+        """Whether each member reads a shard that TensorFlow (FILE, HINT) or the dataset makes."""
         policies = tf.data.experimental.AutoShardPolicy
-        return self._policy in (policies.FILE, policies.HINT)
+        return self._policy in (policies.FILE, policies.HINT, policies.OFF)
 
     @property
     def _policy(self) -> Any:  # noqa: ANN401
@@ -55,7 +67,12 @@ class InputStream:
 
     def repeated(self) -> tf_types.Dataset:
         """Return the dataset as it is, for ever: in an order that nobody knows beforehand."""
-        return self.task.dataset("train", self.context).repeat()
+        return training_data(self.task, self.context).repeat()
+
+    def begun_anew(self, number: int) -> tf_types.Dataset:
+        """Return the dataset as it is, for ever: in an order that the seed and this number give."""
+        with _drawn_from(self.seed, tf.constant(number, tf.int64)):
+            return self.repeated()
 
     def numbered(
         self, data_pass: tf_types.Tensor, index: tf_types.Tensor, number: tf_types.Tensor
@@ -124,7 +141,7 @@ class InputStream:
             skipped = (begun or begun_at_first)(of_pass)
             made = Recording()
             with _drawn_from(self.seed, of_pass) as draws, made.of_calls(draws.repeated):
-                data = self.task.dataset("train", self.context)
+                data = training_data(self.task, self.context)
                 rest = made.kept(data, skipped, step)
             return finish(of_pass, rest, skipped)
 
@@ -178,7 +195,8 @@ def _drawn_from(base: int, of_pass: tf_types.Tensor) -> Iterator[_Draws]:
 
     def drawn(own: int | tf_types.Tensor | None) -> tuple[tf_types.Tensor, tf_types.Tensor]:
         if own is not None:
-            return get_seed(own)  # type: ignore[no-any-return]
+            with _seeded_by_no_0() if tf.is_tensor(own) else nullcontext():
+                return get_seed(own)  # type: ignore[no-any-return]
         return tf.constant(base * _MIX + unseeded.draw(), tf.int64), of_pass + 1
 
     def shuffled(
@@ -200,3 +218,19 @@ def _drawn_from(base: int, of_pass: tf_types.Tensor) -> Iterator[_Draws]:
         yield unseeded
     finally:
         random_seed.get_seed, tf.data.Dataset.shuffle = get_seed, shuffle
+
+
+@contextmanager
+def _seeded_by_no_0() -> Iterator[None]:
+    """Have the graph that is traced have no seed, if its seed is 0.
+
+    Beside a seed of 0, TensorFlow compares the other one with 0 in Python, as a tensor cannot be.
+    """
+    graph = tf.compat.v1.get_default_graph()
+    seed = graph.seed
+    if seed is not None and seed % _LARGEST_OF_GRAPH == 0:
+        graph.seed = None
+    try:
+        yield
+    finally:
+        graph.seed = seed

@@ -19,10 +19,12 @@ def measured(
     steps_per_epoch: int | None,
     *,
     patience: float,
+    members: int = 1,
 ) -> Length:
     """Return how many batches an epoch and a pass over the data have.
 
-    Raises NoDataError if after `patience` seconds it is not known whether there is any.
+    `members` are the processes that split each batch. Raises NoDataError if after `patience`
+    seconds it is not known whether there is any.
     """
     name = f'dataset("train", context) of {task.name}'
     batches = int(dataset.cardinality())
@@ -33,12 +35,25 @@ def measured(
         raise BadConfigurationError(
             f"{name} is empty: it has no examples, or a filter drops all of them."
         )
+    if members > 1 and steps_per_epoch is None and _shards_itself(dataset):
+        # TensorFlow splits the batches of such a dataset too, and each member uses all parts.
+        raise BadConfigurationError(
+            f"{name} has AutoShardPolicy.OFF: each of the {members} members takes a part of its "
+            "own batches in each step, so the length of an epoch is not known; set "
+            f"--steps-per-epoch: {members * batches} is a pass, if the datasets of all members are "
+            "as long. Or leave AutoShardPolicy.OFF and shard() out: the trainer deals the data out."
+        )
     return Length(
         batch_size=context.batch_size,
         of_epoch=steps_per_epoch or batches,
         of_pass=batches if batches > 0 else None,
         is_endless=is_endless,
     )
+
+
+def _shards_itself(dataset: tf_types.Dataset) -> bool:
+    policy = dataset.options().experimental_distribute.auto_shard_policy
+    return bool(policy is tf.data.experimental.AutoShardPolicy.OFF)
 
 
 def _has_any(dataset: tf_types.Dataset, name: str, patience: float) -> bool:

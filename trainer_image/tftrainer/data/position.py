@@ -9,7 +9,7 @@ checkpoint, with the weights that have seen those batches.
 import itertools
 import json
 import random
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Self
 
@@ -36,6 +36,10 @@ class Length:
     """None if it is not known how long a pass is, or if it never ends."""
     is_endless: bool = False
     """Whether the dataset repeats for ever, so that there is no second pass."""
+
+    def passes(self, start: "Position") -> "Passes":
+        """Return where the batches from this place on lie."""
+        return Passes(start, ENDLESS if self.is_endless else self.of_pass)
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,6 +167,20 @@ class Passes:
         return replace(
             self.start, number=number, data_pass=place[0], index=place[1], missing=ranges
         )
+
+    def read_place(self, number: int, read: Mapping[int, int]) -> tuple[int, int] | None:
+        """Return pass and index of a batch that was read; None if none was.
+
+        `read` is how many batches of each pass were read, in their order, since the start. A pass
+        of which nothing was left has none.
+        """
+        further = number - self.start.number
+        for of_pass, batches in sorted(read.items()):
+            if further < batches:
+                begun = self.start.index if of_pass == self.start.data_pass else 0
+                return of_pass, begun + further
+            further -= batches
+        return None
 
     @property
     def _begin(self) -> tuple[int, int]:

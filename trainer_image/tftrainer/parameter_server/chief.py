@@ -17,7 +17,7 @@ from tftrainer import tf_types
 from tftrainer.config.arguments import Arguments, FitInput, Mode
 from tftrainer.config.cluster import Cluster, Role
 from tftrainer.config.job import Job
-from tftrainer.data.position import ENDLESS, Passes, Position
+from tftrainer.data.position import Position
 from tftrainer.parameter_server.coordinator_internals import (
     forgive,
     queue_depth,
@@ -204,8 +204,7 @@ def begin(job: Job, run: Run, cluster: Cluster) -> Chief:
     )
     with strategy.scope():
         work = WorkTable(len(workers))
-    length, stream = begun.length, begun.stream
-    passes = Passes(begun.start, ENDLESS if length.is_endless else length.of_pass)
+    stream, passes = begun.stream, begun.length.passes(begun.start)
     is_copied = arguments.mode is Mode.FIT and arguments.fit_input is FitInput.DATASET
     shared = SharedInput(coordinator, stream, passes, workers=len(workers), is_copied=is_copied)
     if stream.is_shared and not passes.are_known and len(workers) > 1:

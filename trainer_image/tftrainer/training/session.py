@@ -162,6 +162,7 @@ def begin(job: Job, run: Run, setup: Setup) -> Session:
         dataset,
         arguments.steps_per_epoch,
         patience=max(arguments.first_step_seconds, arguments.stall_seconds),
+        members=members.count,
     )
     if arguments.seed is not None:
         tf.keras.utils.set_random_seed(arguments.seed)
