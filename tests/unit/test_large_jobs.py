@@ -1,0 +1,80 @@
+"""What one look at a job costs that has as many pods as a job can have."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import pytest
+from tftraining_operator.api.keys import ConditionType, Role
+from tftraining_operator.core.decide import decide
+from tftraining_operator.core.facts import Facts
+from tftraining_operator.core.observed import Pod
+
+from tests.unit.builders import JobBuilder, PodBuilder, a_condition, a_job, a_pod, at, seen, stamp
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+WORKERS = 100
+"""Enough to tell what is compared with each of the others."""
+
+
+def pods(job: JobBuilder, change: Callable[[PodBuilder], PodBuilder]) -> list[PodBuilder]:
+    built = job.build()
+    workers = [change(a_pod(built, Role.WORKER, index)) for index in range(WORKERS)]
+    return [*workers, a_pod(built, Role.CHIEF).running()]
+
+
+@pytest.mark.parametrize(
+    ("job", "change"),
+    [
+        pytest.param(
+            a_job().with_policy(suspend=True).with_status(),
+            lambda pod: pod.running().deleting(),
+            id="suspended, and all end",
+        ),
+        pytest.param(
+            a_job().with_status(
+                a_condition(ConditionType.SUCCEEDED),
+                a_condition(ConditionType.FINISHED),
+                completion_time=stamp(),
+            ),
+            lambda pod: pod.running().deleting(),
+            id="finished, and all end",
+        ),
+        pytest.param(a_job().with_status(), lambda pod: pod.exited(137), id="all nodes are lost"),
+        pytest.param(a_job().with_status(), lambda pod: pod.evicted(), id="all are evicted"),
+        pytest.param(
+            a_job().with_status(attempt=1),
+            lambda pod: pod.exited(1),
+            id="all fail beside a stale chief",
+        ),
+    ],
+)
+def test_no_pod_is_compared_with_all_others(
+    job: JobBuilder, change: Callable[[PodBuilder], PodBuilder], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    job.with_workers(WORKERS)
+    observed = seen(job.build(), *pods(job, change))
+    compared = 0
+
+    def same(one: Pod, other: object) -> bool:
+        nonlocal compared
+        compared += 1
+        return one is other
+
+    monkeypatch.setattr(Pod, "__eq__", same)
+    decide(job.build(), observed, Facts(), at(3600))
+    assert compared <= WORKERS
+
+
+def test_the_members_of_a_cluster_are_found_without_a_search_for_each() -> None:
+    class Unsearched(list[int]):
+        def __contains__(self, _: object) -> bool:
+            raise AssertionError("1,000 workers and 999 excluded ones make a million comparisons")
+
+    job = a_job().with_workers(WORKERS).build()
+    excluded = Unsearched(range(1, WORKERS))
+    job = replace(job, status=job.status.model_copy(update={"excluded_workers": excluded}))
+    assert list(job.members(Role.WORKER)) == [0]
