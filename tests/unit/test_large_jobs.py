@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from tftraining_operator.api.keys import ConditionType, Role
+from tftraining_operator.api.scheduling import Gang
+from tftraining_operator.api.status import GangStatus
+from tftraining_operator.core import desired
 from tftraining_operator.core.decide import decide
 from tftraining_operator.core.facts import Facts
 from tftraining_operator.core.observed import Pod
+from tftraining_operator.core.podtemplate import template
 
 from tests.unit.builders import JobBuilder, PodBuilder, a_condition, a_job, a_pod, at, seen, stamp
 
@@ -78,3 +82,21 @@ def test_the_members_of_a_cluster_are_found_without_a_search_for_each() -> None:
     excluded = Unsearched(range(1, WORKERS))
     job = replace(job, status=job.status.model_copy(update={"excluded_workers": excluded}))
     assert list(job.members(Role.WORKER)) == [0]
+
+
+def test_the_requests_of_a_gang_are_added_once_a_role() -> None:
+    class Counted(dict[str, Any]):
+        reads = 0
+
+        def get(self, key: str, default: Any = None) -> Any:
+            Counted.reads += key == "initContainers"
+            return super().get(key, default)
+
+    job = a_job().with_workers(WORKERS).build()
+    found = template(job, Role.WORKER)
+    job.templates[Role.WORKER] = {**found, "spec": Counted(found["spec"])}
+    gang = GangStatus(
+        scheduler=Gang.IN_TREE, group="g", attempt=0, members=102, waiting_since=stamp()
+    )
+    assert desired.pod_groups(job, gang, "v1")
+    assert Counted.reads == 1

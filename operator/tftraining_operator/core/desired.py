@@ -146,10 +146,7 @@ def pod_groups(job: Job, gang: GangStatus, version: str) -> list[_Object]:
         version=version,
         members=gang.members,
         requests=total_requests(
-            spec
-            for role in Role
-            if (count := needed(job, role))
-            for spec in [template(job, role)["spec"]] * count
+            (template(job, role)["spec"], count) for role in Role if (count := needed(job, role))
         ),
         queue=scheduling(job).queue,
         priority_class_name=priorities.pop() if len(priorities) == 1 else None,
