@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -13,9 +14,20 @@ from tftraining_operator.core import desired
 from tftraining_operator.core.decide import decide
 from tftraining_operator.core.facts import Facts
 from tftraining_operator.core.observed import Pod
+from tftraining_operator.core.plan import make_plan
 from tftraining_operator.core.podtemplate import template
 
-from tests.unit.builders import JobBuilder, PodBuilder, a_condition, a_job, a_pod, at, seen, stamp
+from tests.unit.builders import (
+    IMAGE,
+    JobBuilder,
+    PodBuilder,
+    a_condition,
+    a_job,
+    a_pod,
+    at,
+    seen,
+    stamp,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -100,3 +112,17 @@ def test_the_requests_of_a_gang_are_added_once_a_role() -> None:
     )
     assert desired.pod_groups(job, gang, "v1")
     assert Counted.reads == 1
+
+
+def test_a_plan_holds_no_bodies_of_the_pods_to_create() -> None:
+    job = a_job().named("n" * 42).with_workers(2 * WORKERS).build()
+    observed = seen(job)
+    decision = decide(job, observed, Facts(), at(0))
+    tracemalloc.start()
+    try:
+        plan = make_plan(job, observed, decision, IMAGE)
+        kept, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert len(plan.pods) == len(decision.creations)
+    assert kept < 500_000, "one TF_CONFIG has 20 KB"

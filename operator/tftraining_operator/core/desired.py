@@ -29,6 +29,9 @@ from tftraining_operator.core.tfconfig import cluster_workers
 
 _Object = dict[str, Any]
 
+Variant = tuple[Role, bool, bool]
+"""Which pods of a job can be made if one of them can; see variant."""
+
 _NO_METADATA = PodMetadata()
 
 
@@ -208,6 +211,15 @@ def pod(
     }
     place(job, role, found, carried(job, gang, role, index), admitted or Carried())
     return found
+
+
+def variant(job: Job, role: Role, index: int) -> Variant:
+    """Return what a pod has in common with those that can be made if it can.
+
+    They have its role, and are like it in the present cluster or not, and in the gang or not: what
+    else is different is name and index.
+    """
+    return role, index < job.cluster_size(role), index < needed(job, role)
 
 
 def samples(job: Job, trainer_image: str, given: PodMetadata = _NO_METADATA) -> list[_Object]:
