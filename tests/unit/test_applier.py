@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any
+from functools import partial
+from typing import TYPE_CHECKING, Any
+from weakref import WeakSet
 
 import pytest
 from tftraining_operator.api.keys import Role
 from tftraining_operator.core import desired
 from tftraining_operator.core.job import Job, parse_job
 from tftraining_operator.core.observed import observe
-from tftraining_operator.core.plan import Plan
+from tftraining_operator.core.plan import NewPod, Plan
 from tftraining_operator.core.podtemplate import InvalidTemplateError
 from tftraining_operator.core.policies.removal import Removal
 from tftraining_operator.reconcile import errors, limits
@@ -20,7 +22,14 @@ from tftraining_operator.reconcile.store import JobKey, Kind, Store
 from tests.unit.builders import IMAGE, NOW, PodBuilder, Raw, a_job
 from tests.unit.fakes import FakeCluster
 
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
 KEY = JobKey("default", "mnist")
+
+
+def new_pods(bodies: Iterable[Raw]) -> list[NewPod]:
+    return [NewPod(body["metadata"]["name"], partial(dict, body)) for body in bodies]
 
 
 class Bench:
@@ -43,7 +52,8 @@ class Bench:
         ]
 
     def plan(self, **fields: Any) -> Plan:
-        return Plan(**{"service": desired.service(self.job), "pods": self.pods()} | fields)
+        pods = new_pods(self.pods())
+        return Plan(**{"service": desired.service(self.job), "pods": pods} | fields)
 
     def deleting(self, *names: str) -> Plan:
         pods = observe(self.job, self.store.children(Kind.POD, KEY), [], NOW).pods.values()
@@ -151,10 +161,12 @@ async def test_an_error_is_raised_after_all_others_were_tried() -> None:
 
 async def test_no_pod_is_made_while_one_that_must_go_first_cannot() -> None:
     bench = Bench()
-    await bench.applier.apply(bench.job, bench.plan(pods=bench.pods()[:1]), carefully=False)
+    await bench.applier.apply(
+        bench.job, bench.plan(pods=new_pods(bench.pods()[:1])), carefully=False
+    )
     bench.cluster.failing["delete"] = [errors.TransientError("busy", status=500)]
     plan = bench.deleting("mnist-ps-0")
-    plan.pods.extend(bench.pods()[1:])
+    plan.pods.extend(new_pods(bench.pods()[1:]))
     with pytest.raises(errors.TransientError):
         await bench.applier.apply(bench.job, plan, carefully=False)
     assert bench.known() == {"mnist-ps-0"}
@@ -204,6 +216,47 @@ async def test_pods_are_made_side_by_side_but_not_all_at_once() -> None:
     outcome = await Applier(slow, Store()).apply(bench.job, bench.plan(), carefully=False)
     assert len(outcome.created) == 102
     assert slow.most == limits.JOB
+
+
+class Body(dict[str, Any]):
+    """A pod's body of which it is known whether somebody keeps it."""
+
+    __hash__ = object.__hash__
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        pytest.param(None, id="created"),
+        pytest.param(errors.InvalidObjectError("no", status=422), id="refused"),
+        pytest.param(errors.ForbiddenError("exceeded quota: q", status=403), id="beyond quota"),
+        pytest.param(errors.TransientError("busy", status=500), id="failed"),
+    ],
+)
+async def test_no_more_bodies_exist_than_calls_are_made_at_once(
+    error: errors.ApiError | None,
+) -> None:
+    bench, alive, most = Bench(workers=100), WeakSet[Body](), 0
+
+    class Counting(Slow):
+        async def create(self, kind: Kind, body: Raw, *, dry_run: bool = False) -> Raw:
+            nonlocal most
+            if isinstance(body, Body):
+                alive.add(body)
+                most = max(most, len(alive))
+            found = await super().create(kind, body, dry_run=dry_run)
+            # In the third batch, which is larger than the number of calls at once.
+            if error is not None and len(self.pods()) > 24:
+                raise type(error)(error.message, status=error.status)
+            return found
+
+    pods = [NewPod(each["metadata"]["name"], partial(Body, each)) for each in bench.pods()]
+    counting = Counting(objects=bench.cluster.objects)
+    try:
+        await Applier(counting, Store()).apply(bench.job, bench.plan(pods=pods), carefully=False)
+    except errors.TransientError:
+        assert isinstance(error, errors.TransientError)
+    assert most <= limits.JOB + 1, "the first error of a batch, which is raised, holds one"
 
 
 async def test_a_template_that_the_server_refuses_names_role_and_words() -> None:

@@ -10,7 +10,7 @@ import pytest
 from tftraining_operator.api import keys
 from tftraining_operator.api.keys import ConditionType, Role
 from tftraining_operator.api.status import Progress, Restart, UnavailableWorker
-from tftraining_operator.core import desired
+from tftraining_operator.core import desired, tfconfig
 from tftraining_operator.core.decide import decide
 from tftraining_operator.core.facts import Facts
 from tftraining_operator.core.observed import observe
@@ -81,7 +81,7 @@ def everything(job: JobBuilder) -> dict[str, PodBuilder]:
 
 
 def made(planned: Planned) -> list[str]:
-    return [body["metadata"]["name"].removeprefix("mnist-") for body in planned.plan.pods]
+    return [pod.name.removeprefix("mnist-") for pod in planned.plan.pods]
 
 
 def deleted(planned: Planned) -> set[str]:
@@ -135,7 +135,7 @@ def test_a_stale_chief_goes_then_its_successor_comes() -> None:
     del pods["chief-0"]
     plan = planned(job, *pods.values())
     assert made(plan) == ["chief-0"]
-    assert plan.plan.pods[0]["metadata"]["labels"][keys.LABEL_ATTEMPT] == "1"
+    assert plan.plan.pods[0].make()["metadata"]["labels"][keys.LABEL_ATTEMPT] == "1"
 
 
 def test_a_new_attempt_of_a_gang_takes_all_its_workers() -> None:
@@ -150,6 +150,16 @@ def test_more_workers_are_made_beside_the_chief_that_trains() -> None:
     pods = everything(a_job().with_workers(2))
     plan = planned(job, *pods.values())
     assert (made(plan), deleted(plan)) == (["worker-2", "worker-3"], set())
+
+
+def test_each_pod_can_be_made_that_is_not_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tfconfig, "LIMIT", 500)
+    job = a_job().with_workers(9).with_status(cluster_workers=3)
+    found = planned(job, everything(a_job())["chief-0"]).plan
+    assert [pod.make()["metadata"]["name"] for pod in found.pods] == [
+        f"mnist-{task}" for task in ("ps-0", "worker-0", "worker-1", "worker-2")
+    ]
+    assert sorted(found.refused) == [f"mnist-worker-{index}" for index in range(3, 9)]
 
 
 def test_with_the_new_workers_ready_for_a_while_the_chief_alone_is_replaced() -> None:
@@ -338,7 +348,7 @@ def test_a_cluster_that_changes_is_stored_before_the_chief_goes() -> None:
     assert deleted(planned(job, *pods.values(), now=60)) == {"chief-0"}
     del pods["chief-0"]
     (chief,) = planned(job, *pods.values(), now=60).plan.pods
-    env = {e["name"]: e["value"] for e in chief["spec"]["containers"][0]["env"]}
+    env = {e["name"]: e["value"] for e in chief.make()["spec"]["containers"][0]["env"]}
     assert len(json.loads(env["TF_CONFIG"])["cluster"]["worker"]) == 1
 
 

@@ -70,6 +70,20 @@ def a_spec(*containers: Raw, **fields: Any) -> Raw:
             id="a sidecar runs beside both",
         ),
         pytest.param(
+            [
+                a_spec(
+                    a_container(requests={"cpu": 1}),
+                    initContainers=[
+                        a_container(requests={"cpu": 5}),
+                        a_container(requests={"cpu": 1, "gpu": 1}) | {"restartPolicy": "Always"},
+                        a_container(requests={"memory": 5}),
+                    ],
+                )
+            ],
+            {"cpu": "5", "gpu": "1", "memory": "5"},
+            id="an init container does not run beside a later sidecar",
+        ),
+        pytest.param(
             [a_spec(a_container(requests={"cpu": 1}), overhead={"cpu": "250m"})],
             {"cpu": "1250m"},
             id="the overhead of a runtime class",
@@ -77,4 +91,11 @@ def a_spec(*containers: Raw, **fields: Any) -> Raw:
     ],
 )
 def test_requests_of(specs: list[Raw], expected: dict[str, str]) -> None:
-    assert total_requests(specs) == expected
+    assert total_requests((spec, 1) for spec in specs) == expected
+
+
+def test_equal_pods_add_up() -> None:
+    spec = a_spec(a_container(requests={"cpu": "500m"}))
+    assert total_requests([(spec, 3), (a_spec(a_container(requests={"cpu": 1})), 2)]) == {
+        "cpu": "3500m"
+    }

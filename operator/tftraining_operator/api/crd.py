@@ -62,7 +62,7 @@ _ANYTHING: Schema = {"x-kubernetes-preserve-unknown-fields": True, "nullable": T
 
 _SEEN: dict[str | None, set[str]] = {
     "PodSpec": (
-        {"affinity", "hostNetwork", "imagePullSecrets", "initContainers", "nodeSelector"}
+        {"affinity", "hostNetwork", "imagePullSecrets", "nodeSelector"}
         | {"priorityClassName", "runtimeClassName", "schedulerName", "securityContext"}
         | {"serviceAccountName", "terminationGracePeriodSeconds", "tolerations"}
         | {"topologySpreadConstraints", "volumes"}

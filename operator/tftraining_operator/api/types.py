@@ -11,7 +11,7 @@ import json
 from enum import StrEnum
 from typing import Annotated, Any
 
-from pydantic import AfterValidator, ConfigDict, Field
+from pydantic import AfterValidator, ConfigDict, Field, WithJsonSchema
 
 from tftraining_operator.api import keys
 from tftraining_operator.api.base import INTEGRAL, Model, Shell, StringMap, map_by, unique
@@ -69,6 +69,12 @@ class TemplateMetadata(Shell):
     annotations: StringMap | None = None
 
 
+# Of any type in the CRD: of an object, whose fields are not declared, CEL sees no change.
+_InitContainer = Annotated[
+    dict[str, Any], WithJsonSchema({"x-kubernetes-preserve-unknown-fields": True})
+]
+
+
 class PodSpec(Shell):
     """Spec of the pods: any field of a Kubernetes PodSpec."""
 
@@ -80,6 +86,7 @@ class PodSpec(Shell):
         ]
         | None
     ) = None
+    init_containers: Annotated[list[_InitContainer], Field(max_length=MAX_CONTAINERS)] | None = None
 
 
 class PodTemplate(Shell):

@@ -267,11 +267,12 @@ def _active(
         for pod in observed.pods.values()
         if _is_unwanted(job, pod) or is_in_the_way(job, gang, pod)
     ]
+    known = {pod.uid for pod in unwanted}
     found = reachability(job, observed, facts, now)
     removals = [
         *termination.end_in_order(job, observed, unwanted, now),
         *termination.overdue(job, observed),
-        *(r for r in lost_servers(job, observed, now) if r.pod not in unwanted),
+        *(r for r in lost_servers(job, observed, now) if r.pod.uid not in known),
         *found.replacements,
     ]
     created = creation.missing_pods(job, observed, facts, gang, now)
@@ -322,11 +323,15 @@ def _schedule(
         *([facts.retry_at] if facts.retry_at is not None else []),
     ]
     stored = {known.uid for known in job.status.replacements}
-    due = [removal for removal in wanted if removal.due <= now]
-    announced = [r for r in due if r.is_replacement and r.pod.uid not in stored]
+    removed: list[Removal] = []
+    announced: list[Removal] = []
+    for removal in wanted:
+        if removal.due <= now:
+            is_new = removal.is_replacement and removal.pod.uid not in stored
+            (announced if is_new else removed).append(removal)
     return replace(
         decision,
-        removals=tuple(removal for removal in due if removal not in announced),
+        removals=tuple(removed),
         announced=tuple(announced),
         look_again=min((moment for moment in waits if moment > now), default=None),
     )

@@ -29,6 +29,9 @@ from tftraining_operator.core.tfconfig import cluster_workers
 
 _Object = dict[str, Any]
 
+Variant = tuple[Role, bool, bool]
+"""Which pods of a job can be made if one of them can; see variant."""
+
 _NO_METADATA = PodMetadata()
 
 
@@ -146,10 +149,7 @@ def pod_groups(job: Job, gang: GangStatus, version: str) -> list[_Object]:
         version=version,
         members=gang.members,
         requests=total_requests(
-            spec
-            for role in Role
-            if (count := needed(job, role))
-            for spec in [template(job, role)["spec"]] * count
+            (template(job, role)["spec"], count) for role in Role if (count := needed(job, role))
         ),
         queue=scheduling(job).queue,
         priority_class_name=priorities.pop() if len(priorities) == 1 else None,
@@ -211,6 +211,15 @@ def pod(
     }
     place(job, role, found, carried(job, gang, role, index), admitted or Carried())
     return found
+
+
+def variant(job: Job, role: Role, index: int) -> Variant:
+    """Return what a pod has in common with those that can be made if it can.
+
+    They have its role, and are like it in the present cluster or not, and in the gang or not: what
+    else is different is name and index.
+    """
+    return role, index < job.cluster_size(role), index < needed(job, role)
 
 
 def samples(job: Job, trainer_image: str, given: PodMetadata = _NO_METADATA) -> list[_Object]:

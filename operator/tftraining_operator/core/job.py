@@ -89,10 +89,13 @@ class Job:
         known = self.status.cluster_workers if role is keys.Role.WORKER else None
         return known if known is not None else self.desired(role)
 
-    def members(self, role: keys.Role) -> list[int]:
+    def members(self, role: keys.Role) -> Sequence[int]:
         """Return the indexes of a role's tasks that the present cluster has."""
-        excluded = self.status.excluded_workers if role is keys.Role.WORKER else []
-        return [index for index in range(self.cluster_size(role)) if index not in excluded]
+        indexes = range(self.cluster_size(role))
+        if role is not keys.Role.WORKER or not self.status.excluded_workers:
+            return indexes
+        excluded = frozenset(self.status.excluded_workers)
+        return tuple(index for index in indexes if index not in excluded)
 
     @property
     def worker_set(self) -> str:

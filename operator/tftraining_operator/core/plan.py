@@ -1,6 +1,8 @@
 """Translates a decision into calls and objects; decides nothing."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 from tftraining_operator.api.reasons import Reason
@@ -20,6 +22,15 @@ from tftraining_operator.core.workload_body import WorkloadChange
 
 
 @dataclass(frozen=True, slots=True)
+class NewPod:
+    """A pod to create. Its body, with a TF_CONFIG that names all tasks, is made in its turn."""
+
+    name: str
+    make: Callable[[], dict[str, Any]]
+    """Return the body, the same each time; who calls it keeps it no longer than the call takes."""
+
+
+@dataclass(frozen=True, slots=True)
 class Plan:
     """Calls to make, in this order: deletes, service, NetworkPolicy, group, pods, and the rest."""
 
@@ -36,7 +47,7 @@ class Plan:
     delete_groups: tuple[PodGroup, ...] = ()
     groups: tuple[tuple[Gang, dict[str, Any]], ...] = ()
     """The groups to create, each with the scheduler that it is for."""
-    pods: list[dict[str, Any]] = field(default_factory=list)
+    pods: list[NewPod] = field(default_factory=list)
     refused: dict[str, Cause] = field(default_factory=dict)
     """Pods of a started job that cannot be made as its spec asks for, by name: the others are."""
     workload: WorkloadChange | None = None
@@ -95,13 +106,17 @@ def _groups(
 
 def _pods(
     job: Job, decision: Decision, trainer_image: str, given: PodMetadata
-) -> tuple[list[dict[str, Any]], dict[str, Cause]]:
+) -> tuple[list[NewPod], dict[str, Cause]]:
     """Return the pods to create, and by name why others cannot be made."""
-    pods: list[dict[str, Any]] = []
+    pods: list[NewPod] = []
     refused: dict[str, Cause] = {}
+    problems: dict[tuple[desired.Variant, int], Cause | None] = {}
     for role, index in decision.creations:
-        try:
-            body = desired.pod(
+        admitted = decision.admitted.get((role, index))
+        pod = NewPod(
+            pod_name(job.name, role, index),
+            partial(
+                desired.pod,
                 job,
                 role,
                 index,
@@ -109,13 +124,27 @@ def _pods(
                 trainer_image,
                 given=given,
                 gang=decision.gang,
-                admitted=decision.admitted.get((role, index)),
-            )
-        except InvalidTemplateError as error:
-            if not was_started(job.status):
-                raise
-            # A job that runs is not refused as a whole because it cannot grow.
-            refused[pod_name(job.name, role, index)] = Cause(Reason.INVALID_POD, str(error))
+                admitted=admitted,
+            ),
+        )
+        # Pods that carry the same carry one object, which the decision keeps.
+        kind = desired.variant(job, role, index), id(admitted)
+        if kind not in problems:
+            problems[kind] = _problem(job, pod)
+        if (cause := problems[kind]) is None:
+            pods.append(pod)
         else:
-            pods.append(body)
+            refused[pod.name] = cause
     return pods, refused
+
+
+def _problem(job: Job, pod: NewPod) -> Cause | None:
+    """Return why a pod of a started job cannot be made, None if it can."""
+    try:
+        pod.make()
+    except InvalidTemplateError as error:
+        if not was_started(job.status):
+            raise
+        # A job that runs is not refused as a whole because it cannot grow.
+        return Cause(Reason.INVALID_POD, str(error))
+    return None

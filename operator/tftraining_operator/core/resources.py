@@ -19,15 +19,15 @@ _SUFFIXES = {
 }
 
 
-def total_requests(specs: Iterable[_Object]) -> dict[str, str]:
-    """Return what pods request together, as quantities by resource, by their specs.
+def total_requests(pods: Iterable[tuple[_Object, int]]) -> dict[str, str]:
+    """Return what pods request together, as quantities by resource: each spec's, so many times.
 
     As the scheduler counts: containers together, or the largest init container if that is more;
     sidecars run beside both. A limit without a request is a request.
     """
     total: _Amounts = defaultdict(Decimal)
-    for spec in specs:
-        _add(total, _of_pod(spec))
+    for spec, count in pods:
+        _add(total, {name: amount * count for name, amount in _of_pod(spec).items()})
     return {name: quantity(amount) for name, amount in sorted(total.items())}
 
 
@@ -49,10 +49,10 @@ def _of_pod(spec: _Object) -> _Amounts:
         own = _of_container(container)
         if container.get("restartPolicy") == "Always":
             _add(sidecars, own)
-            own = {}
-        for name in own.keys() | sidecars.keys():
-            amount = own.get(name, Decimal(0)) + sidecars.get(name, Decimal(0))
-            starting[name] = max(starting[name], amount)
+            continue
+        # What only sidecars request, they request as well when all containers run.
+        for name, amount in own.items():
+            starting[name] = max(starting[name], amount + sidecars[name])
     for container in spec.get("containers") or []:
         _add(running, _of_container(container))
     _add(running, sidecars)

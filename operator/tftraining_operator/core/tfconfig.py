@@ -1,6 +1,7 @@
 """TF_CONFIG for each task, as tests/contract/tf_config holds it."""
 
 import json
+from collections.abc import Sequence
 from functools import lru_cache
 
 from tftraining_operator.api.keys import Role
@@ -13,7 +14,7 @@ LIMIT = 131_072
 """Bytes that Linux allows for one environment variable: NAME=value and the byte that ends it."""
 
 _ORDER = (Role.CHIEF, Role.WORKER, Role.PS, Role.EVALUATOR)
-_Members = tuple[tuple[Role, tuple[int, ...]], ...]
+_Members = tuple[tuple[Role, Sequence[int]], ...]
 
 
 class TfConfigTooLargeError(Exception):
@@ -41,10 +42,8 @@ def tf_config_json(job: Job, role: Role, index: int) -> str:
         return f"{{{_cluster(job.name, job.namespace, ((role, (index,)),))},{own}}}"
     joins = _is_to_join(job, role, index)
     members = tuple(
-        (
-            member,
-            tuple(range(job.desired(member)) if found.serves or joins else job.members(member)),
-        )
+        # Of a range or a tuple, which the cache of texts tells from another by its hash.
+        (member, range(job.desired(member)) if found.serves or joins else job.members(member))
         for member in _ORDER
         if traits(job.spec.strategy, member).in_cluster and job.desired(member)
     )

@@ -17,7 +17,7 @@ from tftraining_operator.core.cause import Cause
 from tftraining_operator.core.history import was_started
 from tftraining_operator.core.job import Job
 from tftraining_operator.core.naming import disruption_budget_name
-from tftraining_operator.core.plan import Plan
+from tftraining_operator.core.plan import NewPod, Plan
 from tftraining_operator.core.podtemplate import InvalidTemplateError
 from tftraining_operator.core.text import printable
 from tftraining_operator.reconcile import errors
@@ -61,6 +61,15 @@ class Outcome:
     def has_refusals(self) -> bool:
         """Whether anything was refused, or is to be tried again later."""
         return bool(self.refused or self.held or self.undeletable)
+
+
+@dataclass(frozen=True, slots=True)
+class _Refusal:
+    """Why a pod was not created."""
+
+    cause: Cause
+    holds_others: bool
+    """Whether no more pods are tried: quota or admission would refuse them as well."""
 
 
 class Applier:
@@ -153,7 +162,7 @@ class Applier:
             if plan.workload is not None:
                 outcome.refused |= await self._workloads.change(job, plan.workload)
         else:
-            outcome.held |= {body["metadata"]["name"] for body in plan.pods}
+            outcome.held |= {pod.name for pod in plan.pods}
         await self._change_disruption_budget(job, plan, outcome)
         return outcome
 
@@ -258,30 +267,44 @@ class Applier:
         return True
 
     async def _create_pods(
-        self, job: Job, bodies: Sequence[_Object], outcome: Outcome, *, batch: int
+        self, job: Job, pods: Sequence[NewPod], outcome: Outcome, *, batch: int
     ) -> None:
         """Create pods in batches that double, up to the first refusal by quota or admission."""
-        key, left = JobKey(job.namespace, job.name), list(bodies)
+        key, left = JobKey(job.namespace, job.name), list(pods)
+        failed: list[Exception] = []
         while left:
             now, left = left[:batch], left[batch:]
             batch *= 2
             results = await self._objects.together(
-                key, (self._objects.create(job, Kind.POD, body) for body in now)
+                key, (self._create_pod(job, pod, failed) for pod in now)
             )
+            _raise_first([*failed, *results])
             stop = False
-            for body, result in zip(now, results, strict=True):
-                name = body["metadata"]["name"]
-                if (cause := pod_refusal(job, result)) is not None:
-                    outcome.refused[name] = cause
-                    outcome.held.add(name)
-                    stop = stop or isinstance(result, errors.ForbiddenError)
-                elif isinstance(result, BaseException):
-                    raise result
-                elif result:
-                    outcome.created.append(name)
+            for pod, result in zip(now, results, strict=True):
+                if isinstance(result, _Refusal):
+                    outcome.refused[pod.name] = result.cause
+                    outcome.held.add(pod.name)
+                    stop = stop or result.holds_others
+                elif result is True:
+                    outcome.created.append(pod.name)
             if stop:
-                outcome.held |= {body["metadata"]["name"] for body in left}
+                outcome.held |= {pod.name for pod in left}
                 return
+
+    async def _create_pod(self, job: Job, pod: NewPod, failed: list[Exception]) -> bool | _Refusal:
+        """Create a pod; return whether it was us who made it, or why it was refused.
+
+        Of other errors the first is added to `failed`. None else is kept: with its traceback, each
+        would hold the pod's body until all calls of the batch are over.
+        """
+        try:
+            return await self._objects.create(job, Kind.POD, pod.make())
+        except (errors.ApiError, NameConflictError) as error:
+            if (cause := pod_refusal(job, error)) is not None:
+                return _Refusal(cause, isinstance(error, errors.ForbiddenError))
+            if not failed:
+                failed.append(error)
+            return False
 
 
 def _raise_first(results: Iterable[object]) -> None:

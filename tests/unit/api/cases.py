@@ -34,6 +34,10 @@ def a_spec(**changes: Any) -> Spec:
     return spec
 
 
+def _initialized(*containers: Any) -> Spec:
+    return {"spec": {"containers": [{"name": "tensorflow"}], "initContainers": [*containers]}}
+
+
 def a_container(**fields: Any) -> Spec:
     return {"spec": {"containers": [{"name": "tensorflow", **fields}]}}
 
@@ -228,6 +232,12 @@ CHANGES = (
         "a command becomes args, both undeclared to the models",
         a_spec(template={"spec": {"containers": [{"name": "tensorflow", "command": ["train"]}]}}),
         a_spec(template={"spec": {"containers": [{"name": "tensorflow", "args": ["train"]}]}}),
+        "spec.template",
+    ),
+    Change(
+        "a field of an init container becomes another one",
+        a_spec(template=_initialized({"name": "fetch", "restartPolicy": "Always"})),
+        a_spec(template=_initialized({"name": "fetch", "stdin": True})),
         "spec.template",
     ),
     Change(

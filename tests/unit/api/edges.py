@@ -11,6 +11,10 @@ def _containers(*containers: Any) -> dict[str, Any]:
     return a_spec(template={"spec": {"containers": list(containers)}})
 
 
+def _init_containers(given: Any) -> dict[str, Any]:
+    return a_spec(template={"spec": {"containers": [_MAIN], "initContainers": given}})
+
+
 def _labels(**labels: Any) -> dict[str, Any]:
     return a_spec(template=TEMPLATE | {"metadata": {"labels": labels}})
 
@@ -63,6 +67,8 @@ ACCEPTED: dict[str, Any] = {
     "a known field of null in the template": _containers(_MAIN | {"image": None}),
     "a container name of 63 letters": _containers(_MAIN, {"name": "a" * 63}),
     "32 containers": _containers(_MAIN, *({"name": f"c{i}"} for i in range(31))),
+    "32 init containers": _init_containers([{"name": f"c{i}"} for i in range(32)]),
+    "initContainers of null": _init_containers(None),
     "env that names a variable twice": _containers(_MAIN | {"env": [{"name": "A"}, {"name": "A"}]}),
     "env of null": _containers(_MAIN | {"env": None}),
     "a label": _labels(team="vision"),
@@ -120,6 +126,8 @@ REFUSED: dict[str, Any] = {
     "a container that is null": _containers(_MAIN, None),
     "a container name of 64 letters": _containers(_MAIN, {"name": "a" * 64}),
     "33 containers": _containers(_MAIN, *({"name": f"c{i}"} for i in range(32))),
+    "33 init containers": _init_containers([{"name": f"c{i}"} for i in range(33)]),
+    "initContainers that are a map": _init_containers({"name": "fetch"}),
     "env with a null": _containers(_MAIN | {"env": [None]}),
     "env that is a map": _containers(_MAIN | {"env": {"A": "1"}}),
     "env without a name": _containers(_MAIN | {"env": [{"value": "1"}]}),

@@ -118,6 +118,16 @@ def told(spec: Any) -> list[str]:
             id="a name given twice is named",
         ),
         pytest.param(
+            a_spec(template={"spec": {"initContainers": [{"name": "a"}] * 33}}),
+            "spec.template.spec.initContainers: has 33 items; the maximum is 32",
+            id="the number of init containers is limited as that of containers",
+        ),
+        pytest.param(
+            a_spec(template={"spec": {"initContainers": ["a"]}}),
+            'spec.template.spec.initContainers[0]: must be an object, not "a"',
+            id="an init container is an object",
+        ),
+        pytest.param(
             a_spec(checkpoint_persistentVolumeClaim={"claimName": ""}),
             "spec.checkpoint.persistentVolumeClaim.claimName: must not be empty",
             id="an empty name is refused in words",

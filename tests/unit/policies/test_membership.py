@@ -101,7 +101,7 @@ def test_a_pod_that_is_being_deleted_is_away() -> None:
 
 def test_the_clusters_text_and_members_close_up() -> None:
     job = a_cluster(excluded_workers=[1])
-    assert job.members(Role.WORKER) == [0, 2]
+    assert list(job.members(Role.WORKER)) == [0, 2]
     assert job.worker_set == "0,2"
     assert a_cluster().worker_set == "3"
 

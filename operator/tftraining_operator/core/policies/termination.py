@@ -23,7 +23,8 @@ def end_in_order(
 ) -> list[Removal]:
     """Return what to delete now of the pods that are to go, those that drive the attempt first."""
     going = list(unwanted)
-    going += [pod for pod in observed.pods.values() if pod.deleting and pod not in going]
+    known = {pod.uid for pod in going}
+    going += [pod for pod in observed.pods.values() if pod.deleting and pod.uid not in known]
     saving = [pod for pod in going if drives_attempt(job, pod.role) and _may_save(pod)]
     return [
         Removal(pod, now, grace=0 if pod.has_no_process else None)
