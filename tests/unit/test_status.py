@@ -742,6 +742,16 @@ def test_the_newest_disruption_of_a_ps_is_kept_and_no_workers() -> None:
     assert kept.last_disruption == last
 
 
+def test_the_disruption_of_the_last_worker_is_kept_and_of_no_other() -> None:
+    job = running(a_job().with_workers(2))
+    lost = {"worker_0": lambda pod: pod.running().disrupted(9)}
+    assert status_of(job, *everything(job, **lost), now=9).last_disruption is None
+    lost["worker_1"] = lambda pod: pod.exited(143).disrupted(8)
+    last = status_of(job, *everything(job, **lost), now=9).last_disruption
+    assert last is not None
+    assert (last.pod, last.time) == ("mnist-worker-0", stamp(9))
+
+
 # Rejection.
 
 

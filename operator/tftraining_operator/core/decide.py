@@ -37,6 +37,7 @@ from tftraining_operator.core.policies.protection import protection
 from tftraining_operator.core.policies.reachability import reachability
 from tftraining_operator.core.policies.removal import Removal, first_of_each_pod
 from tftraining_operator.core.policies.servers import lost_servers
+from tftraining_operator.core.status_running import no_workers
 
 _READ_AGAIN = timedelta(seconds=5)
 """After which what belongs to a queue and could not be read is read again."""
@@ -141,7 +142,8 @@ def _completed(
         _created(observed, facts, found, created.slots),
         workload=workload_changes.while_admitted(job, observed, facts, now),
     )
-    return _schedule(job, found, [*released, *lost], facts, now, grace_ends, created.due)
+    removals = [*released, *lost, *termination.overdue(job, observed)]
+    return _schedule(job, found, removals, facts, now, grace_ends, created.due)
 
 
 def _suspended(job: Job, observed: Observed, facts: Facts, now: datetime) -> Decision:
@@ -239,16 +241,16 @@ def _deadline_passed(job: Job, observed: Observed, facts: Facts, now: datetime) 
         message = f"not finished within {limit}"
         return stay(job, Phase.FAILED, Reason.DEADLINE_EXCEEDED, message)
     chief = observed.get(Role.CHIEF)
-    if chief is not None and chief.counts_as_ready and not failure.is_stale(job, chief):
-        # It runs, whatever the status has not noted yet.
-        return None
+    # It runs, whatever the status has not noted yet.
+    runs = chief is not None and chief.counts_as_ready and not failure.is_stale(job, chief)
     startup = deadlines.startup_deadline(job)
-    if startup is not None and now >= startup:
+    if not runs and startup is not None and now >= startup:
         limit = f"startupDeadlineSeconds ({policy.startup_deadline_seconds} s)"
         message = f"not running within {limit}: {startup_culprit(job, observed, facts, now)}"
         return stay(job, Phase.FAILED, Reason.STARTUP_DEADLINE_EXCEEDED, message)
+    trains = runs and not no_workers(job, observed, facts)
     recovery = deadlines.recovery_deadline(job)
-    if recovery is not None and now >= recovery:
+    if not trains and recovery is not None and now >= recovery:
         limit = f"recoveryDeadlineSeconds ({policy.recovery_deadline_seconds} s)"
         message = f"not running again within {limit}: {startup_culprit(job, observed, facts, now)}"
         return stay(job, Phase.FAILED, Reason.RECOVERY_DEADLINE_EXCEEDED, message)

@@ -46,7 +46,12 @@ _FAILED = {Role.CHIEF: Reason.CHIEF_FAILED, Role.WORKER: Reason.WORKER_FAILED}
 
 def is_permanent(cause: Cause) -> bool:
     """Tell whether a restart cannot help."""
-    return cause.exit_code in _PERMANENT or cause.reason in _CANNOT_START
+    return cause.exit_code in _PERMANENT or could_not_start(cause)
+
+
+def could_not_start(cause: Cause) -> bool:
+    """Tell whether a node could not start the command: it is wrong, or something of the node is."""
+    return cause.reason in _CANNOT_START
 
 
 def failure_reason(cause: Cause | None) -> Reason:

@@ -23,6 +23,7 @@ from tftraining_operator.core.naming import worker_selector
 from tftraining_operator.core.observed import Observed
 from tftraining_operator.core.pod_metadata import PodMetadata
 from tftraining_operator.core.policies import cleanup
+from tftraining_operator.core.policies.failure import newest_disruption
 from tftraining_operator.core.policies.servers import FORGOTTEN_AFTER, replacements_in_a_row
 from tftraining_operator.core.progress import (
     Report,
@@ -34,7 +35,7 @@ from tftraining_operator.core.progress import (
     progress_of,
 )
 from tftraining_operator.core.status_conditions import conditions, finished_conditions
-from tftraining_operator.core.status_failures import failures, newest_disruption
+from tftraining_operator.core.status_failures import failures
 from tftraining_operator.core.status_headline import headline
 from tftraining_operator.core.times import parse, rfc3339, seconds_since
 

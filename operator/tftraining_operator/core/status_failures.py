@@ -2,7 +2,7 @@
 
 from datetime import datetime, timedelta
 
-from tftraining_operator.api.status import Disruption, Failure
+from tftraining_operator.api.status import Failure
 from tftraining_operator.core.cause import Cause
 from tftraining_operator.core.decision import Decision, Phase
 from tftraining_operator.core.facts import Facts
@@ -10,7 +10,6 @@ from tftraining_operator.core.job import Job
 from tftraining_operator.core.observed import Observed, Pod, slots
 from tftraining_operator.core.policies.failure import is_stale
 from tftraining_operator.core.policies.membership import is_not_expected
-from tftraining_operator.core.roles import traits
 from tftraining_operator.core.times import parse, rfc3339
 
 _CLOCK_STEP = timedelta(seconds=1)
@@ -32,24 +31,6 @@ def failures(
     if newest is None:
         return {}
     return {"last_failure": newest, "first_failure": job.status.first_failure or newest}
-
-
-def newest_disruption(job: Job, observed: Observed) -> Disruption | None:
-    """Return the newest disruption of a pod without which the attempt ends."""
-    found = [
-        Disruption(
-            role=pod.role.value,
-            pod=pod.name,
-            reason=pod.disruption.reason,
-            time=pod.disruption.time,
-        )
-        for pod in observed.pods.values()
-        if pod.disruption is not None
-        and pod.disruption.time
-        and traits(job.spec.strategy, pod.role).loss_ends_attempt
-    ]
-    known = [job.status.last_disruption] if job.status.last_disruption is not None else []
-    return max([*known, *found], key=lambda d: parse(d.time), default=None)
 
 
 def _candidates(

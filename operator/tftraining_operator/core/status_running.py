@@ -48,7 +48,7 @@ def set_running(
     )
     # A chief too busy to answer one probe still trains: only its end ends Running.
     running = attached and ((chief is not None and chief.ready) or was_running)
-    problem = _no_workers(job, observed, facts) if running else ""
+    problem = no_workers(job, observed, facts) if running else ""
     report = facts.reports.get(Role.CHIEF)
     reason = Reason.CHIEF_NOT_READY
     message = "the chief is not ready"
@@ -85,7 +85,7 @@ def _unreachable(job: Job, observed: Observed, report: Report | None) -> str:
     return f"; {found}" if found else ""
 
 
-def _no_workers(job: Job, observed: Observed, facts: Facts) -> str:
+def no_workers(job: Job, observed: Observed, facts: Facts) -> str:
     """Say why no worker is left to train, "" if there is one or one is about to come."""
     if not traits(job.spec.strategy, Role.WORKER).serves:
         return ""

@@ -97,6 +97,9 @@ def membership(job: Job, observed: Observed, now: datetime) -> Membership:
     leaving = {index for index, moment in due.items() if moment <= now}
     if leaving and size - len(excluded | leaving) >= least:
         excluded |= leaving
+    while excluded and size - len(excluded) < least:
+        # The cluster became smaller, so it has to wait for one of them.
+        excluded.remove(min(excluded))
     waits += [joins] if joins is not None else []
     return Membership(size, tuple(sorted(excluded)), missing, min(waits, default=None))
 

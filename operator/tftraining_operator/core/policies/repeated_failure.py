@@ -2,11 +2,14 @@
 
 import re
 
+from tftraining_operator.api.keys import ConditionType
+from tftraining_operator.core.conditions import find
 from tftraining_operator.core.error_text import telling_line
 from tftraining_operator.core.exit_codes import ExitCode
 from tftraining_operator.core.job import Job
 from tftraining_operator.core.observed import Pod
 from tftraining_operator.core.text import one_line
+from tftraining_operator.core.times import parse
 
 LIMIT = 3
 _POLL_SECONDS = 10.0
@@ -38,6 +41,9 @@ def repeats(job: Job, culprit: Pod | None) -> int:
     saved = job.status.last_checkpoint.step if job.status.last_checkpoint else None
     if last.checkpoint_step != saved or not _same_step(job, last.step):
         return 1
+    if last.step is None and _ran_since(job, last.time):
+        # How far it came, nobody knows.
+        return 1
     return last.repeats + 1
 
 
@@ -59,3 +65,9 @@ def _same_step(job: Job, before: int | None) -> bool:
         return before == now
     rate = float(progress.steps_per_second or 0.0)
     return abs(now - before) <= rate * _POLL_SECONDS + 1
+
+
+def _ran_since(job: Job, restart: str) -> bool:
+    """Tell whether the job was Running after a restart, which itself had ended that."""
+    running = find(job.status.conditions, ConditionType.RUNNING)
+    return running is not None and parse(running.last_transition_time) > parse(restart)
