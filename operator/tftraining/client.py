@@ -154,8 +154,9 @@ class TFTrainingClient:
     ) -> TrainingJob:
         """Start a job from a manifest: a YAML file, or the object as a dict.
 
-        `replace` deletes a job of the same name first. Raises InputError if the manifest is not
-        valid, AlreadyExistsError if there is a job of that name.
+        `replace` deletes a job of the same name first, if the new one can be created. Raises
+        InputError if the manifest is not valid or of another namespace, AlreadyExistsError if there
+        is a job of that name.
         """
         from tftraining import sources, submission
         from tftraining.code import Wanted
@@ -174,6 +175,12 @@ class TFTrainingClient:
         from tftraining.job import seen
 
         submission.check(plan.job, "the job")
+        own = plan.job["metadata"].get("namespace")
+        if own and own != self.namespace:
+            raise InputError(
+                f"the job's metadata.namespace is {own}, and this client is of namespace"
+                f" {self.namespace}: remove it, or use TFTrainingClient({own!r})"
+            )
         made = submission.send(self._cluster, plan, replace=replace, say=say)
         return seen(made, [], datetime.now(UTC))
 
@@ -345,15 +352,16 @@ class TFTrainingClient:
 
         return changes.set_suspend(self._cluster, name, value=False)
 
-    def restart(self, name: str) -> str:
+    def restart(self, name: str, *, say: Callable[[str], None] = lambda _text: None) -> str:
         """Restart the training from the newest checkpoint; return what was done.
 
-        A job that has ended is created again. Raises InputError if the job is suspended,
-        NotFoundError if it has no chief.
+        A job that has ended is deleted and created again. If that fails in between, the error, and
+        what `say` is called with before, name a file with its manifest. Raises InputError if the
+        job is suspended, NotFoundError if it has no chief.
         """
         from tftraining import changes
 
-        return changes.restart(self._cluster, name)
+        return changes.restart(self._cluster, name, say=say)
 
     def delete(self, name: str, *, wait: bool = False) -> str:
         """Delete a job with its pods; return what was done. Checkpoints on volumes are kept.
