@@ -256,10 +256,13 @@ class TFTrainingClient:
         previous: bool = False,
         tail: int | None = None,
         container: str = CONTAINER,
+        say: Callable[[str], None] = lambda _text: None,
     ) -> Iterator[Line]:
         """Return the logs of all pods of a job, ordered by time.
 
-        Raises NotFoundError if there are none, InputError for `follow` with `previous`.
+        Raises NotFoundError if there are none, InputError for `follow` with `previous`,
+        UnreachableError if the cluster stops answering for more than five minutes while they are
+        followed, or no log can be read.
 
         Args:
             name: name of the job.
@@ -269,6 +272,7 @@ class TFTrainingClient:
             previous: the logs before the last restart in place.
             tail: only so many lines from the end of each pod's log.
             container: another container than the one that trains.
+            say: called with what is missing, such as the log of a pod whose node does not answer.
 
         """
         from tftraining import log_reader
@@ -283,8 +287,8 @@ class TFTrainingClient:
         }
         choice = log_reader.Choice(selection, tail)
         if follow:
-            return log_reader.Follower(self._cluster, name, choice).lines()
-        return iter(log_reader.read_once(self._cluster, name, choice))
+            return log_reader.Follower(self._cluster, name, choice, say).lines()
+        return iter(log_reader.read_once(self._cluster, name, choice, say))
 
     # ---- results --------------------------------------------------------------------------------
     def metrics(self, name: str) -> Records:

@@ -155,6 +155,7 @@ def logs(
         previous=previous,
         tail=tail,
         container=container,
+        say=console.note,
     )
     from rich.text import Text
 
