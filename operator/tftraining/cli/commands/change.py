@@ -110,10 +110,14 @@ def submit(
     from tftraining_operator.api.types import Strategy
 
     from tftraining import sources, submission
-    from tftraining.cli import console
+    from tftraining.cli import console, durations
     from tftraining.cli.watching import watch
     from tftraining.code import Wanted
+    from tftraining.errors import InputError
 
+    limit = durations.seconds("--timeout", timeout)
+    if limit is not None and not wait:
+        raise InputError("--timeout: add --wait, which it is about, or omit it")
     wanted = Wanted(
         name=name,
         strategy=Strategy(strategy.value),
@@ -135,7 +139,7 @@ def submit(
     name = client.send(plan, replace=replace, say=console.note).name
     console.show(f"{name}: submitted to namespace {client.namespace}")
     if wait:
-        raise typer.Exit(watch(client, name, "--timeout", timeout))
+        raise typer.Exit(watch(client, name, limit))
     console.note(f"tftj progress {name} follows it, tftj logs {name} -f shows its logs")
 
 
