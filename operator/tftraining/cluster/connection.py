@@ -13,6 +13,7 @@ from urllib.parse import urlencode
 
 import urllib3
 from kubernetes import client, config
+from kubernetes.config import kube_config
 from tftraining_operator.core import nesting
 from tftraining_operator.core.text import one_line, printable
 
@@ -48,9 +49,10 @@ class Connection:
         """
         configuration = client.Configuration()
         try:
-            contexts, current = config.list_kube_config_contexts()
-            if context is not None:
-                current = _named(contexts, context)
+            if context is None:
+                _, current = config.list_kube_config_contexts()
+            else:
+                current = _named(_contexts(), context)
             config.load_kube_config(context=current["name"], client_configuration=configuration)
             default = current["context"].get("namespace") or _DEFAULT_NAMESPACE
         except config.ConfigException as error:
@@ -133,6 +135,14 @@ class Connection:
                 f"cannot reach the cluster at {host}: {_root(error)}; is it running, and is the"
                 " context the right one (--context)?"
             ) from error
+
+
+def _contexts() -> list[_Object]:
+    """Return all contexts of the kubeconfig; the client's own list needs a current one."""
+    merged = kube_config.KubeConfigMerger(kube_config.KUBE_CONFIG_DEFAULT_LOCATION).config
+    if merged is None:
+        raise config.ConfigException("Invalid kube-config file. No configuration found.")
+    return [each.value for each in merged["contexts"].value]
 
 
 def _named(contexts: list[_Object], name: str) -> _Object:

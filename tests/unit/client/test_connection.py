@@ -8,12 +8,15 @@ import threading
 from typing import TYPE_CHECKING
 
 import pytest
+import yaml
 from kubernetes import client
+from kubernetes.config import kube_config
 from tftraining.cluster.connection import Connection
-from tftraining.errors import NotFoundError, UnreachableError
+from tftraining.errors import InputError, NotFoundError, UnreachableError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
 
 @contextlib.contextmanager
@@ -95,3 +98,64 @@ def test_a_stream_that_is_cut_off_can_be_opened_again() -> None:
         calls.lines("/x", {}) as lines,
     ):
         list(lines)
+
+
+# ---- the kubeconfig -----------------------------------------------------------------------------
+
+
+@pytest.fixture
+def kubeconfig(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The user's kubeconfig; its context `far` has a namespace."""
+    path = tmp_path / "config"
+    # Read by the client when it is imported.
+    monkeypatch.setattr(kube_config, "KUBE_CONFIG_DEFAULT_LOCATION", str(path))
+    return path
+
+
+def a_kubeconfig(**others: object) -> str:
+    clusters = [{"name": name, "cluster": {"server": f"http://{name}:1"}} for name in ("a", "b")]
+    contexts = [
+        {"name": "near", "context": {"cluster": "a", "user": ""}},
+        {"name": "far", "context": {"cluster": "b", "user": "", "namespace": "vision"}},
+    ]
+    document = {"apiVersion": "v1", "kind": "Config", "clusters": clusters, "contexts": contexts}
+    return yaml.safe_dump({**document, **others})
+
+
+@pytest.mark.parametrize("current", [{}, {"current-context": ""}, {"current-context": "near"}])
+def test_a_context_that_is_named_needs_no_current_one(
+    kubeconfig: Path, current: dict[str, str]
+) -> None:
+    kubeconfig.write_text(a_kubeconfig(**current))
+    assert Connection.open(None, "far").namespace == "vision"
+    assert Connection.open("speech", "far").namespace == "speech"
+    assert Connection.open(None, "near").namespace == "default"
+
+
+def test_a_current_context_that_is_gone_is_no_obstacle(kubeconfig: Path) -> None:
+    kubeconfig.write_text(a_kubeconfig(**{"current-context": "deleted"}))
+    assert Connection.open(None, "far").namespace == "vision"
+    with pytest.raises(InputError, match=r"no cluster to talk to: .*choose a context of it"):
+        Connection.open(None, None)
+
+
+def test_without_any_context_it_says_what_to_do(kubeconfig: Path) -> None:
+    kubeconfig.write_text(a_kubeconfig())
+    with pytest.raises(InputError, match=r"no cluster to talk to: .*set KUBECONFIG, or choose a"):
+        Connection.open(None, None)
+
+
+@pytest.mark.parametrize("current", [{}, {"current-context": "near"}])
+def test_a_context_that_does_not_exist_is_answered_with_those_that_do(
+    kubeconfig: Path, current: dict[str, str]
+) -> None:
+    kubeconfig.write_text(a_kubeconfig(**current))
+    with pytest.raises(InputError, match="no context fra in the kubeconfig; it has near, far"):
+        Connection.open(None, "fra")
+
+
+def test_no_kubeconfig_is_told(kubeconfig: Path) -> None:
+    assert not kubeconfig.exists()
+    for context in (None, "far"):
+        with pytest.raises(InputError, match="no cluster to talk to: Invalid kube-config file"):
+            Connection.open(None, context)
