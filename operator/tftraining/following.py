@@ -46,7 +46,8 @@ def reached(job: Job | None, goal: ConditionType) -> bool:
         return False
     if is_true(job.status, ConditionType.FINISHED):
         return True
-    current = (job.status.observed_generation or 0) >= job.meta.generation
+    # MultiKueue copies the generation of the job in another cluster, which begins anew.
+    current = job.dispatched or (job.status.observed_generation or 0) >= job.meta.generation
     return current and is_true(job.status, goal)
 
 

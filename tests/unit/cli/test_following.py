@@ -19,6 +19,7 @@ from tftraining.errors import (
     UnreachableError,
 )
 from tftraining.following import follow, reached
+from tftraining_operator.api import keys
 from tftraining_operator.api.keys import ConditionType, Role
 
 from tests.unit.builders import JobBuilder, PodBuilder, Raw, a_condition, a_job, a_pod, stamp
@@ -162,6 +163,15 @@ def test_a_condition_of_an_older_spec_is_not_what_was_waited_for() -> None:
     assert reached(RUNNING.build(), ConditionType.RUNNING)
     assert not reached(stale.build(), ConditionType.RUNNING)
     assert reached(finished(well=False).build(), ConditionType.RUNNING), "it never will be"
+
+
+@pytest.mark.parametrize("goal", [ConditionType.RUNNING, ConditionType.PODS_READY])
+def test_the_generation_of_a_job_in_another_cluster_is_its_own(goal: ConditionType) -> None:
+    # As MultiKueue copies it: the job there is created again whenever it is resumed or scaled.
+    job = a_job().with_spec(managedBy=keys.MULTIKUEUE)
+    job = job.with_status(a_condition(goal), observed_generation=1)
+    job.raw["metadata"]["generation"] = 3
+    assert reached(job.build(), goal)
 
 
 @pytest.mark.parametrize(
