@@ -1,5 +1,7 @@
 """Scales, suspends, resumes, restarts and deletes jobs; each function returns one sentence."""
 
+from collections.abc import Callable
+
 from tftraining_operator.api.keys import LABEL_ROLE, Role
 from tftraining_operator.core.conditions import is_finished
 from tftraining_operator.core.job import Job, parse_job
@@ -33,12 +35,12 @@ def set_suspend(cluster: Cluster, name: str, *, value: bool) -> str:
     return f"{name}: resuming from its newest checkpoint"
 
 
-def restart(cluster: Cluster, name: str) -> str:
+def restart(cluster: Cluster, name: str, *, say: Callable[[str], None] = lambda _text: None) -> str:
     """Restart the chief of a running job, or create an ended one again. Raises TFTrainingError."""
     raw = cluster.job(name)
     job = parse_job(raw, recreation.now())
     if is_finished(job.status):
-        recreation.recreate(cluster, raw)
+        recreation.recreate(cluster, raw, say=say)
         return f"{name}: created again{_beginning(job)}"
     if job.spec.run_policy.suspend:
         raise InputError(f"{name} is suspended: tftj resume {name} continues it")

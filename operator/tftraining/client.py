@@ -154,8 +154,9 @@ class TFTrainingClient:
     ) -> TrainingJob:
         """Start a job from a manifest: a YAML file, or the object as a dict.
 
-        `replace` deletes a job of the same name first. Raises InputError if the manifest is not
-        valid, AlreadyExistsError if there is a job of that name.
+        `replace` deletes a job of the same name first, if the new one can be created. Raises
+        InputError if the manifest is not valid or of another namespace, AlreadyExistsError if there
+        is a job of that name.
         """
         from tftraining import sources, submission
         from tftraining.code import Wanted
@@ -174,6 +175,12 @@ class TFTrainingClient:
         from tftraining.job import seen
 
         submission.check(plan.job, "the job")
+        own = plan.job["metadata"].get("namespace")
+        if own and own != self.namespace:
+            raise InputError(
+                f"the job's metadata.namespace is {own}, and this client is of namespace"
+                f" {self.namespace}: remove it, or use TFTrainingClient({own!r})"
+            )
         made = submission.send(self._cluster, plan, replace=replace, say=say)
         return seen(made, [], datetime.now(UTC))
 
@@ -249,10 +256,13 @@ class TFTrainingClient:
         previous: bool = False,
         tail: int | None = None,
         container: str = CONTAINER,
+        say: Callable[[str], None] = lambda _text: None,
     ) -> Iterator[Line]:
         """Return the logs of all pods of a job, ordered by time.
 
-        Raises NotFoundError if there are none, InputError for `follow` with `previous`.
+        Raises NotFoundError if there are none, InputError for `follow` with `previous`,
+        UnreachableError if the cluster stops answering for more than five minutes while they are
+        followed, or no log can be read.
 
         Args:
             name: name of the job.
@@ -262,6 +272,7 @@ class TFTrainingClient:
             previous: the logs before the last restart in place.
             tail: only so many lines from the end of each pod's log.
             container: another container than the one that trains.
+            say: called with what is missing, such as the log of a pod whose node does not answer.
 
         """
         from tftraining import log_reader
@@ -276,8 +287,8 @@ class TFTrainingClient:
         }
         choice = log_reader.Choice(selection, tail)
         if follow:
-            return log_reader.Follower(self._cluster, name, choice).lines()
-        return iter(log_reader.read_once(self._cluster, name, choice))
+            return log_reader.Follower(self._cluster, name, choice, say).lines()
+        return iter(log_reader.read_once(self._cluster, name, choice, say))
 
     # ---- results --------------------------------------------------------------------------------
     def metrics(self, name: str) -> Records:
@@ -345,15 +356,16 @@ class TFTrainingClient:
 
         return changes.set_suspend(self._cluster, name, value=False)
 
-    def restart(self, name: str) -> str:
+    def restart(self, name: str, *, say: Callable[[str], None] = lambda _text: None) -> str:
         """Restart the training from the newest checkpoint; return what was done.
 
-        A job that has ended is created again. Raises InputError if the job is suspended,
-        NotFoundError if it has no chief.
+        A job that has ended is deleted and created again. If that fails in between, the error, and
+        what `say` is called with before, name a file with its manifest. Raises InputError if the
+        job is suspended, NotFoundError if it has no chief.
         """
         from tftraining import changes
 
-        return changes.restart(self._cluster, name)
+        return changes.restart(self._cluster, name, say=say)
 
     def delete(self, name: str, *, wait: bool = False) -> str:
         """Delete a job with its pods; return what was done. Checkpoints on volumes are kept.

@@ -18,7 +18,7 @@ from tftraining.job import TrainingJob, seen
 
 INTERVAL = 1.5
 """Seconds between two looks."""
-_PATIENCE = 300.0
+PATIENCE = 300.0
 """Seconds for which the cluster may be unreachable."""
 
 GOALS = {
@@ -46,8 +46,26 @@ def reached(job: Job | None, goal: ConditionType) -> bool:
         return False
     if is_true(job.status, ConditionType.FINISHED):
         return True
-    current = (job.status.observed_generation or 0) >= job.meta.generation
+    # MultiKueue copies the generation of the job in another cluster, which begins anew.
+    current = job.dispatched or (job.status.observed_generation or 0) >= job.meta.generation
     return current and is_true(job.status, goal)
+
+
+@dataclass(slots=True)
+class Patience:
+    """How long a loop tries again: PATIENCE since the last answer, and not before the first."""
+
+    clock: Callable[[], float] = time.monotonic
+    _heard: float | None = field(init=False, default=None)
+
+    def renew(self) -> None:
+        """Begin anew, because the cluster has answered."""
+        self._heard = self.clock()
+
+    @property
+    def is_over(self) -> bool:
+        """Whether to give up."""
+        return self._heard is None or self.clock() - self._heard > PATIENCE
 
 
 @dataclass(slots=True)
@@ -61,11 +79,12 @@ class Wait:
     """Seconds, None for no limit."""
     clock: Callable[[], float] = time.monotonic
     _began: float = field(init=False)
-    _heard: float = field(init=False)
+    _patience: Patience = field(init=False)
     _uid: str | None = field(init=False, default=None)
 
     def __post_init__(self) -> None:
-        self._began = self._heard = self.clock()
+        self._began = self.clock()
+        self._patience = Patience(self.clock)
 
     def look(self) -> TrainingJob | None:
         """Return the job as it is now, None while the cluster is away.
@@ -76,12 +95,13 @@ class Wait:
         try:
             found = look(self.cluster, self.name)
         except UnreachableError:
-            if self.clock() - self._heard > _PATIENCE or self._uid is None:
+            if self._patience.is_over:
                 raise
             return None
         if self._uid not in (None, found.uid):
             raise NotFoundError(f"job {self.name} was deleted, and created again, in the meantime")
-        self._heard, self._uid = self.clock(), found.uid
+        self._patience.renew()
+        self._uid = found.uid
         return found
 
     def is_over(self, found: TrainingJob | None) -> bool:

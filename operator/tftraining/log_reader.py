@@ -3,7 +3,7 @@
 import queue
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -16,7 +16,7 @@ from tftraining.errors import (
     TFTrainingError,
     UnreachableError,
 )
-from tftraining.following import look, reached
+from tftraining.following import PATIENCE, Patience, look, reached
 from tftraining.job import TrainingJob
 from tftraining.view.log_lines import (
     Line,
@@ -48,31 +48,62 @@ class Choice:
         return sources(seen.pods, **self.selection)
 
 
-def read_once(cluster: Cluster, job: str, choice: Choice) -> list[Line]:
-    """Return what the logs of a job have at present. Raises NotFoundError if there are none."""
+def read_once(
+    cluster: Cluster,
+    job: str,
+    choice: Choice,
+    say: Callable[[str], None] = lambda _text: None,
+) -> list[Line]:
+    """Return what the logs of a job have at present. Raises NotFoundError if there are none.
+
+    `say` is called with what is missing.
+    """
     seen = look(cluster, job)
     found = choice.sources(seen)
     if not found:
         previous = choice.selection.get("previous")
         what = "no container has restarted in place" if previous else f"{job} is {seen.why}"
         raise NotFoundError(f"no logs to show: {what}")
-    return read(cluster, found, choice)
+    return read(cluster, found, choice, say)
 
 
-def read(cluster: Cluster, found: list[Source], choice: Choice) -> list[Line]:
-    """Return the lines of some logs, merged by time. A log that is gone has none."""
+def read(
+    cluster: Cluster,
+    found: list[Source],
+    choice: Choice,
+    say: Callable[[str], None] = lambda _text: None,
+) -> list[Line]:
+    """Return the lines of some logs, merged by time. A log that is gone has none.
+
+    One that cannot be read, as its node does not answer, is left out, and `say` is called with its
+    pod. Raises UnreachableError if that is true of all.
+    """
     query = {"timestamps": "true"}
     if choice.tail is not None:
         query["tailLines"] = str(choice.tail)
     if choice.selection.get("previous"):
         query["previous"] = "true"
     lines: list[Line] = []
+    notes: list[str] = []
+    any_read, failure = False, None
     for source in found:
+        before = len(lines)
         try:
             with cluster.log(source.pod, source.container, query) as stream:
-                lines += [parse(source, line) for line in stream]
+                for line in stream:
+                    lines.append(parse(source, line))  # noqa: PERF401 - kept if the stream breaks
+            any_read = True
         except (InputError, NotFoundError):
             continue
+        except UnreachableError as error:
+            what = "cut off" if len(lines) > before else "missing"
+            where = f"{source.pod} on node {source.node}" if source.node else source.pod
+            notes.append(f"the log of {where} is {what}: {error}")
+            failure = error
+    if failure is not None and not lines and not any_read:
+        raise failure
+    for text in notes:
+        say(text)
     return merged(lines)
 
 
@@ -84,8 +115,17 @@ class Follower:
     had ended; until then it is opened again, where it stopped.
     """
 
-    def __init__(self, cluster: Cluster, job: str, choice: Choice) -> None:
-        self._cluster, self._job, self._choice = cluster, job, choice
+    def __init__(
+        self,
+        cluster: Cluster,
+        job: str,
+        choice: Choice,
+        say: Callable[[str], None] = lambda _text: None,
+    ) -> None:
+        """Take what to follow; `say` is called when the cluster is away, and when it is back."""
+        self._cluster, self._job, self._choice, self._say = cluster, job, choice, say
+        self._patience = Patience()
+        self._away = False
         self._lines: queue.Queue[Line | TFTrainingError] = queue.Queue()
         self._readers: dict[Source, threading.Thread] = {}
         self._listed: list[Source] = []
@@ -115,13 +155,22 @@ class Follower:
         """Start readers of what is new; tell whether nothing more is to come."""
         try:
             seen = look(self._cluster, self._job)
-        except UnreachableError:
+        except UnreachableError as error:
+            if self._patience.is_over:
+                raise
+            if not self._away:
+                self._say(f"{error}; trying again for {PATIENCE / 60:.0f} minutes")
+            self._away = True
             return False
         except NotFoundError:
             if not self._readers:
                 raise
             self._listed = []
             return True
+        self._patience.renew()
+        if self._away:
+            self._say("the cluster answers again")
+        self._away = False
         self._listed = self._choice.sources(seen)
         for source in self._listed:
             reader = self._readers.get(source)

@@ -1,24 +1,40 @@
 """Deletes a job, waits until it is gone, and creates it again, for `restart` and `submit`.
 
+Both ask the API server first whether it would take the new job. Between deleting and creating,
+`restart` keeps the manifest in a file: whatever ends it then, the job can be submitted again.
+
 The ConfigMaps that `tftj submit` made belong to the job, so they would be deleted with it; they are
 taken from it before, and given to its successor.
 """
 
+import contextlib
+import json
+import tempfile
 import time
 from collections.abc import Callable
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 from tftraining_operator.api import keys
 
 from tftraining.cluster.cluster import Cluster
-from tftraining.errors import AlreadyExistsError, NotFoundError, TimedOutError
+from tftraining.errors import (
+    AlreadyExistsError,
+    InputError,
+    NotFoundError,
+    TFTrainingError,
+    TimedOutError,
+)
 
 _Object = dict[str, Any]
 
 _GONE_SECONDS = 180.0
 _INTERVAL = 0.5
 _LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
+_QUOTA = "exceeded quota: "
+_QUOTA_SECONDS = 30.0
+"""How long a quota may count a job that is gone."""
 
 
 def now() -> datetime:
@@ -56,6 +72,35 @@ def successor(job: _Object) -> _Object:
     }
 
 
+def check_replacement(cluster: Cluster, manifest: _Object) -> None:
+    """Ask whether the API server would take a job if the one of its name were not there.
+
+    Raises TFTrainingError with what it would refuse.
+    """
+    try:
+        cluster.create_job(manifest, dry_run=True)
+    except AlreadyExistsError:
+        pass  # it looks for the name last, after validation and admission
+    except TFTrainingError as error:
+        # The last check of admission; a quota of jobs counts the one that is replaced too.
+        if _QUOTA not in str(error):
+            raise
+
+
+def create_replacement(
+    cluster: Cluster, manifest: _Object, *, sleep: Callable[[float], None] = time.sleep
+) -> _Object:
+    """Create a job in place of one that is gone. Raises TFTrainingError."""
+    end = time.monotonic() + _QUOTA_SECONDS
+    while True:
+        try:
+            return cluster.create_job(manifest)
+        except TFTrainingError as error:
+            if _QUOTA not in str(error) or time.monotonic() > end:
+                raise
+        sleep(_INTERVAL)
+
+
 def delete_and_wait(
     cluster: Cluster, job: _Object, *, sleep: Callable[[float], None] = time.sleep
 ) -> None:
@@ -80,20 +125,53 @@ def wait_until_gone(
 
 
 def recreate(
-    cluster: Cluster, job: _Object, *, sleep: Callable[[float], None] = time.sleep
+    cluster: Cluster,
+    job: _Object,
+    *,
+    say: Callable[[str], None] = lambda _text: None,
+    sleep: Callable[[float], None] = time.sleep,
 ) -> _Object:
-    """Replace a job by one like it and return that. Raises TFTrainingError."""
+    """Replace a job by one like it and return that. Raises TFTrainingError.
+
+    If it fails between deleting and creating, the error names the file that has the manifest; `say`
+    is called with it before, for whoever ends the program in between.
+    """
+    manifest = successor(job)
+    name = manifest["metadata"]["name"]
+    check_replacement(cluster, manifest)
     code = cluster.config_maps(job["metadata"]["uid"])
-    for each in code:
-        _release(cluster, each, job)
-    delete_and_wait(cluster, job, sleep=sleep)
+    kept = _keep(manifest, job["metadata"]["namespace"])
+    say(f"deleting the job {name}; its manifest is in {kept} until it is created again")
     try:
-        made = cluster.create_job(successor(job))
+        for each in code:
+            _release(cluster, each, job)
+        delete_and_wait(cluster, job, sleep=sleep)
+        made = create_replacement(cluster, manifest, sleep=sleep)
     except AlreadyExistsError as error:
-        raise NotFoundError(f"somebody else created it in the meantime: {error}") from error
+        text = f"somebody else created {name} in the meantime; its manifest of before is in {kept}"
+        raise NotFoundError(text) from error
+    except TFTrainingError as error:
+        text = f"{error}; {name} was not created again: tftj submit {kept} does it"
+        raise type(error)(text) from error
+    with contextlib.suppress(OSError):
+        kept.unlink()
     for each in code:
         cluster.set_owners(each["metadata"]["name"], [owner(made)])
     return made
+
+
+def _keep(manifest: _Object, namespace: str) -> Path:
+    """Write a manifest to a file that only the user can read, as it may have secrets."""
+    name = manifest["metadata"]["name"]
+    whole = {**manifest, "metadata": {**manifest["metadata"], "namespace": namespace}}
+    try:
+        with tempfile.NamedTemporaryFile(
+            "w", prefix=f"{name}-", suffix=".json", delete=False
+        ) as file:
+            json.dump(whole, file, indent=2)
+    except OSError as error:
+        raise InputError(f"cannot keep the manifest of {name}: {error.strerror}") from error
+    return Path(file.name)
 
 
 def _release(cluster: Cluster, config_map: _Object, job: _Object) -> None:

@@ -3,9 +3,7 @@
 from pathlib import Path
 from typing import Any
 
-import yaml
-
-from tftraining import code, manifest
+from tftraining import code, manifest, yaml_text
 from tftraining.code import Wanted
 from tftraining.errors import InputError
 from tftraining.submission import Plan, plan_of
@@ -45,22 +43,4 @@ def plan(source: str, task: str | None, wanted: Wanted) -> Plan:
 
 def as_yaml(plan: Plan) -> str:
     """Return the documents of a plan as a file that can be applied."""
-    return yaml.dump_all(
-        [*plan.others, plan.job],
-        Dumper=_Dumper,
-        sort_keys=False,
-        allow_unicode=True,
-        width=120,
-    )
-
-
-class _Dumper(yaml.SafeDumper):
-    """Writes text of several lines, such as code, as it is read best."""
-
-
-def _text(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
-    style = "|" if "\n" in text else None
-    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style=style)
-
-
-_Dumper.add_representer(str, _text)
+    return yaml_text.dumped([*plan.others, plan.job])

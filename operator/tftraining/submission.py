@@ -10,7 +10,7 @@ from tftraining_operator.core.salvage import stored_status
 
 from tftraining import manifest, recreation
 from tftraining.cluster.cluster import Cluster
-from tftraining.errors import AlreadyExistsError, InputError
+from tftraining.errors import AlreadyExistsError, InputError, TFTrainingError
 
 _Object = dict[str, Any]
 
@@ -52,22 +52,52 @@ def check(job: _Object, source: str) -> None:
     manifest.job_of(job, source, uid="")
 
 
+def namespace_of(job: _Object, given: str | None, source: str) -> str | None:
+    """Return the namespace to send a job to: as kubectl does, that of the manifest goes first.
+
+    `given` is --namespace; None is that of the context. Raises InputError if both are there and
+    differ.
+    """
+    own: str | None = job["metadata"].get("namespace") or None
+    if own is not None and given not in (None, own):
+        raise InputError(
+            f"{source}: metadata.namespace is {own}, --namespace {given}: change or omit one of"
+            " them"
+        )
+    return own or given
+
+
 def send(cluster: Cluster, plan: Plan, *, replace: bool, say: Callable[[str], None]) -> _Object:
     """Send a plan and return the job as it was created. Raises TFTrainingError.
 
-    If it ends between two calls, what was sent stays, and the same command sends the rest.
+    A job is replaced only if the API server would take the new one and what comes with it. If it
+    ends between two calls, what was sent stays, and the same command sends the rest.
     """
     name = plan.job["metadata"].get("name", "")
     existing = cluster.find_job(name) if name else None
-    if existing is not None:
-        if not replace:
-            raise AlreadyExistsError(_exists(existing))
-        say(f"deleting the job {name} that exists")
-        recreation.delete_and_wait(cluster, existing)
-    cluster.create_job(plan.job, dry_run=True)
+    if existing is None:
+        cluster.create_job(plan.job, dry_run=True)
+        return _create(cluster, plan, Cluster.create_job)
+    if not replace:
+        raise AlreadyExistsError(_exists(existing))
+    recreation.check_replacement(cluster, plan.job)
+    for other in plan.others:
+        cluster.apply(other, dry_run=True)
+    say(f"deleting the job {name} that exists")
+    recreation.delete_and_wait(cluster, existing)
+    try:
+        return _create(cluster, plan, recreation.create_replacement)
+    except TFTrainingError as error:
+        text = f"{error}; the old job {name} is deleted: submit it again to create the new one"
+        raise type(error)(text) from error
+
+
+def _create(
+    cluster: Cluster, plan: Plan, create_job: Callable[[Cluster, _Object], _Object]
+) -> _Object:
     for other in plan.others:
         cluster.apply(other)
-    created = cluster.create_job(plan.job)
+    created = create_job(cluster, plan.job)
     if plan.owned:
         for other in plan.others:
             cluster.set_owners(other["metadata"]["name"], [recreation.owner(created)])

@@ -298,6 +298,31 @@ def test_shards_have_leases_of_their_own_and_a_replica_each(
     assert only(render("shards=3", "replicas=0"), "Deployment")["spec"]["replicas"] == 0
 
 
+@pytest.mark.parametrize(
+    ("sets", "told"),
+    [
+        ((), "One of its 2 replicas is active, the rest on standby. To see which:"),
+        (("shards=3",), "3 replicas share the jobs in 3 shards. To see who leads each:"),
+        (
+            ("shards=3", "replicas=5"),
+            "3 of its 5 replicas share the jobs in 3 shards, the rest is on standby. To see who",
+        ),
+        (("shards=3", "replicas=0"), None),
+        (("replicas=1",), None),
+    ],
+)
+def test_the_notes_say_how_many_replicas_are_active(
+    run_helm: Helm, sets: tuple[str, ...], told: str | None
+) -> None:
+    options = [part for each in sets for part in ("--set", each)]
+    arguments = ("install", RELEASE, str(CHART), "-n", NAMESPACE, "--dry-run=client", *options)
+    _, _, notes = run_helm(*arguments).rpartition("NOTES:")
+    assert ("replicas" in notes) is (told is not None)
+    assert (told or "") in notes
+    leases = "tftraining-operator tftraining-operator-1 tftraining-operator-2\n"
+    assert (f"kubectl get lease -n {NAMESPACE} {leases}" in notes) is ("in 3 shards" in notes)
+
+
 def test_every_pod_has_a_name_of_its_own_in_the_lease(render: Callable[..., list[Object]]) -> None:
     found = container(render())["env"]
     paths = {e["name"]: e["valueFrom"]["fieldRef"]["fieldPath"] for e in found if "valueFrom" in e}

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import yaml
 
-from tests.integration.jobs import manifest
+from tests.integration.jobs import GROUP_PATH, manifest
 from tools.waiting import eventually
 
 if TYPE_CHECKING:
@@ -142,7 +142,9 @@ def test_a_finished_job_is_created_again_and_keeps_its_code(
     _, said = tftj(space, "submit", str(task), code=2)
     assert "job mnist exists (Failed; it has ended): delete it first (--replace" in said
 
-    assert tftj(space, "restart", "mnist")[0].startswith("mnist: created again")
+    out, said = tftj(space, "restart", "mnist")
+    assert out.startswith("mnist: created again")
+    assert "deleting the job mnist; its manifest is in " in said
     after = space.job()["metadata"]["uid"]
     assert after != before
     code = space.server.request("GET", f"/api/v1/namespaces/{space.name}/configmaps/mnist-code")
@@ -155,6 +157,81 @@ def test_a_finished_job_is_created_again_and_keeps_its_code(
     assert code.body["data"] == {"mnist.py": f"{TASK}# changed\n"}
     tftj(space, "delete", "mnist", "--wait")
     assert not space.pods()
+
+
+@pytest.mark.usefixtures("garbage_collector")
+def test_a_job_is_deleted_only_if_the_api_server_takes_the_new_one(space: Namespace) -> None:
+    tftj(space, "submit", "-", given=json.dumps(manifest()))
+    before = space.job()["metadata"]["uid"]
+    jobs = f"{GROUP_PATH}/namespaces/{space.name}/tftrainingjobs"
+
+    def tried(job: Any) -> tuple[int, str]:
+        answer = space.server.request("POST", jobs, job, query={"dryRun": "All"})
+        return answer.status, answer.message
+
+    # A name that is taken is what a dry run finds last.
+    assert tried(manifest())[0] == 409
+    assert tried(manifest(ps={"replicas": 0}))[0] == 422
+    a_quota(space, used=1)
+    _, said = eventually(lambda: _if_forbidden(tried(manifest())), "the quota")
+    assert "exceeded quota: " in said
+
+    elsewhere = {"name": "mnist", "namespace": "elsewhere"}
+    other = json.dumps({**manifest(), "metadata": elsewhere})
+    _, said = tftj(space, "submit", "-", "--replace", given=other, code=2)
+    assert f"-: metadata.namespace is elsewhere, --namespace {space.name}: change" in said
+    missing = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "No"}}
+    both = json.dumps({"kind": "List", "items": [missing, manifest()]})
+    _, said = tftj(space, "submit", "-", "--replace", given=both, code=2)
+    assert "metadata.name: Invalid value" in said
+    assert space.job()["metadata"]["uid"] == before
+
+    process = subprocess.Popen(
+        command("submit", "-", "--replace", f"--namespace={space.name}"),
+        env=environment(space),
+        stdin=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stdin is not None
+    process.stdin.write(json.dumps(manifest()))
+    process.stdin.close()
+    eventually(lambda: "uid" not in space.job().get("metadata", {}), "the old job is gone")
+    a_quota(space, used=0)
+    assert process.wait(timeout=60) == 0
+    assert space.job()["metadata"]["uid"] != before
+
+
+def a_quota(space: Namespace, *, used: int) -> None:
+    """One job may be there; no controller counts them, so `used` is what it would have found."""
+    hard = {"count/tftrainingjobs.tftraining.dev": "1"}
+    path = f"/api/v1/namespaces/{space.name}/resourcequotas"
+    space.server.request("POST", path, {"metadata": {"name": "jobs"}, "spec": {"hard": hard}})
+    status = {"hard": hard, "used": dict.fromkeys(hard, str(used))}
+    answer = space.server.request(
+        "PATCH",
+        f"{path}/jobs/status",
+        {"status": status},
+        content_type="application/merge-patch+json",
+    )
+    assert answer.ok, answer.message
+
+
+def _if_forbidden(answer: tuple[int, str]) -> tuple[int, str] | None:
+    return answer if answer[0] == 403 else None
+
+
+def test_a_manifest_says_its_namespace(space: Namespace) -> None:
+    job = {**manifest(), "metadata": {"name": "mnist", "namespace": space.name}}
+    done = subprocess.run(
+        command("submit", "-"),
+        env=environment(space),
+        input=json.dumps(job),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.stdout == f"mnist: submitted to namespace {space.name}\n", done.stderr
+    assert space.job()["metadata"]["namespace"] == space.name
 
 
 def test_the_chief_of_a_running_job_is_restarted(space: Namespace) -> None:

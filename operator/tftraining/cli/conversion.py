@@ -70,6 +70,8 @@ def convert(
 
     Returns FAILED if something could not be carried over.
     """
+    if folder is not None:
+        _check_targets(sources, folder)
     whole, jobs, texts = True, 0, []
     for source in sources:
         converted = convert_text(source.text, source.label, direction)
@@ -90,6 +92,18 @@ def convert(
     if not jobs:
         console.note(f"no {direction.kind} found; nothing was changed")
     return ExitCode.SUCCEEDED if whole else ExitCode.FAILED
+
+
+def _check_targets(sources: Sequence[Source], folder: Path) -> None:
+    """Refuse two sources that would be written to the same file. Raises InputError."""
+    labels: dict[Path, str] = {}
+    for source in sources:
+        if (other := labels.get(source.target)) is not None:
+            raise InputError(
+                f"{other} and {source.label} would both be written to {folder / source.target}:"
+                " rename one of them, or write them into two folders"
+            )
+        labels[source.target] = source.label
 
 
 def _report(label: str, converted: Converted, *, quiet: bool) -> bool:

@@ -5,9 +5,9 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-import yaml
 from tftraining_operator.api.keys import GROUP, SINGULAR
 
+from tftraining import yaml_text
 from tftraining.cli import console
 from tftraining.cli.output_format import OutputFormat
 from tftraining.view import table
@@ -63,4 +63,4 @@ def dumped(document: object, form: str) -> str:
     """Return an object as JSON or YAML, with a newline at its end."""
     if form == OutputFormat.JSON:
         return json.dumps(document, indent=2) + "\n"
-    return yaml.safe_dump(document, sort_keys=False, allow_unicode=True, width=120)
+    return yaml_text.dumped([document])

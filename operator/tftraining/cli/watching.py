@@ -1,29 +1,27 @@
 """`tftj wait`, `tftj progress`, and `tftj submit --wait`: follow a job and say how it ended."""
 
-from tftraining.cli import console, durations
+from tftraining.cli import console
 from tftraining.client import TFTrainingClient
 from tftraining.errors import ExitCode
 from tftraining.job import TrainingJob
 
 
-def wait(client: TFTrainingClient, name: str, goal: str, timeout: str | None) -> ExitCode:
+def wait(client: TFTrainingClient, name: str, goal: str, timeout: float | None) -> ExitCode:
     """Wait silently; print how the job is then. Raises TFTrainingError."""
-    limit = durations.seconds("--timeout", timeout)
-    return _conclude(client.follow(name, goal, lambda _seen: None, timeout=limit))
+    return _conclude(client.follow(name, goal, lambda _seen: None, timeout=timeout))
 
 
-def watch(client: TFTrainingClient, name: str, option: str, timeout: str | None) -> ExitCode:
+def watch(client: TFTrainingClient, name: str, timeout: float | None) -> ExitCode:
     """Show the progress until the job has finished. Raises TFTrainingError."""
     from tftraining.progress_view import ProgressView
 
-    limit = durations.seconds(option, timeout)
     with ProgressView(console.out()) as view:
 
         def show(seen: TrainingJob) -> None:
             if not seen.finished:  # the end is told below
                 view.show(seen)
 
-        seen = client.follow(name, "finished", show, timeout=limit)
+        seen = client.follow(name, "finished", show, timeout=timeout)
     return _conclude(seen)
 
 

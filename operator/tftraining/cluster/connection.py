@@ -13,8 +13,9 @@ from urllib.parse import urlencode
 
 import urllib3
 from kubernetes import client, config
+from kubernetes.config import kube_config
 from tftraining_operator.core import bounds
-from tftraining_operator.core.text import printable
+from tftraining_operator.core.text import one_line, printable
 
 from tftraining.cluster.cluster import Execution
 from tftraining.errors import (
@@ -48,9 +49,10 @@ class Connection:
         """
         configuration = client.Configuration()
         try:
-            contexts, current = config.list_kube_config_contexts()
-            if context is not None:
-                current = _named(contexts, context)
+            if context is None:
+                _, current = config.list_kube_config_contexts()
+            else:
+                current = _named(_contexts(), context)
             config.load_kube_config(context=current["name"], client_configuration=configuration)
             default = current["context"].get("namespace") or _DEFAULT_NAMESPACE
         except config.ConfigException as error:
@@ -78,25 +80,24 @@ class Connection:
     ) -> _Object:
         """Make one call and return the object of its answer.
 
-        Raises NotFoundError, AlreadyExistsError, InputError for what the API server refuses, and
-        TFTrainingError for everything else.
+        Raises NotFoundError, AlreadyExistsError, InputError for what the API server refuses,
+        UnreachableError if no whole answer came, and TFTrainingError for everything else.
         """
         response = self._send(method, path, query or {}, body=body, content_type=content_type)
-        text = response.read() or b""
+        with _broken():
+            text = response.read() or b""
         _check(method, response.status, text)
-        found: _Object = bounds.read(text, json.loads)
-        return found
+        return _parsed(text)
 
     @contextlib.contextmanager
     def lines(self, path: str, query: Mapping[str, str]) -> Iterator[Iterator[str]]:
         """Open a stream of lines, such as a log that is followed. Raises as `call` does."""
         response = self._send("GET", path, query, silence=_STREAM_SILENCE)
         try:
-            if response.status >= 300:  # noqa: PLR2004 - HTTP
-                _check("GET", response.status, response.read() or b"")
-            yield _lines(response.response)
-        except urllib3.exceptions.HTTPError as error:
-            raise UnreachableError(f"the connection to the cluster broke: {error}") from error
+            with _broken():
+                if response.status >= 300:  # noqa: PLR2004 - HTTP
+                    _check("GET", response.status, response.read() or b"")
+                yield _lines(response.response)
         finally:
             response.response.close()
 
@@ -136,6 +137,14 @@ class Connection:
             ) from error
 
 
+def _contexts() -> list[_Object]:
+    """Return all contexts of the kubeconfig; the client's own list needs a current one."""
+    merged = kube_config.KubeConfigMerger(kube_config.KUBE_CONFIG_DEFAULT_LOCATION).config
+    if merged is None:
+        raise config.ConfigException("Invalid kube-config file. No configuration found.")
+    return [each.value for each in merged["contexts"].value]
+
+
 def _named(contexts: list[_Object], name: str) -> _Object:
     found = next((each for each in contexts if each["name"] == name), None)
     if found is None:
@@ -159,6 +168,32 @@ def _own_namespace() -> str:
             return file.read().strip()
     except OSError:
         return _DEFAULT_NAMESPACE
+
+
+@contextlib.contextmanager
+def _broken() -> Iterator[None]:
+    try:
+        yield
+    except urllib3.exceptions.HTTPError as error:
+        # ProtocolError has the error of the socket as its second argument.
+        reason = error.args[0] if error.args else error
+        raise UnreachableError(f"the connection to the cluster broke: {reason}") from error
+
+
+def _parsed(text: bytes) -> _Object:
+    """Return the object of an answer. A proxy may cut it off, or answer by a page of its own."""
+    try:
+        found = bounds.read(text, json.loads)
+    except ValueError as error:
+        raise UnreachableError(_no_object(text)) from error
+    if not isinstance(found, dict):
+        raise UnreachableError(_no_object(text))
+    return found
+
+
+def _no_object(text: bytes) -> str:
+    begin = one_line(text[:200].decode(errors="replace"))
+    return f"the answer is no JSON object: {begin}; is it the address of a cluster (--context)?"
 
 
 def _lines(response: urllib3.HTTPResponse) -> Iterator[str]:

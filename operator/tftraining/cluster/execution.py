@@ -3,6 +3,7 @@
 import contextlib
 import json
 import re
+import time
 from collections.abc import Iterator, Sequence
 
 from kubernetes import client
@@ -41,12 +42,18 @@ class Execution:
 
     def _read(self) -> bytes:
         while self._websocket.is_open():
+            began = time.monotonic()
             self._websocket.update(timeout=_SILENCE)
-            self._stderr += self._websocket.read_channel(STDERR_CHANNEL)
+            silent = time.monotonic() - began >= _SILENCE
+            said = self._websocket.read_channel(STDERR_CHANNEL)
+            self._stderr += said
             if found := self._websocket.read_channel(STDOUT_CHANNEL):
                 return bytes(found)
             if self._websocket.peek_channel(ERROR_CHANNEL):
                 break
+            # A ping ends an update early, so that it counts as a sign of life.
+            if silent and not said:
+                raise UnreachableError(f"nothing came from the pod for {_SILENCE:.0f} s")
         if found := self._websocket.read_channel(STDOUT_CHANNEL):
             return bytes(found)
         self._stderr += self._websocket.read_channel(STDERR_CHANNEL)
@@ -86,6 +93,8 @@ def execute(
         )
     except (client.ApiException, OSError) as error:
         raise TFTrainingError(f"cannot run a program in pod {pod}: {_cause(error)}") from error
+    # A frame may stop in the middle, which an update waits for without a limit.
+    websocket.sock.settimeout(_SILENCE)
     try:
         yield Execution(websocket)
     finally:

@@ -25,6 +25,8 @@ class Source:
     index: int
     running: bool = field(default=False, compare=False)
     """Whether it may write more."""
+    node: str = field(default="", compare=False)
+    """Where its pod runs, which is asked for the log."""
 
     @property
     def label(self) -> str:
@@ -79,6 +81,7 @@ def sources(
             role=Role(labels[LABEL_ROLE]),
             index=int(labels[LABEL_INDEX]),
             running=raw_pod.state(status, "running") is not None,
+            node=(pod.get("spec") or {}).get("nodeName") or "",
         )
         if role in (None, source.role) and index in (None, source.index):
             found.append(source)

@@ -6,6 +6,7 @@ to the event loop, which alone changes and reads the jobs.
 
 import asyncio
 import contextlib
+import logging
 import threading
 import time
 from collections.abc import AsyncIterator, Callable, Sequence
@@ -18,6 +19,8 @@ from tftraining.cluster.watching import WATCH_SECONDS, Change, Kind, changes
 from tftraining.errors import TFTrainingError
 from tftraining.web.job_page import Details
 from tftraining.web.jobs import Jobs
+
+logger = logging.getLogger(__name__)
 
 _Object = dict[str, Any]
 
@@ -137,6 +140,11 @@ class Source:
                     delay = _FIRST_RETRY
             except TFTrainingError as error:
                 in_loop(_fail, str(error))
+            except Exception as error:
+                # Without this thread the page would show what it has for ever.
+                where = namespace or "all namespaces"
+                logger.exception("the watch of %s ended unexpectedly", where)
+                in_loop(_fail, f"unexpected {type(error).__name__}: {error}")
             stop.wait(delay)
             delay = min(2 * delay, _LAST_RETRY)
 

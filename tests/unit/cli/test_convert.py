@@ -500,6 +500,16 @@ def test_what_the_api_server_added_is_left_behind() -> None:
     assert set(told(conversion, Level.LOST)) == {"metadata.finalizers"}
 
 
+def test_words_that_kubectl_takes_for_booleans_are_booleans() -> None:
+    job = yaml.safe_dump(a_tfjob(Worker=a_replica(hostNetwork=True)))
+    job = job.replace("hostNetwork: true", "hostNetwork: y")
+    assert "hostNetwork: true\n" in convert_text(job).text
+    labelled = convert_text(job.replace("name: mnist", "name: m\n  labels: {gpu: on}"))
+    assert labelled.conversions[0].job is None, "a label is text"
+    quoted = convert_text(job.replace("name: mnist", "name: m\n  labels: {gpu: 'on'}"))
+    assert "labels: {gpu: 'on'}\n" in quoted.text
+
+
 def test_a_file_keeps_its_comments_and_other_objects() -> None:
     text = (FILES / "parameter_server.yaml").read_text()
     converted = convert_text(text)

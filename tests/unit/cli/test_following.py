@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from tftraining import log_reader
+from tftraining import following, log_reader
 from tftraining.cli import durations
 from tftraining.cluster.cluster import Cluster
 from tftraining.errors import (
@@ -19,6 +19,7 @@ from tftraining.errors import (
     UnreachableError,
 )
 from tftraining.following import follow, reached
+from tftraining_operator.api import keys
 from tftraining_operator.api.keys import ConditionType, Role
 
 from tests.unit.builders import JobBuilder, PodBuilder, Raw, a_condition, a_job, a_pod, stamp
@@ -164,6 +165,15 @@ def test_a_condition_of_an_older_spec_is_not_what_was_waited_for() -> None:
     assert reached(finished(well=False).build(), ConditionType.RUNNING), "it never will be"
 
 
+@pytest.mark.parametrize("goal", [ConditionType.RUNNING, ConditionType.PODS_READY])
+def test_the_generation_of_a_job_in_another_cluster_is_its_own(goal: ConditionType) -> None:
+    # As MultiKueue copies it: the job there is created again whenever it is resumed or scaled.
+    job = a_job().with_spec(managedBy=keys.MULTIKUEUE)
+    job = job.with_status(a_condition(goal), observed_generation=1)
+    job.raw["metadata"]["generation"] = 3
+    assert reached(job.build(), goal)
+
+
 @pytest.mark.parametrize(
     ("text", "expected"), [("90", 90), ("30s", 30), ("10m", 600), ("2h", 7200), ("1d", 86400)]
 )
@@ -176,13 +186,14 @@ def test_what_is_no_duration_is_refused() -> None:
         durations.seconds("--timeout", "soon")
 
 
-def a_follower(calls: Scripted) -> tuple[log_reader.Follower, list[str]]:
-    return log_reader.Follower(Cluster(calls), "mnist", log_reader.Choice()), []
-
-
-def run(calls: Scripted, after: Callable[[Line], None] = lambda _line: None) -> list[str]:
+def run(
+    calls: Scripted,
+    after: Callable[[Line], None] = lambda _line: None,
+    say: Callable[[str], None] = lambda _text: None,
+) -> list[str]:
     """Follow the logs to their end; `after` acts when a line was shown."""
-    follower, shown = a_follower(calls)
+    shown: list[str] = []
+    follower = log_reader.Follower(Cluster(calls), "mnist", log_reader.Choice(), say)
 
     def show(line: Line) -> None:
         shown.append(f"{line.source.label}: {line.text}")
@@ -329,6 +340,43 @@ def test_following_ends_though_a_pod_outlives_the_job() -> None:
     released.set()
 
 
+def test_logs_of_a_cluster_that_never_answered_end_at_once() -> None:
+    with pytest.raises(UnreachableError):
+        run(Scripted([UnreachableError("away")]))
+
+
+def test_logs_are_followed_through_an_outage_that_is_told_once() -> None:
+    job = RUNNING.build()
+    away = [UnreachableError("cannot reach the cluster")] * 3
+    calls = Scripted([RUNNING.raw, *away, RUNNING.raw], [a_pod(job, Role.CHIEF).running()])
+    calls.logs["mnist-chief-0", ""] = ["2026-01-02T03:04:05Z first"]
+    rest = ["2026-01-02T03:04:05Z first", "2026-01-02T03:04:06Z second"]
+    calls.logs["mnist-chief-0", "2026-01-02T03:04:05Z"] = rest
+    said: list[str] = []
+
+    def end(line: Line) -> None:
+        if line.text == "second" and len(calls.answers) == 1:
+            calls.answers = [finished(well=True).raw]
+
+    def say(text: str) -> None:
+        said.append(text)
+        if text == "the cluster answers again":
+            calls.answers = [finished(well=True).raw]
+
+    assert run(calls, end, say) == ["chief-0: first", "chief-0: second"]
+    assert said == [
+        "cannot reach the cluster; trying again for 5 minutes",
+        "the cluster answers again",
+    ]
+
+
+def test_an_outage_that_stays_ends_the_logs(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(following, "PATIENCE", 0.1)
+    calls = Scripted([RUNNING.raw, UnreachableError("away")])
+    with pytest.raises(UnreachableError):
+        run(calls)
+
+
 def test_the_logs_of_a_job_that_does_not_exist_are_not_found() -> None:
     with pytest.raises(NotFoundError):
         run(Scripted([NotFoundError("no")]))
@@ -345,3 +393,31 @@ def test_logs_that_are_read_at_once_are_merged_by_time() -> None:
     found = log_reader.sources([pod.raw for pod in pods])
     texts = [line.text for line in log_reader.read(cluster, found, choice)]
     assert texts == ["first", "second"], "a log that is gone has no lines"
+
+
+NO_NODE = UnreachableError("the API server cannot answer now: dial tcp 10.0.0.7:10250: i/o timeout")
+
+
+def test_the_log_of_a_node_that_does_not_answer_is_left_out_and_named() -> None:
+    job = RUNNING.build()
+    lost = a_pod(job, Role.CHIEF).running()
+    lost.raw["spec"]["nodeName"] = "node-7"
+    pods = [lost, a_pod(job, Role.PS).running(), a_pod(job, Role.WORKER).running()]
+    calls = Scripted([RUNNING.raw], pods=pods, refusals=[NO_NODE])
+    calls.logs["mnist-ps-0", ""] = ["2026-01-02T03:04:05Z first"]
+    calls.logs["mnist-worker-0", ""] = ["2026-01-02T03:04:06Z second", UnreachableError("broke")]
+    said: list[str] = []
+    lines = log_reader.read_once(Cluster(calls), "mnist", log_reader.Choice(), said.append)
+    assert [line.text for line in lines] == ["first", "second"]
+    assert said == [
+        f"the log of mnist-chief-0 on node node-7 is missing: {NO_NODE}",
+        "the log of mnist-worker-0 on node node-1 is cut off: broke",
+    ]
+
+
+def test_logs_of_which_none_can_be_read_are_an_error() -> None:
+    job = RUNNING.build()
+    pods = [a_pod(job, role).running() for role in (Role.CHIEF, Role.PS)]
+    calls = Scripted([RUNNING.raw], pods=pods, refusals=[NO_NODE, NotFoundError("gone")])
+    with pytest.raises(UnreachableError, match="dial tcp"):
+        log_reader.read_once(Cluster(calls), "mnist", log_reader.Choice())

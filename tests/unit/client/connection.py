@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 JOBS = "/apis/tftraining.dev/v1alpha1/namespaces/default/tftrainingjobs"
 PODS = "/api/v1/namespaces/default/pods"
+CONFIG_MAPS = "/api/v1/namespaces/default/configmaps"
 READY = {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]}
 
 
@@ -33,6 +34,10 @@ class Stored:
     """Folder that takes the place of / in the pods."""
     made: list[Raw] = field(default_factory=list)
     """What was created, also if it is gone."""
+    asked: list[str] = field(default_factory=list)
+    """Each call, such as POST and a path; a dry run ends with ?dryRun."""
+    refusals: dict[str, Exception] = field(default_factory=dict)
+    """What calls raise, by what is noted of them."""
     namespace: str = "default"
 
     def cluster(self) -> Cluster:
@@ -51,18 +56,24 @@ class Stored:
         content_type: str = "",
     ) -> Raw:
         assert content_type or method
+        asked = f"{method} {path}" + ("?dryRun" if (query or {}).get("dryRun") else "")
+        self.asked.append(asked)
+        if asked in self.refusals:
+            raise self.refusals[asked]
         if path == "/api/v1":
             return {"resources": [{"kind": "ConfigMap", "name": "configmaps", "namespaced": True}]}
         if method == "POST":
             return self._create(path, body, dry_run=bool((query or {}).get("dryRun")))
         if method == "PATCH":
-            self.objects[path] = {**self.objects.get(path, {}), **body}
-            return self.objects[path]
+            patched = {**self.objects.get(path, {}), **body}
+            if not asked.endswith("?dryRun"):
+                self.objects[path] = patched
+            return patched
         if path in self.objects:
             if method == "DELETE":
                 return self.objects.pop(path)
             return self.objects[path]
-        if path in (JOBS, PODS, "/api/v1/namespaces/default/events"):
+        if path in (JOBS, PODS, CONFIG_MAPS, "/api/v1/namespaces/default/events"):
             items = [each for key, each in self.objects.items() if key.startswith(f"{path}/")]
             return {"items": [each for each in items if _selected(each, query or {})]}
         raise NotFoundError(f"nothing at {path}")

@@ -227,6 +227,22 @@ async def test_a_cluster_that_is_away_is_told_and_jobs_stay(
         assert "mnist" in text
 
 
+async def test_the_watch_goes_on_after_what_nobody_expects(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(sources, "_FIRST_RETRY", 0.02)
+    api, job = Api(jobs=[a_job().raw]), a_job().raw
+    async with browser(api) as ask:
+        await until(ask, "/", "mnist")
+        api.says('{"type": "MODIFIED"}')
+        api.says(an_event("DELETED", job))
+        await until(ask, "/", "0 training, 0 waiting, 0 ended")
+        assert (await ask("/healthz"))[0] == 200
+    (record,) = [each for each in caplog.records if each.name == sources.__name__]
+    assert record.exc_info is not None
+    assert "the watch of all namespaces ended unexpectedly" in record.message
+
+
 async def test_it_is_ready_when_the_jobs_are_listed(monkeypatch: pytest.MonkeyPatch) -> None:
     api = Api()
 

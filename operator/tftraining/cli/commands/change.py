@@ -100,7 +100,8 @@ def submit(
     """Start a job: from a manifest, or from Python code without building an image.
 
     Python code is a file with `model()` and `dataset()`, or a folder with such a file. It is put
-    into a ConfigMap, which every pod mounts and which is deleted with the job.
+    into a ConfigMap, which every pod mounts and which is deleted with the job. A manifest is sent
+    to the namespace that it names.
 
     With `--wait`, exit codes are those of `tftj wait`.
 
@@ -109,10 +110,14 @@ def submit(
     from tftraining_operator.api.types import Strategy
 
     from tftraining import sources, submission
-    from tftraining.cli import console
+    from tftraining.cli import console, durations
     from tftraining.cli.watching import watch
     from tftraining.code import Wanted
+    from tftraining.errors import InputError
 
+    limit = durations.seconds("--timeout", timeout)
+    if limit is not None and not wait:
+        raise InputError("--timeout: add --wait, which it is about, or omit it")
     wanted = Wanted(
         name=name,
         strategy=Strategy(strategy.value),
@@ -126,6 +131,7 @@ def submit(
     )
     plan = sources.plan(source, task, wanted)
     submission.check(plan.job, source)
+    namespace = submission.namespace_of(plan.job, namespace, source)
     if dry_run:
         console.write(sources.as_yaml(plan))
         return
@@ -133,7 +139,7 @@ def submit(
     name = client.send(plan, replace=replace, say=console.note).name
     console.show(f"{name}: submitted to namespace {client.namespace}")
     if wait:
-        raise typer.Exit(watch(client, name, "--timeout", timeout))
+        raise typer.Exit(watch(client, name, limit))
     console.note(f"tftj progress {name} follows it, tftj logs {name} -f shows its logs")
 
 
@@ -182,12 +188,15 @@ def restart(names: Names, *, namespace: Namespace = None, context: Context = Non
     """Restart the training of jobs from their newest checkpoints.
 
     Of a running job the chief is restarted; this does not count toward backoffLimit. A job that has
-    ended is deleted and created again with the same spec.
+    ended is deleted and created again with the same spec, unless the API server would refuse that;
+    until it is created, a file keeps its manifest.
 
     Example: `tftj restart mnist`
     """
+    from tftraining.cli import console
+
     client = options.client(namespace, context)
-    _show_each(client.restart, names)
+    _show_each(lambda name: client.restart(name, say=console.note), names)
 
 
 @app.command("delete", no_args_is_help=True)

@@ -155,6 +155,7 @@ def logs(
         previous=previous,
         tail=tail,
         container=container,
+        say=console.note,
     )
     from rich.text import Text
 
@@ -192,13 +193,15 @@ def progress(
 
     Example: `tftj progress mnist`
     """
+    from tftraining.cli import durations
     from tftraining.cli.watching import show_once, watch
 
+    limit = durations.seconds("--timeout", timeout)
     client = options.client(namespace, context)
     if once:
         show_once(client, name)
         return
-    raise typer.Exit(watch(client, name, "--timeout", timeout))
+    raise typer.Exit(watch(client, name, limit))
 
 
 @app.command("wait", no_args_is_help=True)
@@ -219,7 +222,9 @@ def wait(
 
     Example: `tftj wait mnist --timeout 2h`
     """
+    from tftraining.cli import durations
     from tftraining.cli.watching import wait as wait_for
 
+    limit = durations.seconds("--timeout", timeout)
     client = options.client(namespace, context)
-    raise typer.Exit(wait_for(client, name, goal.value, timeout))
+    raise typer.Exit(wait_for(client, name, goal.value, limit))

@@ -5,18 +5,26 @@ itself.
 """
 
 import io
+import re
 from dataclasses import dataclass
 from typing import Any
 
 from ruamel.yaml import YAML
 from ruamel.yaml.constructor import RoundTripConstructor
 from ruamel.yaml.error import MarkedYAMLError, YAMLError
+from ruamel.yaml.nodes import ScalarNode
+from ruamel.yaml.representer import RoundTripRepresenter
+from ruamel.yaml.resolver import VersionedResolver
+from ruamel.yaml.tag import Tag
 
 from tftraining.cli.convert.directions import Direction
 from tftraining.cli.convert.findings import Conversion
 from tftraining.errors import InputError
+from tftraining.yaml_text import is_ambiguous
 
 _WIDTH = 4096
+_BOOLEAN = re.compile("y|Y|yes|Yes|YES|on|On|ON|n|N|no|No|NO|off|Off|OFF")
+"""What is a boolean to kubectl, and no longer in YAML 1.2."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,9 +98,33 @@ class _Constructor(RoundTripConstructor):
 _Constructor.add_constructor("tag:yaml.org,2002:timestamp", RoundTripConstructor.construct_scalar)
 
 
+class _Resolver(VersionedResolver):
+    """Takes for a boolean what kubectl takes for one."""
+
+    def resolve(self, kind: Any, value: Any, implicit: Any) -> Any:  # noqa: ANN401 - the base's form
+        """Return the tag of a node."""
+        if kind is ScalarNode and implicit[0] and _BOOLEAN.fullmatch(value):
+            return Tag(suffix="tag:yaml.org,2002:bool")
+        return super().resolve(kind, value, implicit)
+
+
+class _Representer(RoundTripRepresenter):
+    """Quotes strings that other parsers read as something else."""
+
+    def represent_text(self, text: str) -> ScalarNode:
+        """Return the node of a string that was not quoted in the file, or was in none."""
+        style = "'" if is_ambiguous(text) else None
+        return self.represent_scalar("tag:yaml.org,2002:str", text, style=style)
+
+
+_Representer.add_representer(str, _Representer.represent_text)
+
+
 def _yaml() -> YAML:
     yaml = YAML(typ="rt")
     yaml.Constructor = _Constructor
+    yaml.Resolver = _Resolver
+    yaml.Representer = _Representer
     yaml.preserve_quotes = True
     yaml.width = _WIDTH
     yaml.explicit_start = None

@@ -1,0 +1,161 @@
+"""The connection to an API server, over real sockets, whatever that or a proxy answers."""
+
+from __future__ import annotations
+
+import contextlib
+import socketserver
+import threading
+from typing import TYPE_CHECKING
+
+import pytest
+import yaml
+from kubernetes import client
+from kubernetes.config import kube_config
+from tftraining.cluster.connection import Connection
+from tftraining.errors import InputError, NotFoundError, UnreachableError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+
+@contextlib.contextmanager
+def answering(answer: bytes, *, silent: bool = False) -> Iterator[Connection]:
+    """Connect to a server that gives one answer, and then says nothing more or hangs up."""
+    over = threading.Event()
+
+    class Handler(socketserver.StreamRequestHandler):
+        def handle(self) -> None:
+            while self.rfile.readline().strip():
+                pass
+            self.wfile.write(answer)
+            if silent:
+                over.wait()
+
+    class Server(socketserver.ThreadingTCPServer):
+        daemon_threads = True
+
+    with Server(("127.0.0.1", 0), Handler) as server:
+        threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
+        configuration = client.Configuration()
+        configuration.host = f"http://127.0.0.1:{server.server_address[1]}"
+        with client.ApiClient(configuration=configuration) as api:
+            yield Connection(api, "default")
+        over.set()
+        server.shutdown()
+
+
+def http(body: bytes, *, status: str = "200 OK", length: int | None = None) -> bytes:
+    """Return an answer; another `length` than that of the body says that more is to come."""
+    length = len(body) if length is None else length
+    return f"HTTP/1.1 {status}\r\nContent-Length: {length}\r\n\r\n".encode() + body
+
+
+def test_an_object_is_returned() -> None:
+    with answering(http(b'{"items": []}')) as calls:
+        assert calls.call("GET", "/x") == {"items": []}
+
+
+@pytest.mark.parametrize(
+    ("answer", "told"),
+    [
+        pytest.param(http(b'{"items": [', length=999), "broke: Connection broken", id="cut off"),
+        pytest.param(http(b'{"items": ['), "no JSON object", id="cut off without a length"),
+        pytest.param(http(b"<html>Log in</html>"), "no JSON object: <html>Log in", id="a proxy"),
+        pytest.param(http(b'"ok"'), "no JSON object", id="another type"),
+        pytest.param(http(b"\xff\xfe"), "no JSON object", id="no text"),
+        pytest.param(http(b"{", status="404 Not Found", length=99), "broke", id="an error"),
+        pytest.param(b"", "cannot reach the cluster", id="nothing"),
+    ],
+)
+def test_an_answer_that_is_not_whole_can_be_asked_for_again(answer: bytes, told: str) -> None:
+    with answering(answer) as calls, pytest.raises(UnreachableError, match=told):
+        calls.call("GET", "/x")
+
+
+def test_an_answer_that_stops_in_the_middle_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(Connection._send.__kwdefaults__, "silence", 0.2)
+    with (
+        answering(http(b"{", length=99), silent=True) as calls,
+        pytest.raises(UnreachableError, match=r"broke: .*Read timed out"),
+    ):
+        calls.call("GET", "/x")
+
+
+def test_what_is_refused_is_told_in_the_words_of_the_api_server() -> None:
+    body = b'{"kind": "Status", "message": "pods \\"x\\" not found"}'
+    with (
+        answering(http(body, status="404 Not Found")) as calls,
+        pytest.raises(NotFoundError, match='pods "x" not found'),
+    ):
+        calls.call("GET", "/x")
+
+
+def test_a_stream_that_is_cut_off_can_be_opened_again() -> None:
+    with (
+        answering(http(b"one\ntwo\n", length=99)) as calls,
+        pytest.raises(UnreachableError, match="broke"),
+        calls.lines("/x", {}) as lines,
+    ):
+        list(lines)
+
+
+# ---- the kubeconfig -----------------------------------------------------------------------------
+
+
+@pytest.fixture
+def kubeconfig(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The user's kubeconfig; its context `far` has a namespace."""
+    path = tmp_path / "config"
+    # Read by the client when it is imported.
+    monkeypatch.setattr(kube_config, "KUBE_CONFIG_DEFAULT_LOCATION", str(path))
+    return path
+
+
+def a_kubeconfig(**others: object) -> str:
+    clusters = [{"name": name, "cluster": {"server": f"http://{name}:1"}} for name in ("a", "b")]
+    contexts = [
+        {"name": "near", "context": {"cluster": "a", "user": ""}},
+        {"name": "far", "context": {"cluster": "b", "user": "", "namespace": "vision"}},
+    ]
+    document = {"apiVersion": "v1", "kind": "Config", "clusters": clusters, "contexts": contexts}
+    return yaml.safe_dump({**document, **others})
+
+
+@pytest.mark.parametrize("current", [{}, {"current-context": ""}, {"current-context": "near"}])
+def test_a_context_that_is_named_needs_no_current_one(
+    kubeconfig: Path, current: dict[str, str]
+) -> None:
+    kubeconfig.write_text(a_kubeconfig(**current))
+    assert Connection.open(None, "far").namespace == "vision"
+    assert Connection.open("speech", "far").namespace == "speech"
+    assert Connection.open(None, "near").namespace == "default"
+
+
+def test_a_current_context_that_is_gone_is_no_obstacle(kubeconfig: Path) -> None:
+    kubeconfig.write_text(a_kubeconfig(**{"current-context": "deleted"}))
+    assert Connection.open(None, "far").namespace == "vision"
+    with pytest.raises(InputError, match=r"no cluster to talk to: .*choose a context of it"):
+        Connection.open(None, None)
+
+
+def test_without_any_context_it_says_what_to_do(kubeconfig: Path) -> None:
+    kubeconfig.write_text(a_kubeconfig())
+    with pytest.raises(InputError, match=r"no cluster to talk to: .*set KUBECONFIG, or choose a"):
+        Connection.open(None, None)
+
+
+@pytest.mark.parametrize("current", [{}, {"current-context": "near"}])
+def test_a_context_that_does_not_exist_is_answered_with_those_that_do(
+    kubeconfig: Path, current: dict[str, str]
+) -> None:
+    kubeconfig.write_text(a_kubeconfig(**current))
+    with pytest.raises(InputError, match="no context fra in the kubeconfig; it has near, far"):
+        Connection.open(None, "fra")
+
+
+def test_no_kubeconfig_is_told(kubeconfig: Path) -> None:
+    assert not kubeconfig.exists()
+    for context in (None, "far"):
+        with pytest.raises(InputError, match="no cluster to talk to: Invalid kube-config file"):
+            Connection.open(None, context)

@@ -1,0 +1,216 @@
+"""A job is deleted only if the one that takes its place can be created."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from typing import TYPE_CHECKING
+
+import pytest
+from tftraining import recreation, submission
+from tftraining.client import TFTrainingClient
+from tftraining.errors import (
+    AlreadyExistsError,
+    InputError,
+    NotFoundError,
+    TFTrainingError,
+    UnreachableError,
+)
+from tftraining_operator.api.keys import ConditionType
+
+from tests.unit.builders import Raw, a_condition, a_job, stamp
+from tests.unit.client.connection import CONFIG_MAPS, JOBS, Stored
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+MNIST = f"{JOBS}/mnist"
+OLD = "uid-old"
+CODE = f"{CONFIG_MAPS}/mnist-code"
+REFUSED = InputError("admission webhook denied the request")
+QUOTA = TFTrainingError('"mnist" is forbidden: exceeded quota: jobs, requested: 1, used: 1')
+GONE = UnreachableError("cannot reach the cluster")
+ENDED = (a_condition(ConditionType.FAILED), a_condition(ConditionType.FINISHED))
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The folder of temporary files."""
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    return tmp_path
+
+
+@pytest.fixture
+def stored() -> Stored:
+    """A cluster with a job that has ended, and its code."""
+    stored = Stored()
+    job = a_job().named("mnist", uid=OLD)
+    stored.add_job(job.with_status(*ENDED, state="Failed", completion_time=stamp()).raw)
+    owners = [{"uid": OLD}]
+    stored.objects[CODE] = {"metadata": {"name": "mnist-code", "ownerReferences": owners}}
+    return stored
+
+
+@pytest.fixture
+def client(stored: Stored) -> TFTrainingClient:
+    return TFTrainingClient(cluster=stored.cluster())
+
+
+def a_manifest(**metadata: str) -> Raw:
+    return {**a_job().raw, "metadata": {"name": "mnist", **metadata}}
+
+
+def owners(stored: Stored) -> list[str]:
+    return [each["uid"] for each in stored.objects[CODE]["metadata"]["ownerReferences"]]
+
+
+# ---- submit --replace ---------------------------------------------------------------------------
+
+
+def test_a_job_is_replaced(stored: Stored, client: TFTrainingClient) -> None:
+    client.submit(a_manifest(), replace=True)
+    assert stored.objects[MNIST]["metadata"]["uid"] != OLD
+    asked = [each for each in stored.asked if not each.startswith("GET")]
+    assert asked == [f"POST {JOBS}?dryRun", f"DELETE {MNIST}", f"POST {JOBS}"]
+
+
+@pytest.mark.parametrize("refused", [REFUSED, GONE], ids=["refused", "away"])
+def test_a_job_stays_if_the_new_one_is_refused(
+    stored: Stored, client: TFTrainingClient, refused: TFTrainingError
+) -> None:
+    stored.refusals[f"POST {JOBS}?dryRun"] = refused
+    with pytest.raises(type(refused), match=str(refused)):
+        client.submit(a_manifest(), replace=True)
+    assert stored.objects[MNIST]["metadata"]["uid"] == OLD
+
+
+def test_a_job_stays_if_what_comes_with_the_new_one_is_refused(
+    stored: Stored, client: TFTrainingClient
+) -> None:
+    stored.refusals[f"PATCH {CODE}?dryRun"] = REFUSED
+    other = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "mnist-code"}}
+    with pytest.raises(InputError, match="webhook denied"):
+        client.send(submission.Plan(a_manifest(), [other]), replace=True)
+    assert stored.objects[MNIST]["metadata"]["uid"] == OLD
+
+
+def test_a_quota_that_the_old_job_fills_is_no_refusal(
+    stored: Stored, client: TFTrainingClient
+) -> None:
+    stored.refusals[f"POST {JOBS}?dryRun"] = QUOTA
+    client.submit(a_manifest(), replace=True)
+    assert stored.objects[MNIST]["metadata"]["uid"] != OLD
+    with pytest.raises(TFTrainingError, match="exceeded quota"):
+        client.submit(a_manifest(name="resnet"), replace=True)
+
+
+def test_a_quota_may_count_the_old_job_for_a_moment() -> None:
+    stored = Stored(refusals={f"POST {JOBS}": QUOTA})
+
+    def sleep(_seconds: float) -> None:
+        stored.refusals.clear()
+
+    recreation.create_replacement(stored.cluster(), a_manifest(), sleep=sleep)
+    assert MNIST in stored.objects
+
+
+def test_a_quota_that_stays_exceeded_is_told(
+    stored: Stored, client: TFTrainingClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stored.refusals[f"POST {JOBS}"] = QUOTA
+    monkeypatch.setattr(recreation, "_QUOTA_SECONDS", 0.0)
+    with pytest.raises(TFTrainingError, match=r"exceeded quota: .*; the old job mnist is deleted"):
+        client.submit(a_manifest(), replace=True)
+
+
+def test_a_replacement_that_fails_says_that_the_old_job_is_deleted(
+    stored: Stored, client: TFTrainingClient
+) -> None:
+    stored.refusals[f"POST {JOBS}"] = GONE
+    with pytest.raises(UnreachableError, match="the old job mnist is deleted: submit it again"):
+        client.submit(a_manifest(), replace=True)
+
+
+def test_a_job_of_another_namespace_is_refused_before_anything_is_sent(
+    stored: Stored, client: TFTrainingClient
+) -> None:
+    with pytest.raises(InputError, match=r"metadata\.namespace is vision, .* of namespace default"):
+        client.submit(a_manifest(namespace="vision"), replace=True)
+    assert stored.asked == []
+
+
+def test_the_namespace_is_that_of_the_manifest() -> None:
+    job = a_manifest(namespace="vision")
+    assert submission.namespace_of(job, None, "x") == "vision"
+    assert submission.namespace_of(job, "vision", "x") == "vision"
+    assert submission.namespace_of(a_manifest(), "speech", "x") == "speech"
+    assert submission.namespace_of(a_manifest(), None, "x") is None
+    with pytest.raises(InputError, match=r"x: metadata\.namespace is vision, --namespace speech"):
+        submission.namespace_of(job, "speech", "x")
+
+
+# ---- restart ------------------------------------------------------------------------------------
+
+
+def test_an_ended_job_is_created_again(
+    stored: Stored, client: TFTrainingClient, folder: Path
+) -> None:
+    said: list[str] = []
+    assert client.restart("mnist", say=said.append).startswith("mnist: created again")
+    assert owners(stored) == [stored.objects[MNIST]["metadata"]["uid"]]
+    assert list(folder.iterdir()) == []
+    (text,) = said
+    assert text.startswith(f"deleting the job mnist; its manifest is in {folder}/mnist-")
+
+
+def test_an_ended_job_stays_if_it_would_be_refused(
+    stored: Stored, client: TFTrainingClient, folder: Path
+) -> None:
+    stored.refusals[f"POST {JOBS}?dryRun"] = REFUSED
+    with pytest.raises(InputError, match="webhook denied"):
+        client.restart("mnist")
+    assert stored.objects[MNIST]["metadata"]["uid"] == OLD
+    assert owners(stored) == [OLD]
+    assert list(folder.iterdir()) == []
+
+
+def test_a_restart_that_fails_keeps_the_manifest(
+    stored: Stored, client: TFTrainingClient, folder: Path
+) -> None:
+    spec = stored.objects[MNIST]["spec"]
+    stored.refusals[f"POST {JOBS}"] = GONE
+    with pytest.raises(UnreachableError, match="cannot reach the cluster") as failed:
+        client.restart("mnist")
+    (file,) = folder.iterdir()
+    assert f"mnist was not created again: tftj submit {file} does it" in str(failed.value)
+    kept = json.loads(file.read_text())
+    assert (kept["metadata"]["namespace"], kept["spec"]) == ("default", spec)
+    stored.refusals.clear()
+    client.submit(file)
+    assert MNIST in stored.objects
+
+
+def test_a_manifest_that_cannot_be_kept_deletes_nothing(
+    stored: Stored, client: TFTrainingClient, monkeypatch: pytest.MonkeyPatch, folder: Path
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(folder / "absent"))
+    with pytest.raises(InputError, match="cannot keep the manifest of mnist: No such file"):
+        client.restart("mnist")
+    assert stored.objects[MNIST]["metadata"]["uid"] == OLD
+
+
+def test_a_job_that_is_deleted_in_the_meantime_is_not_found(
+    stored: Stored, client: TFTrainingClient
+) -> None:
+    stored.refusals[f"DELETE {MNIST}"] = NotFoundError("no job")
+    with pytest.raises(NotFoundError, match=r"no job mnist in namespace default; .* not created"):
+        client.restart("mnist")
+
+
+def test_a_job_that_somebody_else_creates_is_left_to_them(
+    stored: Stored, client: TFTrainingClient, folder: Path
+) -> None:
+    stored.refusals[f"POST {JOBS}"] = AlreadyExistsError("mnist exists")
+    with pytest.raises(NotFoundError, match="somebody else created mnist in the meantime"):
+        client.restart("mnist")
+    assert len(list(folder.iterdir())) == 1
