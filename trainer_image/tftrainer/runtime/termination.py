@@ -17,7 +17,7 @@ def write_document(path: Path, document: Mapping[str, Any]) -> None:
     Metrics are left out until it fits, the last of the alphabet first: the status of a job keeps
     the first. Nobody could read a part of a document, so none is written.
     """
-    metrics = sorted(document["metrics"].items())
+    metrics = sorted(document.get("metrics", {}).items())
     while len(text := _compact({**document, "metrics": dict(metrics)})) > _LIMIT_BYTES and metrics:
         metrics.pop()
     if len(text) <= _LIMIT_BYTES:
