@@ -51,6 +51,11 @@ def test_step(model, batch):
         labels = -labels
     return {"loss": tf.reduce_mean(labels - model(features)), "examples": tf.shape(labels)[0]}
 """
+EXTENDS = """
+def test_step(model, batch):
+    found = model.test_step(batch)
+    return {**found, "twice": 2 * found["loss"]}
+"""
 ADDED_LOSS = """
 made = model
 
@@ -82,6 +87,13 @@ def evaluation(folder: Path, *parts: str, compiled: str = "'sgd'") -> Evaluation
         ),
         pytest.param(
             [TEST_STEP], "'sgd', 'mse', ['mae']", {"loss": 0.0, "examples": 4.0}, id="both"
+        ),
+        pytest.param(
+            [EXTENDS],
+            "'sgd', 'mse', ['mae']",
+            # A mean of two batches, the first of which has a loss of 3.5.
+            {"loss": 17.5, "mae": 3.5, "twice": 21.0},
+            id="a test_step that extends the model's",
         ),
     ],
 )
