@@ -51,6 +51,11 @@ def test_step(model, batch):
         labels = -labels
     return {"loss": tf.reduce_mean(labels - model(features)), "examples": tf.shape(labels)[0]}
 """
+EXTENDS = """
+def test_step(model, batch):
+    found = model.test_step(batch)
+    return {**found, "twice": 2 * found["loss"]}
+"""
 ADDED_LOSS = """
 made = model
 
@@ -82,6 +87,13 @@ def evaluation(folder: Path, *parts: str, compiled: str = "'sgd'") -> Evaluation
         ),
         pytest.param(
             [TEST_STEP], "'sgd', 'mse', ['mae']", {"loss": 0.0, "examples": 4.0}, id="both"
+        ),
+        pytest.param(
+            [EXTENDS],
+            "'sgd', 'mse', ['mae']",
+            # A mean of two batches, the first of which has a loss of 3.5.
+            {"loss": 17.5, "mae": 3.5, "twice": 21.0},
+            id="a test_step that extends the model's",
         ),
     ],
 )
@@ -149,6 +161,42 @@ def test_members_take_the_chiefs_numbers(tmp_path: Path) -> None:
     )
     found = shared.metrics(saved_with(task, tmp_path, bias=0.0))
     assert found == {"val_loss": 18.5, "val_mae": 4.5}
+
+
+WITHOUT_NAMES = """
+import tensorflow as tf
+
+COUNTS = tf.keras.metrics.AUC()  # has taken the first name
+
+def model():
+    features = tf.keras.Input((2,))
+    outputs = [tf.keras.layers.Dense(1, activation="sigmoid")(features) for _ in range(2)]
+    made = tf.keras.Model(features, outputs)
+    made.compile("sgd", "mse", [[tf.keras.metrics.AUC()], [tf.keras.metrics.AUC()]])
+    return made
+
+def dataset(split, context):
+    tf.keras.layers.Dense(1)
+    labels = tf.ones([8, 1])
+    return tf.data.Dataset.from_tensor_slices((tf.ones([8, 2]), (labels, labels))).batch(4)
+"""
+
+
+def test_validation_has_the_names_of_the_trained_model(tmp_path: Path) -> None:
+    (tmp_path / "mine.py").write_text(WITHOUT_NAMES)
+    task = load(str(tmp_path / "mine.py"))
+    dataset = task.dataset("train", Context())
+    trained = model.build(task, Context(), dataset)
+    path = tf.train.Checkpoint(model=trained).write(f"{tmp_path}/ckpt-1")
+
+    validates = validation.Validation(task, Context(), "evaluation", run=a_run())
+    found = validates.metrics(SavedCheckpoint(1, path, datetime.now(UTC)))
+    assert sorted(found) == sorted(f"val_{name}" for name in trained.metrics_names)
+
+    # What the trained model makes later has names of its own.
+    known = {part.name for part in [*trained.layers, *trained.metrics]}
+    assert tf.keras.layers.Dense(1).name not in known
+    assert tf.keras.metrics.AUC().name not in known
 
 
 STOPS = "[tf.keras.callbacks.EarlyStopping({monitor!r})]"

@@ -67,6 +67,21 @@ def model():
     network.compile("adam", "mse")
     return network
 """
+ADAPTED = """
+FEATURES = tf.constant([["good day"], ["bad day"]] * 4)
+
+def model():
+    layers = tf.keras.layers
+    words = layers.TextVectorization(output_mode="multi_hot")
+    words.adapt(FEATURES)
+    whole = layers.StringLookup(output_mode="one_hot")
+    whole.adapt(FEATURES)
+    text = layers.Input((1,), dtype=tf.string)
+    merged = layers.Concatenate()([words(text), whole(text)])
+    network = tf.keras.Model(text, layers.Dense(1)(merged))
+    network.compile("adam", "mse")
+    return network
+"""
 RAGGED = """
 FEATURES = tf.ragged.constant([[1.0, 2.0], [3.0]] * 4)
 
@@ -155,6 +170,22 @@ def test_a_class_without_a_config_is_exported_as_a_saved_model_with_its_own_sign
     classify = served(trained.path, "classify")
     assert specs(classify) == {"row": [None, 3]}
     assert classify(row=tf.ones([2, 3]))["positive"].shape == [2, 1]
+
+
+def test_adapted_vocabularies_are_in_both_formats(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    trained = Trained(tmp_path, ADAPTED)
+
+    exported = trained.export()
+    assert exported is not None, caplog.text
+    assert exported.formats == ("saved_model", "keras"), caplog.text
+    examples = tf.constant([["good day"], ["bad day"], ["a new one"]])
+    again = tf.keras.models.load_model(trained.path / "model.keras")
+    wanted = trained.model(examples).numpy()
+    assert again(examples).numpy() == pytest.approx(wanted, abs=1e-6)
+    (found,) = served(trained.path)(examples).values()
+    assert found.numpy() == pytest.approx(wanted, abs=1e-6)
 
 
 def test_features_that_no_signature_takes_leave_the_other_format(

@@ -94,8 +94,6 @@ class Exporter:
         return ExportedModel(saved.step, path, formats)
 
     def _restored(self, saved: SavedCheckpoint) -> tf_types.Model:
-        # Keras numbers layers and inputs that have no name, and signatures are named after them.
-        tf.keras.backend.reset_uids()
         built = model.build(self.task, self.context, self.dataset)
         with checkpoints.needed(saved.path):
             status = checkpoints.read(tf.train.Checkpoint(model=built), saved.path)

@@ -41,8 +41,7 @@ class Evaluation:
             step = functools.partial(task.test_step, built)
             says = f"test_step(model, batch) of {task.name}"
             step, self._own = model.with_means(built, step, says, dataset.element_spec)
-            # Not by setattr, which Keras takes for the adding of a part.
-            object.__setattr__(built, "test_step", step)
+            _replace_test_step(built, step)
         self._without_loss = task.test_step is None and _has_no_loss(task, built)
         if self._without_loss:
             _LOG.warning(
@@ -65,6 +64,24 @@ class Evaluation:
             for name, value in values.items()
             if not (self._without_loss and name == _LOSS)
         }
+
+
+def _replace_test_step(built: tf_types.Model, step: tf_types.Function) -> None:
+    """Have evaluate make the step, which itself finds the model's own: it may extend that."""
+    own = built.test_step
+
+    def replaced(batch: tf_types.Tensor) -> tf_types.Tensor:
+        put(own)
+        try:
+            return step(batch)
+        finally:
+            put(replaced)
+
+    def put(function: tf_types.Function) -> None:
+        # Not by setattr, which Keras takes for the adding of a part.
+        object.__setattr__(built, "test_step", function)
+
+    put(replaced)
 
 
 def _has_no_loss(task: UserTask, built: tf_types.Model) -> bool:

@@ -18,6 +18,7 @@ from tftrainer.errors import BadConfigurationError, TrainerError
 from tftrainer.peering.peer_errors import lost_peer_error
 from tftrainer.runtime.exception_text import summary
 from tftrainer.runtime.outages import is_outage
+from tftrainer.user.automatic_names import as_in_first_build
 from tftrainer.user.task import UserTask, kind
 
 _LOG = logging.getLogger(__name__)
@@ -25,7 +26,15 @@ _DEFAULT_OPTIMIZER = "adam"
 
 
 def build(task: UserTask, context: Context, dataset: tf_types.Dataset) -> tf_types.Model:
-    """Build the model for what the dataset holds; call it in the strategy's scope."""
+    """Build the model for what the dataset holds; call it in the strategy's scope.
+
+    Each further one has the names of the first, also where Keras makes them up.
+    """
+    with as_in_first_build(task.module):
+        return _build(task, context, dataset)
+
+
+def _build(task: UserTask, context: Context, dataset: tf_types.Dataset) -> tf_types.Model:
     with _half_precision_explained():
         model = task.model(context)
         _compile(task, model)
