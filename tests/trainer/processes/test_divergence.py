@@ -24,6 +24,34 @@ def dataset(split, context):
 """
 """Its data are broken after 200 batches, which take more than a second."""
 
+TRACKED = (
+    DIVERGES
+    + """
+class Tracked(tf.keras.Sequential):
+    def __init__(self, layers):
+        super().__init__(layers)
+        self.total = tf.keras.metrics.Mean(name="total_loss")
+
+    @property
+    def metrics(self):
+        return [self.total]
+
+    def train_step(self, batch):
+        features, labels = batch
+        with tf.GradientTape() as tape:
+            loss = tf.reduce_mean((self(features, training=True) - labels) ** 2)
+        self.optimizer.minimize(loss, self.trainable_variables, tape=tape)
+        self.total.update_state(loss)
+        return {"loss": self.total.result()}
+
+def model():
+    made = Tracked([tf.keras.layers.Dense(1)])
+    made.compile("sgd")
+    return made
+"""
+)
+"""Its class says which metrics it has, and calls none of them loss."""
+
 
 RMSPROP = """
 import tensorflow as tf
@@ -62,6 +90,18 @@ def test_it_ends_with_77_and_the_last_finite_checkpoint(
     assert said, chief.last_words
     assert said[1] == str(here.folder / "ckpt" / f"ckpt-{said[2]}")
     assert_all_finite(here, said[1])
+
+
+@pytest.mark.parametrize("mode", ["alone", "asynchronous", "synchronous", "local", "fit"])
+def test_a_loss_that_is_no_metric_of_the_models_class_is_judged(
+    here: Computer, servers: Servers, mode: str
+) -> None:
+    (here.folder / "diverges.py").write_text(TRACKED)
+    env = {} if mode == "alone" else servers.cluster.env("chief")
+    chief = here.start("chief", *arguments(mode), env=env)
+
+    assert chief.ends(patience=60) == 77, chief.log
+    assert "training has diverged: loss is nan at step" in chief.last_words
 
 
 def test_all_members_end_at_the_same_step_and_name_the_same_checkpoint(here: Computer) -> None:
