@@ -53,6 +53,18 @@ def model():
 """Its class says which metrics it has, and calls none of them loss."""
 
 
+CHOSEN_RATE = """
+import tensorflow as tf
+from light_digits import dataset
+
+def model(context):
+    made = tf.keras.Sequential([tf.keras.layers.Flatten(), tf.keras.layers.Dense(10)])
+    loss = tf.keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+    made.compile(tf.keras.optimizers.SGD(float(context.options["rate"])), loss)
+    return made
+"""
+
+
 RMSPROP = """
 import tensorflow as tf
 from tftrainer.examples import mnist
@@ -140,6 +152,27 @@ def test_it_goes_on_if_asked_to_and_saves_nothing_broken(here: Computer) -> None
     assert "is not finite at step" in chief.log
     newest = re.findall(r"saved checkpoint (\S+)", chief.log)[-1]
     assert_all_finite(here, newest)
+
+
+@pytest.mark.parametrize("mode", ["alone", "asynchronous"])
+def test_a_learning_rate_that_the_checkpoint_overrules_is_said(
+    here: Computer, servers: Servers, mode: str
+) -> None:
+    (here.folder / "chosen.py").write_text(CHOSEN_RATE)
+    env = {"TFTRAINING_CHECKPOINT_DIR": str(here.folder / "ckpt"), "TFTRAINING_JOB_UID": "u"}
+    if mode != "alone":
+        env = servers.cluster.env("chief", **env)
+
+    logs = []
+    for rate in ("0.5", "0.5", "0.125"):
+        task = ["--task=chosen.py", f"--option=rate={rate}", "--epochs=1", "--steps-per-epoch=5"]
+        chief = here.start("chief", *task, env=env)
+        assert chief.ends() == 0, chief.log
+        logs.append(chief.log)
+
+    said = "the learning rate is 0.5, as in the checkpoint, and not 0.125, as model() sets it"
+    assert ["the learning rate is" in log for log in logs] == [False, False, True]
+    assert said in logs[-1]
 
 
 def assert_all_finite(here: Computer, newest: str) -> None:
