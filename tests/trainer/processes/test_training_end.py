@@ -65,6 +65,20 @@ SLOW = """
     def callbacks(context):
         return [Slow()]
 """
+SLOWLY_COPIED = """
+    import time
+
+    import tensorflow as tf
+    from light_digits import dataset, model
+
+    copied = tf.io.gfile.copy
+
+    def copy(*arguments, **named):
+        time.sleep(4)
+        copied(*arguments, **named)
+
+    tf.io.gfile.copy = copy
+"""
 GANG = "MultiWorkerMirrored"
 EVERYWHERE = ["alone", "asynchronous", "synchronous", "local", "fit", GANG]
 SHORT = ("--task=mine.py", "--epochs=2", "--steps-per-epoch=10", "--local-steps=5")
@@ -165,6 +179,18 @@ def test_a_callback_may_take_longer_than_a_stall(
     more = ("--epochs=1", "--stall-seconds=3", "--first-step-seconds=60")
     chief = started(here, servers, mode, *more)
     assert chief.ends() == 0, chief.log
+
+
+@pytest.mark.parametrize("mode", ["alone", GANG])
+def test_the_copy_of_the_best_may_take_longer_than_a_stall(
+    here: Computer, servers: Servers, mode: str
+) -> None:
+    (here.folder / "mine.py").write_text(textwrap.dedent(SLOWLY_COPIED))
+
+    limits = ("--stall-seconds=3", "--first-step-seconds=60")
+    chief = started(here, servers, mode, "--keep-best=loss", *limits)
+    assert chief.ends() == 0, chief.log
+    assert "best" in json.loads(chief.last_words)
 
 
 @pytest.mark.parametrize("mode", ["alone", "asynchronous", "fit"])

@@ -121,7 +121,9 @@ def _moved(
 
 def metrics_of(model: tf_types.Model) -> list[tf_types.Variable]:
     """Return the variables of its metrics, which count over all workers."""
-    return [variable for metric in model.metrics for variable in metric.variables]
+    # A class that says itself which it has leaves out what the trainer has added.
+    metrics = {id(each): each for each in [*model.metrics, *model._metrics]}  # noqa: SLF001
+    return [variable for metric in metrics.values() for variable in metric.variables]
 
 
 def variables_of(model: tf_types.Model) -> list[tf_types.Variable]:

@@ -93,6 +93,7 @@ def resume(
     if fence is not None:
         remove_unfinished(directory)
     saved = Checkpoints(directory, keep=keep, devices=devices, model=model, step=step)
+    chosen_rate = _constant_rate(model)
     path = saved.restore()
     if promised is not None and path is None:
         raise _missing(promised, f"there is none in {directory}")
@@ -100,6 +101,7 @@ def resume(
     if path is None and job.resume_from is not None:
         path = saved.restore_from(job.resume_from)
         is_own, origin = False, "another training"
+    _warn_of_rate(chosen_rate, _constant_rate(model))
     restored = int(step.numpy())
     if promised is not None and restored < promised:
         _LOG.warning(
@@ -130,6 +132,31 @@ def resume(
         unfinished=epoch_end.unfinished(directory, restored) if path and is_own else None,
         saved_position=position,
     )
+
+
+def _constant_rate(model: tf_types.Model) -> float | None:
+    """Return the learning rate that a checkpoint replaces; None for a schedule, which it does not.
+
+    It is a variable of the optimizer; of a schedule, only the step that it follows is saved.
+    """
+    # Mixed precision wraps it.
+    optimizer = getattr(model.optimizer, "inner_optimizer", model.optimizer)
+    rate = getattr(optimizer, "_learning_rate", None)
+    if rate is None:
+        # Of Keras's legacy optimizers.
+        rate = getattr(optimizer, "learning_rate", None)
+    value = getattr(rate, "numpy", None)
+    return float(value()) if value else None
+
+
+def _warn_of_rate(chosen: float | None, restored: float | None) -> None:
+    if chosen is not None and restored is not None and chosen != restored:
+        _LOG.warning(
+            "the learning rate is %.6g, as in the checkpoint, and not %.6g, as model() sets it. To "
+            "change it, set model.optimizer.learning_rate in on_train_begin of a callback",
+            restored,
+            chosen,
+        )
 
 
 def _last_step(job: Job, directory: str) -> int | None:

@@ -85,14 +85,13 @@ class Divergence:
 
 
 def _diverged(what: str, step: int, saved: SavedCheckpoint | None) -> str:
-    kept = (
-        "There is no checkpoint of finite weights."
-        if saved is None
-        else f"The last finite checkpoint, {saved.path} (step {saved.step}), is kept."
-    )
+    kept, where = "There is no checkpoint of finite weights.", ""
+    if saved is not None:
+        kept = f"The last finite checkpoint, {saved.path} (step {saved.step}), is kept."
+        where = " (in a callback: a constant one is part of the checkpoint)"
     return (
-        f"training has diverged: {what} at step {step}. {kept} Lower the learning rate, clip the "
-        "gradients, or check the data; --on-nan=continue trains on."
+        f"training has diverged: {what} at step {step}. {kept} Lower the learning rate{where}, "
+        "clip the gradients, or check the data; --on-nan=continue trains on."
     )
 
 

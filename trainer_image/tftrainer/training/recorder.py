@@ -6,7 +6,7 @@ Called by the training loops of every strategy with steps and metrics; never cal
 import logging
 import math
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
@@ -14,7 +14,14 @@ from tftrainer import tf_types
 from tftrainer.config.job import Job
 from tftrainer.data.position import Position
 from tftrainer.errors import CheckpointUnavailableError, TerminatedError
-from tftrainer.runtime.progress import Activity, Phase, SavedCheckpoint, Snapshot, describe
+from tftrainer.runtime.progress import (
+    Activity,
+    BestCheckpoint,
+    Phase,
+    SavedCheckpoint,
+    Snapshot,
+    describe,
+)
 from tftrainer.runtime.rates import Rate
 from tftrainer.runtime.supervisor import Run
 from tftrainer.runtime.throughput import Throughput, Work
@@ -53,11 +60,15 @@ class Recorder:
         fence: Fence | None,
         *,
         is_chief: bool = True,
+        meet: Callable[[], object] = lambda: None,
         workers: Sequence[str] = (),
         model: tf_types.Model | None = None,
         exporter: Exporter,
     ) -> None:
-        """`workers` are the names of the tasks whose work is reported; `model` is what is saved."""
+        """`workers` are the names of the tasks whose work is reported; `model` is what is saved.
+
+        `meet` waits for all members, who call it together.
+        """
         self._job = job
         self._run = run
         self._resumed = resumed
@@ -65,6 +76,7 @@ class Recorder:
         self._logs = logs
         self._fence = fence
         self._is_chief = is_chief
+        self._meet = meet
         self._divergence = Divergence(model, job.arguments.on_nan)
         self._exporter = exporter
         self._validation: Validation | None = None
@@ -286,11 +298,20 @@ class Recorder:
             self._validated = validated
             self._logs.write(CHIEF, step, validated)
         reported = {**metrics, **self._validated}
-        best = self._run.progress.snapshot.best
-        if self._best is not None:
-            best = self._best.kept(best, saved, reported)
-        self._run.progress.update(metrics=reported, best=best)
+        self._run.progress.update(metrics=reported, best=self._kept(saved, reported))
         return reported
+
+    def _kept(self, saved: SavedCheckpoint, metrics: Mapping[str, float]) -> BestCheckpoint | None:
+        """Keep a checkpoint if it is the best, and return which is; all members wait for it."""
+        best = self._run.progress.snapshot.best
+        if self._job.arguments.keep_best is None:
+            return best
+        with self._run.busy(Activity.CHECKPOINT):
+            if self._best is not None:
+                best = self._best.kept(best, saved, metrics)
+            # Here, where no step is expected: the others would wait for the copy in the next one.
+            self._meet()
+        return best
 
     def epoch_ended(self) -> None:
         """Note that validation and callbacks are done with the epoch that has ended."""

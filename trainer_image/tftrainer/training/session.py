@@ -221,6 +221,7 @@ def begin(job: Job, run: Run, setup: Setup) -> Session:
             logs,
             fence,
             is_chief=members.is_chief,
+            meet=lambda: members.sum([0]),
             workers=setup.workers,
             model=trained,
             exporter=Exporter(task, context, dataset, arguments.export),

@@ -93,7 +93,29 @@ def with_means(
     # Keras has no public call that adds a metric after compile(). Here it shows the metric and
     # resets it, and does not save it.
     model._metrics.extend(means.values())  # noqa: SLF001
+    _show_hidden(model, means)
     return (_averaging(step, means) if means else step), names
+
+
+def _show_hidden(model: tf_types.Model, means: Mapping[str, tf_types.Metric]) -> None:
+    """Have those shown and reset that are not among `metrics`, which the model's class may say."""
+    shown = {id(metric) for metric in model.metrics}
+    hidden = {name: mean for name, mean in means.items() if id(mean) not in shown}
+    if not hidden:
+        return
+    results, reset = model.get_metrics_result, model.reset_metrics
+
+    def get_metrics_result() -> dict[str, tf_types.Tensor]:
+        return {**results(), **{name: mean.result() for name, mean in hidden.items()}}
+
+    def reset_metrics() -> None:
+        reset()
+        for mean in hidden.values():
+            mean.reset_state()
+
+    # Not by setattr, which Keras takes for the adding of a part.
+    object.__setattr__(model, "get_metrics_result", get_metrics_result)
+    object.__setattr__(model, "reset_metrics", reset_metrics)
 
 
 def compiled(model: tf_types.Model, step: tf_types.Function) -> tf_types.Function:
