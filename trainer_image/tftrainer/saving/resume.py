@@ -139,8 +139,9 @@ def _constant_rate(model: tf_types.Model) -> float | None:
 
     It is a variable of the optimizer; of a schedule, only the step that it follows is saved.
     """
+    optimizer = getattr(model, "optimizer", None)
     # Mixed precision wraps it.
-    optimizer = getattr(model.optimizer, "inner_optimizer", model.optimizer)
+    optimizer = getattr(optimizer, "inner_optimizer", optimizer)
     rate = getattr(optimizer, "_learning_rate", None)
     if rate is None:
         # Of Keras's legacy optimizers.
