@@ -71,12 +71,10 @@ class Checkpoints:
             self._position = tf.Variable("", trainable=False, dtype=tf.string, name="position")
         self._parts = parts
         self._checkpoint = tf.train.Checkpoint(**parts, position=self._position)
-        try:
+        with reached(directory, "opened"):
             tf.io.gfile.makedirs(directory)
             self._kept = _oldest_first(directory)
             device = devices.to_write(directory) if devices else None
-        except (tf.errors.OpError, OSError) as error:
-            raise unavailable(directory, "opened", error) from error
         self._write = self._checkpoint.write
         if devices is not None:
             self._write = _graph_that_writes(self._checkpoint, device)
@@ -107,11 +105,9 @@ class Checkpoints:
 
     def restore_from(self, location: str) -> str:
         """Restore a checkpoint, or the newest of a directory, that another training has written."""
-        try:
+        with reached(location, "read"):
             known = [location] if tf.io.gfile.exists(f"{location}.index") else None
             paths = known or _oldest_first(location.rstrip("/"))
-        except (tf.errors.OpError, OSError) as error:
-            raise unavailable(location, "read", error) from error
         if not paths:
             raise BadConfigurationError(
                 f"--resume-from: there is no checkpoint in {location}. Set it to the directory of "
@@ -125,12 +121,10 @@ class Checkpoints:
         """Write one that is named after the step, and drop the oldest."""
         path = f"{self._directory}/ckpt-{step}"
         self._position.assign(position.text())
-        try:
+        # Perhaps for want of a lost ps, which the message names: who catches it finds out.
+        with reached(self._directory, "written"):
             self._write(tf.constant(path))
             self._rotate(path)
-        except (tf.errors.OpError, OSError) as error:
-            # Perhaps of a lost ps, which its message names: who catches this finds out.
-            raise unavailable(self._directory, "written", error) from error
         return SavedCheckpoint(step=step, path=path, time=datetime.now(UTC))
 
     def _rotate(self, newest: str) -> None:
@@ -170,10 +164,8 @@ def found(path: str, step: int) -> SavedCheckpoint:
 
 def any_in(directory: str) -> bool:
     """Whether there is any checkpoint in a directory."""
-    try:
+    with reached(directory, "read"):
         return bool(tf.io.gfile.glob(f"{directory}/ckpt-*.index"))
-    except (tf.errors.OpError, OSError) as error:
-        raise unavailable(directory, "read", error) from error
 
 
 def found_or_none(path: str, step: int) -> SavedCheckpoint | None:
@@ -253,11 +245,9 @@ def remove_unfinished(directory: str) -> None:
 
     A ps that still writes for a chief that is gone cannot complete its part then.
     """
-    try:
+    with reached(directory, "written"):
         for folder in tf.io.gfile.glob(f"{directory}/{unfinished('*')}"):
             tf.io.gfile.rmtree(folder)
-    except (tf.errors.OpError, OSError) as error:
-        raise unavailable(directory, "written", error) from error
 
 
 def write_state(directory: str, names: list[str]) -> None:
@@ -277,6 +267,15 @@ def _oldest_first(directory: str) -> list[str]:
         if (match := re.search(r"ckpt-(\d+)\.index$", path))
     }
     return [path for _, path in sorted(found.items()) if path not in known] + known
+
+
+@contextmanager
+def reached(directory: str, verb: str, *, what: str = "checkpoints") -> Iterator[None]:
+    """Raise CheckpointUnavailableError if `what` cannot be `verb` in a directory in this block."""
+    try:
+        yield
+    except (tf.errors.OpError, OSError) as error:
+        raise unavailable(directory, verb, error, what=what) from error
 
 
 def unavailable(

@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass
 import tensorflow as tf
 
 from tftrainer.saving import files
-from tftrainer.saving.checkpoints import unavailable
+from tftrainer.saving.checkpoints import reached
 
 NAME = "attempt.json"
 
@@ -33,10 +33,8 @@ def read(directory: str) -> Claim | None:
     Raises CheckpointUnavailableError if it cannot be read, GarbledFileError if it says nothing.
     """
     path = f"{directory}/{NAME}"
-    try:
+    with reached(directory, "read"):
         document = files.read_document(path)
-    except (tf.errors.OpError, OSError) as error:
-        raise unavailable(directory, "read", error) from error
     if document is None:
         return None
     try:
@@ -54,8 +52,6 @@ def read(directory: str) -> Claim | None:
 
 def write(directory: str, claim: Claim) -> None:
     """Write it, over an older one. Raises CheckpointUnavailableError."""
-    try:
+    with reached(directory, "written"):
         tf.io.gfile.makedirs(directory)
         files.replace(f"{directory}/{NAME}", json.dumps({"version": 1, **asdict(claim)}))
-    except (tf.errors.OpError, OSError) as error:
-        raise unavailable(directory, "written", error) from error

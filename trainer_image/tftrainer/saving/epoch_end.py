@@ -8,13 +8,12 @@ recorder, read by resume.
 import contextlib
 import json
 import logging
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 
 import tensorflow as tf
 
 from tftrainer.saving import files
-from tftrainer.saving.checkpoints import unavailable
+from tftrainer.saving.checkpoints import reached
 
 _LOG = logging.getLogger(__name__)
 _NAME = "epoch.json"
@@ -23,20 +22,20 @@ _NAME = "epoch.json"
 def begin(directory: str, step: int, metrics: Mapping[str, float]) -> None:
     """Write it, before the checkpoint of this step; the metrics are those of the epoch."""
     document = {"version": 1, "step": step, "metrics": dict(metrics)}
-    with _storage(directory, "written"):
+    with reached(directory, "written", what=_NAME):
         files.replace(f"{directory}/{_NAME}", json.dumps(document))
 
 
 def finish(directory: str) -> None:
     """Delete it: all that is done at the end of an epoch is done."""
-    with _storage(directory, "deleted"), contextlib.suppress(tf.errors.NotFoundError):
+    with reached(directory, "deleted", what=_NAME), contextlib.suppress(tf.errors.NotFoundError):
         tf.io.gfile.remove(f"{directory}/{_NAME}")
 
 
 def unfinished(directory: str, step: int) -> dict[str, float] | None:
     """Return the metrics of the epoch that ends with this step, if its end was under way."""
     try:
-        with _storage(directory, "read"):
+        with reached(directory, "read", what=_NAME):
             document = files.read_document(f"{directory}/{_NAME}")
         if document is None or document["step"] != step:
             return None
@@ -44,11 +43,3 @@ def unfinished(directory: str, step: int) -> dict[str, float] | None:
     except (files.GarbledFileError, AttributeError, KeyError, TypeError, ValueError) as error:
         _LOG.warning("%s/%s is garbled (%r); ignoring it", directory, _NAME, error)
         return None
-
-
-@contextmanager
-def _storage(directory: str, verb: str) -> Iterator[None]:
-    try:
-        yield
-    except (tf.errors.OpError, OSError) as error:
-        raise unavailable(directory, verb, error, what=_NAME) from error

@@ -16,8 +16,6 @@ is killed here exports again after its restart, and repeats no step.
 import contextlib
 import logging
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 
 import tensorflow as tf
@@ -31,7 +29,7 @@ from tftrainer.runtime.exception_text import summary
 from tftrainer.runtime.outages import is_outage
 from tftrainer.runtime.progress import ExportedModel, SavedCheckpoint
 from tftrainer.saving import checkpoints
-from tftrainer.saving.checkpoints import unavailable
+from tftrainer.saving.checkpoints import reached, unavailable
 from tftrainer.saving.exported_formats import KERAS_FILE, WRITERS
 from tftrainer.user import model
 from tftrainer.user.task import UserTask
@@ -40,6 +38,7 @@ _LOG = logging.getLogger(__name__)
 FOLDER = "export"
 FOLDER_OF_BEST = f"{FOLDER}/best"
 _CUSTOM = "custom"
+_MODEL = "the exported model"
 _OF_STORAGE = (
     OSError,
     tf.errors.DataLossError,
@@ -74,12 +73,12 @@ class Exporter:
         began = time.monotonic()
         folder = f"{directory.rstrip('/')}/{within}"
         path, aside = f"{folder}/{saved.step}", f"{folder}/.{saved.step}.new"
-        with _storage(folder):
+        with reached(folder, "written", what=_MODEL):
             _remove(aside)
             tf.io.gfile.makedirs(aside)
         built = self._restored(saved)
         formats = self._write_own(built, aside) if self.task.export else self._write(built, aside)
-        with _storage(folder):
+        with reached(folder, "written", what=_MODEL):
             if not formats:
                 _remove(aside)
                 _LOG.warning("the model is not exported; checkpoint %s holds it", saved.path)
@@ -118,7 +117,7 @@ class Exporter:
                     summary(error).rstrip("."),
                     _ADVICE[each],
                 )
-                with _storage(folder):
+                with reached(folder, "written", what=_MODEL):
                     _remove_partial(each, folder)
             else:
                 written.append(str(each))
@@ -134,7 +133,7 @@ class Exporter:
                 self.task.name,
             )
             raise
-        with _storage(folder):
+        with reached(folder, "written", what=_MODEL):
             if tf.io.gfile.listdir(folder):
                 return (_CUSTOM,)
         _LOG.warning("export(model, path) of %s wrote nothing to path", self.task.name)
@@ -173,13 +172,5 @@ def _remove(folder: str) -> None:
         tf.io.gfile.rmtree(folder)
 
 
-@contextmanager
-def _storage(folder: str) -> Iterator[None]:
-    try:
-        yield
-    except (tf.errors.OpError, OSError) as error:
-        raise _not_written(folder, error) from error
-
-
 def _not_written(folder: str, error: Exception) -> CheckpointUnavailableError:
-    return unavailable(folder, "written", error, what="the exported model")
+    return unavailable(folder, "written", error, what=_MODEL)

@@ -12,7 +12,7 @@ import tensorflow as tf
 
 from tftrainer.runtime.progress import SavedCheckpoint, timestamp
 from tftrainer.saving import files
-from tftrainer.saving.checkpoints import unavailable
+from tftrainer.saving.checkpoints import reached
 
 _LOG = logging.getLogger(__name__)
 _NAME = "complete.json"
@@ -41,10 +41,8 @@ def write(directory: str, *, job: str, job_uid: str, last: SavedCheckpoint) -> N
         "path": last.path,
         "time": timestamp(last.time),
     }
-    try:
+    with reached(directory, "written", what=f"the marker {_NAME}"):
         files.replace(f"{directory}/{_NAME}", json.dumps(document))
-    except (tf.errors.OpError, OSError) as error:
-        raise unavailable(directory, "written", error, what=f"the marker {_NAME}") from error
 
 
 def read(directory: str) -> Marker | None:
@@ -54,9 +52,8 @@ def read(directory: str) -> Marker | None:
     the marker is written again. Raises CheckpointUnavailableError if it cannot be read.
     """
     try:
-        return _read(directory)
-    except (tf.errors.OpError, OSError) as error:
-        raise unavailable(directory, "read", error) from error
+        with reached(directory, "read"):
+            return _read(directory)
     except files.GarbledFileError as error:
         _LOG.warning("%s; ignoring it", error)
         return None

@@ -21,7 +21,7 @@ from tftrainer.config.environment import Environment
 from tftrainer.config.job import Job
 from tftrainer.errors import BadConfigurationError
 from tftrainer.saving import checkpoints, claims, files, marker, storage
-from tftrainer.saving.checkpoints import unavailable
+from tftrainer.saving.checkpoints import reached
 from tftrainer.saving.claims import Claim
 from tftrainer.saving.marker import Marker
 
@@ -148,10 +148,8 @@ def _belongs_to_another(directory: str, environment: Environment) -> bool:
 
 def _has_claim(directory: str) -> bool:
     path = f"{directory}/{claims.NAME}"
-    try:
+    with reached(directory, "read"):
         return bool(tf.io.gfile.exists(path))
-    except (tf.errors.OpError, OSError) as error:
-        raise unavailable(directory, "read", error) from error
 
 
 def _starts_in(resume_from: str | None, directory: str) -> bool:
@@ -164,11 +162,9 @@ def _starts_in(resume_from: str | None, directory: str) -> bool:
 
 def _seconds_since_write(directory: str) -> float:
     newest = 0.0
-    try:
+    with reached(directory, "read"):
         for path in tf.io.gfile.glob([f"{directory}/{claims.NAME}", f"{directory}/ckpt-*"]):
             # The job that is still running may delete its oldest checkpoint now.
             with contextlib.suppress(tf.errors.NotFoundError):
                 newest = max(newest, tf.io.gfile.stat(path).mtime_nsec / 1e9)
-    except (tf.errors.OpError, OSError) as error:
-        raise unavailable(directory, "read", error) from error
     return time.time() - newest

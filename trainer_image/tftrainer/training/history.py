@@ -3,13 +3,10 @@
 For comparing curves exactly: TensorBoard's scalars are means. Used by recorder.
 """
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-
 import tensorflow as tf
 
 from tftrainer.saving import files
-from tftrainer.saving.checkpoints import unavailable
+from tftrainer.saving.checkpoints import reached
 
 _NAME = "history.csv"
 _HEADER = "step,loss"
@@ -25,7 +22,7 @@ class History:
     def __init__(self, directory: str, first_step: int) -> None:
         self._directory = directory
         self._path = f"{directory}/{_NAME}"
-        with self._storage("read"):
+        with reached(directory, "read", what=_NAME):
             rows = _rows(self._path)
         self._rows = [row for row in rows if int(row.partition(",")[0]) <= first_step]
 
@@ -35,15 +32,8 @@ class History:
 
     def write(self) -> None:
         """Replace the file, so that it is complete at any time."""
-        with self._storage("written"):
+        with reached(self._directory, "written", what=_NAME):
             files.replace(self._path, "\n".join([_HEADER, *self._rows, ""]))
-
-    @contextmanager
-    def _storage(self, verb: str) -> Iterator[None]:
-        try:
-            yield
-        except (tf.errors.OpError, OSError) as error:
-            raise unavailable(self._directory, verb, error, what=_NAME) from error
 
 
 def _rows(path: str) -> list[str]:
