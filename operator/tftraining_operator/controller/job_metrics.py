@@ -16,7 +16,7 @@ from prometheus_client.registry import Collector
 from tftraining_operator.api.keys import ConditionType
 from tftraining_operator.api.reasons import Reason
 from tftraining_operator.api.types import Strategy
-from tftraining_operator.core.job import is_ours
+from tftraining_operator.core.job import is_ours, run_policy
 from tftraining_operator.core.times import seconds_since
 from tftraining_operator.reconcile.store import Store
 
@@ -191,7 +191,9 @@ def _state(raw: _Object) -> str:
 def _wait(raw: _Object, now: datetime) -> _Waiting | None:
     """Return for what and how long a job that should train has been waiting."""
     status = raw.get("status") or {}
-    if status.get("completionTime") or status.get("chiefCompletionTime") or _is_suspended(raw):
+    if status.get("completionTime") or status.get("chiefCompletionTime"):
+        return None
+    if run_policy(raw).get("suspend") is True:
         return None
     conditions = {each.get("type"): each for each in status.get("conditions") or []}
 
@@ -214,11 +216,6 @@ def _wait(raw: _Object, now: datetime) -> _Waiting | None:
                 seconds = max(0.0, seconds_since(moment, now))
                 return _Waiting(seconds, reason, metadata["namespace"], metadata["name"])
     return None
-
-
-def _is_suspended(raw: _Object) -> bool:
-    policy = (raw.get("spec") or {}).get("runPolicy")
-    return isinstance(policy, dict) and policy.get("suspend") is True
 
 
 def _queued_since(status: _Object, pods_ready: _Object) -> str | None:

@@ -72,9 +72,8 @@ def new_attempt(job: Job, observed: Observed, facts: Facts, now: datetime) -> De
 
 def _attempt_failed(job: Job, observed: Observed, culprit: Pod, now: datetime) -> Decision:
     if (taken := failure.disruption_behind(job, observed, culprit)) is not None:
-        message = (
-            f"{taken.pod} was disrupted ({taken.reason}); restarting from the newest checkpoint"
-        )
+        name, why = taken
+        message = f"{name} was disrupted ({why}); restarting from the newest checkpoint"
         return _restart(job, observed, now, Reason.DISRUPTED, message, culprit=culprit)
     message = describe_pod_failure(culprit).rstrip(".")
     if advice := out_of_memory.advice(job, culprit):

@@ -107,9 +107,14 @@ class Job:
 
 def is_ours(raw: dict[str, Any]) -> bool:
     """Tell whether an object as the API server returned it is a job of this operator's."""
-    spec = raw.get("spec") or {}
-    policy = spec.get("runPolicy") or {}
-    return other_manager(spec.get("managedBy"), policy.get("managedBy")) is None
+    managed_by = (raw.get("spec") or {}).get("managedBy")
+    return other_manager(managed_by, run_policy(raw).get("managedBy")) is None
+
+
+def run_policy(raw: dict[str, Any]) -> dict[str, Any]:
+    """Return the runPolicy of a job as the API server returned it, {} if that is no object."""
+    policy = (raw.get("spec") or {}).get("runPolicy")
+    return policy if isinstance(policy, dict) else {}
 
 
 def parse_job(raw: dict[str, Any], now: datetime) -> Job:

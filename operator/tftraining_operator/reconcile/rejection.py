@@ -14,6 +14,7 @@ from tftraining_operator.api.status import Status
 from tftraining_operator.api.types import RunPolicy
 from tftraining_operator.core.conditions import find, is_finished
 from tftraining_operator.core.history import has_run
+from tftraining_operator.core.job import run_policy
 from tftraining_operator.core.salvage import stored_status
 from tftraining_operator.core.status import refused_for_good, rejected_status
 from tftraining_operator.core.times import parse
@@ -43,7 +44,7 @@ def rejected(raw: dict[str, Any], reason: Reason, problem: str, now: datetime) -
     if is_finished(before):
         return Rejection(before, None, None)
     generation = int(raw["metadata"].get("generation") or 1)
-    policy = _run_policy(raw)
+    policy = run_policy(raw)
     suspended = policy.get("suspend") is True
     status = rejected_status(before, generation, reason, problem, now, suspended=suspended)
     if suspended or has_run(before) or before.start_time is not None:
@@ -60,11 +61,6 @@ def _rejected_since(status: Status, now: datetime) -> datetime:
     """Return since when it is rejected and not suspended."""
     found = (find(status.conditions, kind) for kind in _SINCE)
     return max((parse(each.last_transition_time) for each in found if each), default=now)
-
-
-def _run_policy(raw: dict[str, Any]) -> dict[str, Any]:
-    policy = (raw.get("spec") or {}).get("runPolicy")
-    return policy if isinstance(policy, dict) else {}
 
 
 def _startup_limit(policy: dict[str, Any]) -> int:

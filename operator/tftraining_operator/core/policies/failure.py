@@ -1,7 +1,7 @@
 """Which failures end the job, and which restart its attempt."""
 
 from collections.abc import Iterator, Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 
 from tftraining_operator.api.keys import ConditionType, Role
 from tftraining_operator.api.status import Disruption
@@ -13,7 +13,7 @@ from tftraining_operator.core.history import has_run
 from tftraining_operator.core.job import Job
 from tftraining_operator.core.observed import Observed, Pod
 from tftraining_operator.core.roles import traits
-from tftraining_operator.core.times import parse, rfc3339
+from tftraining_operator.core.times import parse
 
 _WITHOUT_WORKERS = (ExitCode.PEERS_UNAVAILABLE, ExitCode.STALLED)
 """How a chief ends that waits for workers."""
@@ -59,15 +59,15 @@ def attempt_failure(job: Job, observed: Observed) -> Pod | None:
     return None
 
 
-def disruption_behind(job: Job, observed: Observed, culprit: Pod) -> Disruption | None:
-    """Return what the cluster took away if a failure follows from it: the pod, or its server.
+def disruption_behind(job: Job, observed: Observed, culprit: Pod) -> tuple[str, str] | None:
+    """Return name and reason of the pod that the cluster took away, if a failure follows from it.
 
     The chief of a drained ps fails as that of a crashed one does; which it was, the status keeps,
     for the ps is gone by then. A worker's end ends no attempt, but where all are gone the chief
     waits for them in vain.
     """
     if culprit.disruption is not None:
-        return _disruption(culprit, culprit.disruption)
+        return culprit.name, culprit.disruption.reason
     last = _foremost(job, _announced(job, observed))
     if last is None:
         last = job.status.last_disruption
@@ -78,7 +78,7 @@ def disruption_behind(job: Job, observed: Observed, culprit: Pod) -> Disruption 
     if _trained_after(job, last):
         return None
     code = culprit.failure.exit_code if culprit.failure is not None else None
-    return last if _ends(job, last) or code in _WITHOUT_WORKERS else None
+    return (last.pod, last.reason) if _ends(job, last) or code in _WITHOUT_WORKERS else None
 
 
 def newest_disruption(job: Job, observed: Observed) -> Disruption | None:
@@ -96,7 +96,12 @@ def newest_disruption(job: Job, observed: Observed) -> Disruption | None:
 
 def _announced(job: Job, observed: Observed) -> list[Disruption]:
     return [
-        _disruption(pod, pod.disruption)
+        Disruption(
+            role=pod.role.value,
+            pod=pod.name,
+            reason=pod.disruption.reason,
+            time=pod.disruption.time,
+        )
         for pod in observed.pods.values()
         if pod.disruption is not None and pod.disruption.time and _is_needed(job, observed, pod)
     ]
@@ -109,11 +114,6 @@ def _foremost(job: Job, found: Sequence[Disruption]) -> Disruption | None:
 
 def _ends(job: Job, disruption: Disruption) -> bool:
     return traits(job.spec.strategy, Role(disruption.role)).loss_ends_attempt
-
-
-def _disruption(pod: Pod, cause: Cause) -> Disruption:
-    time = cause.time or pod.created_at or rfc3339(datetime.fromtimestamp(0, UTC))
-    return Disruption(role=pod.role.value, pod=pod.name, reason=cause.reason, time=time)
 
 
 def _is_needed(job: Job, observed: Observed, pod: Pod) -> bool:
