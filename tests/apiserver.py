@@ -115,6 +115,12 @@ class ApiServer:
         is_json = answer.headers.get("Content-Type", "").startswith("application/json")
         return Response(answer.status, answer.json() if is_json else {"message": str(answer.data)})
 
+    def merge(self, path: str, patch: object, *, query: Mapping[str, str] | None = None) -> None:
+        """Merge a patch into an object or a subresource; fail with what the server says to it."""
+        kind = "application/merge-patch+json"
+        answer = self.request("PATCH", path, patch, query=query, content_type=kind)
+        assert answer.ok, answer.message
+
     def watch(
         self, path: str, resource_version: str, seconds: int, *, selector: str = ""
     ) -> Iterator[dict[str, Any]]:

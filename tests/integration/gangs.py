@@ -186,8 +186,7 @@ def add_node(
         f"/api/v1/nodes/{name}": {"spec": {"taints": taints}},
     }
     for path, patch in patches.items():
-        answer = server.request("PATCH", path, patch, content_type="application/merge-patch+json")
-        assert answer.ok, answer.message
+        server.merge(path, patch)
 
 
 def priority(role: str, value: int) -> _Object:

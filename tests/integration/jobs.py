@@ -73,13 +73,8 @@ class Namespace:
 
     def patch_status(self, name: str, status: _Object) -> None:
         """Merge a patch into a job's status, as another version of the operator would."""
-        answer = self.server.request(
-            "PATCH",
-            f"{GROUP_PATH}/namespaces/{self.name}/tftrainingjobs/{name}/status",
-            {"status": status},
-            content_type="application/merge-patch+json",
-        )
-        assert answer.ok, answer.message
+        path = f"{GROUP_PATH}/namespaces/{self.name}/tftrainingjobs/{name}/status"
+        self.server.merge(path, {"status": status})
 
     def condition(self, kind: str, name: str = "mnist") -> _Object:
         """Read one condition, {} if it is not there."""
@@ -125,13 +120,8 @@ class Namespace:
 
     def set_pod(self, name: str, **status: Any) -> None:
         """Write a pod's status, as its kubelet does."""
-        answer = self.server.request(
-            "PATCH",
-            f"/api/v1/namespaces/{self.name}/pods/{name}/status",
-            {"status": status},
-            content_type="application/merge-patch+json",
-        )
-        assert answer.ok, answer.message
+        path = f"/api/v1/namespaces/{self.name}/pods/{name}/status"
+        self.server.merge(path, {"status": status})
 
     def run(self, *names: str, ready: bool = True, ip: str = "198.18.0.9") -> None:
         """Let pods run."""

@@ -91,13 +91,7 @@ def _add_node(server: ApiServer, name: str, port: int) -> None:
         "addresses": [{"type": "InternalIP", "address": "127.0.0.1"}],
         "daemonEndpoints": {"kubeletEndpoint": {"Port": port}},
     }
-    answer = server.request(
-        "PATCH",
-        f"/api/v1/nodes/{name}/status",
-        {"status": status},
-        content_type="application/merge-patch+json",
-    )
-    assert answer.ok, answer.message
+    server.merge(f"/api/v1/nodes/{name}/status", {"status": status})
 
 
 async def _execute(request: web.Request) -> web.WebSocketResponse:

@@ -924,13 +924,7 @@ def test_helm_test_tells_how_its_job_ended(
         )
         eventually(lambda: server.request("GET", path).ok, "the job is created")
         status = {"state": state, "message": "as told", "completionTime": "2026-01-02T03:04:05Z"}
-        answer = server.request(
-            "PATCH",
-            f"{path}/status",
-            {"status": status},
-            content_type="application/merge-patch+json",
-        )
-        assert answer.ok, answer.message
+        server.merge(f"{path}/status", {"status": status})
         said, _ = running.communicate(timeout=30)
         assert (running.returncode, said.splitlines()[-1]) == (code, f"{state}: as told")
         assert not server.request("GET", path).ok, "the job is deleted"

@@ -207,13 +207,7 @@ def a_quota(space: Namespace, *, used: int) -> None:
     path = f"/api/v1/namespaces/{space.name}/resourcequotas"
     space.server.request("POST", path, {"metadata": {"name": "jobs"}, "spec": {"hard": hard}})
     status = {"hard": hard, "used": dict.fromkeys(hard, str(used))}
-    answer = space.server.request(
-        "PATCH",
-        f"{path}/jobs/status",
-        {"status": status},
-        content_type="application/merge-patch+json",
-    )
-    assert answer.ok, answer.message
+    space.server.merge(f"{path}/jobs/status", {"status": status})
 
 
 def _if_forbidden(answer: tuple[int, str]) -> tuple[int, str] | None:

@@ -53,14 +53,7 @@ def stored(server: ApiServer, namespace: str, name: str = "mnist") -> dict[str, 
 def report(server: ApiServer, namespace: str, status: dict[str, Any]) -> None:
     """Write a status as the operator does."""
     path = f"/apis/{keys.API_VERSION}/namespaces/{namespace}/{keys.PLURAL}/mnist/status"
-    answer = server.request(
-        "PATCH",
-        path,
-        {"status": status},
-        query={"fieldValidation": "Strict"},
-        content_type="application/merge-patch+json",
-    )
-    assert answer.ok, answer.message
+    server.merge(path, {"status": status}, query={"fieldValidation": "Strict"})
 
 
 def test_it_is_established_and_structural(apiserver: ApiServer, crd: str) -> None:

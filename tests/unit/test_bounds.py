@@ -32,6 +32,12 @@ def a_deep_job(levels: int) -> str:
     return json.dumps(raw).replace('"@"', nested(levels))
 
 
+def watched(job: str) -> Any:
+    """Return what a watch makes of a job's JSON."""
+    line = f'{{"type": "MODIFIED", "object": {job}}}'.encode()
+    return wire.decode_event(Kind.JOB, line)["object"]
+
+
 @pytest.mark.parametrize("levels", _DEPTHS)
 def test_a_deep_job_is_listed_and_watched_as_any_other(levels: int) -> None:
     other = json.dumps(a_job().raw | {"metadata": {"name": "mnist", "uid": "uid-1"}})
@@ -41,17 +47,14 @@ def test_a_deep_job_is_listed_and_watched_as_any_other(levels: int) -> None:
     items, version, more = wire.decode_list(Kind.JOB, listed.encode())
     assert [each["metadata"]["name"] for each in items] == ["deep", "mnist"]
     assert (version, more) == ("9", "")
-    line = f'{{"type": "MODIFIED", "object": {a_deep_job(levels)}}}'.encode()
-    event = wire.decode_event(Kind.JOB, line)
     store = Store()
-    assert store.put(Kind.JOB, event["object"], is_cut=True) == ("default", "deep")
+    assert store.put(Kind.JOB, watched(a_deep_job(levels)), is_cut=True) == ("default", "deep")
     assert wire.decode(a_deep_job(levels).encode())["metadata"]["name"] == "deep"
 
 
 @pytest.mark.parametrize("levels", [100, 150, *_DEPTHS])
 def test_a_deep_job_is_told_what_is_wrong(levels: int) -> None:
-    line = f'{{"type": "ADDED", "object": {a_deep_job(levels)}}}'.encode()
-    raw = wire.decode_event(Kind.JOB, line)["object"]
+    raw = watched(a_deep_job(levels))
     with pytest.raises(InvalidJobError) as refused:
         parse_job(raw, NOW)
     assert str(refused.value) == (
@@ -98,8 +101,7 @@ def a_large_job(size: int, **spec: Any) -> dict[str, Any]:
 @pytest.mark.parametrize("too_large", [False, True])
 def test_of_a_spec_that_is_too_large_little_is_kept_and_the_job_is_told(*, too_large: bool) -> None:
     raw = a_large_job(bounds.MOST_BYTES + too_large)
-    line = wire.encode({"type": "ADDED", "object": raw})
-    seen = wire.decode_event(Kind.JOB, line)["object"]
+    seen = watched(wire.encode(raw).decode())
     store = Store()
     key = store.put(Kind.JOB, raw)
     assert key is not None
