@@ -431,6 +431,28 @@ def test_without_the_api_server_no_pass_begins_and_nobody_takes_over_afterwards(
     played(scene)
 
 
+def test_a_pass_that_was_asked_for_during_a_late_renewal_is_made_after_it() -> None:
+    """With the renewal begun in time, and its answer too late, the lease lapses unseen."""
+
+    async def scene(place: Place) -> None:
+        ours = place.install("ours")
+        assert await ours.has("red")
+        ours.calls.problem = errors.TransientError("away")
+        lapses = ours.claims.seconds_left("red")
+        await asyncio.sleep(lapses - 5)
+        ours.calls.problem, ours.calls.delay = None, 8.0
+        await asyncio.sleep(7)
+        assert not await ours.has("red")
+        assert ours.looked == []
+        await asyncio.sleep(8)
+        assert await ours.has("red")
+        assert ours.looked == ["red"]
+        await asyncio.sleep(LASTS)
+        assert ours.looked == ["red"]
+
+    played(scene)
+
+
 def test_who_cannot_renew_stops_before_another_may_begin() -> None:
     async def scene(place: Place) -> None:
         first, second = place.install("first", "red"), place.install("second", "red")

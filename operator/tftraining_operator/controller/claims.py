@@ -60,6 +60,8 @@ class _Namespace:
     """Whether passes run: it is claimed, and known what another installation did there last."""
     unguarded: bool = False
     """Whether it is held without a lease, as the permission for that is missing."""
+    asked_in_vain: bool = False
+    """Whether a pass was not begun because the lease had ended, though it may be renewed again."""
     tried_at: float | None = None
     """When the lease was read or written last."""
     taken_by: str = ""
@@ -115,7 +117,9 @@ class Claims:
             async with found.lock:
                 if found.tried_at is None:
                     await self._try(found)
-        return found.held and self.seconds_left(namespace) > 0
+        may = found.held and self.seconds_left(namespace) > 0
+        found.asked_in_vain |= found.held and not may
+        return may
 
     def holds(self, namespace: str) -> bool:
         """Tell whether the jobs of a namespace are worked on here, as far as is known."""
@@ -231,7 +235,6 @@ class Claims:
         self._worker.look_into(found.claim.namespace)
 
     async def _renew(self, found: _Namespace) -> None:
-        lapsed = found.claim.seconds_left() <= 0
         try:
             await found.claim.renew()
         except LeaseLostError:
@@ -242,7 +245,8 @@ class Claims:
             _warn_of_rights(found, error)
             found.unguarded = True
         found.tried_at = self._clock()
-        if lapsed and found.held:
+        if found.held and found.asked_in_vain:
+            found.asked_in_vain = False
             self._worker.look_into(found.claim.namespace)
 
     def _give_up(self, found: _Namespace) -> None:
