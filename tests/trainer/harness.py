@@ -98,7 +98,8 @@ class Process:
         try:
             until(look, f"{self.name} says {text!r}", patience=patience)
         except AssertionError as error:
-            raise AssertionError(f"{error}:\n{self.log}") from None
+            # What it serves while it is silent says whether it waits, and for whom.
+            raise AssertionError(f"{error}:\n{self.log}\n{self.get('/progress')!r}") from None
 
     def ends(self, *, patience: float = PATIENCE) -> int:
         """Its exit code."""

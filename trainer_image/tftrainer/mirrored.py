@@ -188,6 +188,7 @@ class _Loop:
                 session.terminate(step, position, left=total - done)
             if agreed.save:
                 self._recorder.save(step, position)
+            self._epochs.before_steps(done)
             if done % epoch == 0:
                 self._model.reset_metrics()
             began = time.monotonic()

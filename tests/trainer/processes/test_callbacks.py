@@ -2,6 +2,7 @@
 
 import json
 import re
+import signal
 import textwrap
 from pathlib import Path
 
@@ -9,6 +10,7 @@ import pytest
 import tensorflow as tf
 from harness import EXPORTS, Computer, Servers
 from tftrainer.context import Context
+from tftrainer.saving import marker
 from tftrainer.user import model
 from tftrainer.user.evaluation import Evaluation
 from tftrainer.user.task import load
@@ -92,3 +94,84 @@ def evaluated(here: Computer, checkpoint: str) -> float:
     built = model.build(task, Context(), data)
     tf.train.Checkpoint(model=built).read(checkpoint).expect_partial()
     return Evaluation(task, built, data).metrics()["accuracy"]
+
+
+HALVING = """
+    import tensorflow as tf
+    from light_digits import dataset, model
+
+    class Told(tf.keras.callbacks.Callback):
+        def on_epoch_end(self, epoch, logs):
+            rate = float(self.model.optimizer.learning_rate.numpy())
+            print(f"told: epoch {epoch} ends at {rate:.4g}", flush=True)
+
+    def callbacks(context):
+        return [tf.keras.callbacks.LearningRateScheduler(lambda _, rate: rate * 0.5), Told()]
+"""
+
+
+@pytest.mark.parametrize("mode", ["alone", "asynchronous", "fit"])
+def test_a_scheduler_that_multiplies_does_so_once_an_epoch_whatever_is_resumed(
+    here: Computer, servers: Servers, mode: str
+) -> None:
+    (here.folder / "halving.py").write_text(textwrap.dedent(HALVING))
+    env = {"TFTRAINING_CHECKPOINT_DIR": str(here.folder / "ckpt"), "TFTRAINING_JOB_UID": "u"}
+    task = ["--task=halving.py", "--epochs=2", "--steps-per-epoch=2000"]
+    if mode != "alone":
+        env = servers.cluster.env("chief", **env)
+        task.append(f"--mode={mode}")
+
+    for _ in range(2):
+        chief = here.start("chief", *task, env=env)
+        begun = chief.step_beyond(0)
+        chief.step_beyond(begun)
+        chief.signal(signal.SIGTERM)
+        assert chief.ends() == 143, chief.log
+        assert "ends at" not in chief.log
+    chief = here.start("chief", *task, env=env)
+    assert chief.ends() == 0, chief.log
+    told = re.findall(r"^told: (.*)$", chief.log, re.MULTILINE)
+    assert told == ["epoch 0 ends at 0.05", "epoch 1 ends at 0.025"]
+
+
+FAILING_AT_THE_END = """
+    import os
+    import tensorflow as tf
+    from light_digits import dataset, model
+
+    class Stops(tf.keras.callbacks.Callback):
+        def on_epoch_end(self, epoch, logs):
+            print(f"told: epoch {epoch} ends", flush=True)
+            self.model.stop_training = True
+
+        def on_train_end(self, logs):
+            if not os.path.exists("mended"):
+                raise OSError("no room for the report")
+
+    def callbacks(context):
+        return [Stops()]
+"""
+
+
+@pytest.mark.parametrize("mode", ["alone", "synchronous", "fit"])
+def test_an_early_end_is_kept_where_what_follows_it_fails(
+    here: Computer, servers: Servers, mode: str
+) -> None:
+    (here.folder / "stops.py").write_text(textwrap.dedent(FAILING_AT_THE_END))
+    env = {"TFTRAINING_CHECKPOINT_DIR": str(here.folder / "ckpt"), "TFTRAINING_JOB_UID": "u"}
+    task = ["--task=stops.py", "--epochs=5", "--steps-per-epoch=40"]
+    if mode != "alone":
+        env = servers.cluster.env("chief", **env)
+        task.append(f"--mode={mode}")
+
+    chief = here.start("chief", *task, env=env)
+    assert chief.ends() not in (0, 143), chief.log
+    assert "no room for the report" in chief.last_words
+    assert "told: epoch 0 ends" in chief.log
+    assert not marker.is_complete(env["TFTRAINING_CHECKPOINT_DIR"], "u")
+    (here.folder / "mended").touch()
+    again = here.start("again", *task, env=env)
+    assert again.ends() == 0, again.log
+    assert "told" not in again.log
+    assert json.loads(again.last_words)["step"] == {"synchronous": 20}.get(mode, 40)
+    assert marker.is_complete(env["TFTRAINING_CHECKPOINT_DIR"], "u")

@@ -37,6 +37,38 @@ def test_a_marker_counts_only_for_its_own_job(tmp_path: Path) -> None:
     assert not marker.is_complete(str(tmp_path), "uid-1")
 
 
+def test_a_marker_before_the_callbacks_ends_no_evaluator_and_is_no_result(tmp_path: Path) -> None:
+    last = SavedCheckpoint(7, f"{tmp_path}/ckpt-7", datetime.now(UTC))
+    marker.write(str(tmp_path), job="mine", job_uid="uid-1", last=last, complete=False)
+
+    assert not marker.is_complete(str(tmp_path), "uid-1")
+    holder = ownership.holder_of(str(tmp_path), None)
+    assert holder is not None
+    assert (holder.uid, holder.completed) == ("uid-1", None)
+
+
+def test_a_checkpoint_that_is_away_is_not_taken_for_damaged(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = tf.keras.Sequential([tf.keras.layers.Input((1,)), tf.keras.layers.Dense(1)])
+    step = tf.Variable(7, dtype=tf.int64)
+    saved = checkpoints.Checkpoints(str(tmp_path), keep=3, model=model, step=step)
+    saved.save(7, POSITION)
+
+    def away(*_: object) -> None:
+        raise tf.errors.UnavailableError(None, None, "503")
+
+    def says_nothing(_: str) -> None:
+        raise tf.errors.OpError(None, None, "Error executing an HTTP request", 2)
+
+    monkeypatch.setattr(tf.train, "load_checkpoint", says_nothing)
+    with pytest.raises(CheckpointUnavailableError, match="can be read"):
+        saved.restore()
+    monkeypatch.setattr(tf.io.gfile.GFile, "read", away)
+    with pytest.raises(CheckpointUnavailableError, match="cannot be read: 503"):
+        saved.restore()
+
+
 def test_a_marker_that_cannot_be_written_is_an_error_of_the_directory(tmp_path: Path) -> None:
     last = SavedCheckpoint(7, f"{tmp_path}/ckpt-7", datetime.now(UTC))
     with pytest.raises(CheckpointUnavailableError, match=r"the marker complete\.json in"):

@@ -23,7 +23,7 @@ from tftrainer.parameter_server.scheduled_loop import LONGEST_STOP, longest_call
 from tftrainer.runtime.progress import Activity
 from tftrainer.training.pacing import Pace
 from tftrainer.training.recorder import Recorder
-from tftrainer.user import callbacks, model
+from tftrainer.user import callbacks, learning_rate, model
 
 _LOG = logging.getLogger(__name__)
 _POLL_SECONDS = 0.01
@@ -57,12 +57,14 @@ class FitTraining:
         """The number of the next batch, as fit counts them."""
         self._wanted = wanted
         stack = ExitStack()
-        begin = _Bracket(lambda: stack.enter_context(session.run.busy(Activity.CALLBACKS)))
+        epoch, into_epoch = divmod(self._counted, self._epoch)
+        again = [_Again(epoch, stack)] if into_epoch else []
         self._callbacks = tf.keras.callbacks.CallbackList(
             # The reporter first: what it saves does not depend on what the others do.
             [
                 self._reporter,
-                begin,
+                _Bracket(lambda: stack.enter_context(session.run.busy(Activity.CALLBACKS))),
+                *again,
                 *wanted,
                 _Bracket(stack.close),
                 _Last(self._finish_epoch, session.recorder),
@@ -94,6 +96,9 @@ class FitTraining:
             except (_Stopped, tf.errors.CancelledError):
                 if not session.run.stop.is_set():
                     raise
+                # Also if all steps are made by now: the callbacks were not told.
+                step = self._reporter.wait_until_idle()
+                session.terminate(step, chief.position, left=chief.dealer.left)
             self._reporter.wait_until_idle()
         else:
             # A restart after the last step: they may have failed at the end.
@@ -197,6 +202,19 @@ class _Bracket(tf.keras.callbacks.Callback):  # type: ignore[misc]
         self._call()
 
 
+class _Again(tf.keras.callbacks.Callback):  # type: ignore[misc]
+    """Keeps the learning rate of an epoch of which the process before made some steps."""
+
+    def __init__(self, epoch: int, stack: ExitStack) -> None:
+        super().__init__()
+        self._epoch = epoch
+        self._stack = stack
+
+    def on_epoch_begin(self, epoch: int, *_: object) -> None:
+        if epoch == self._epoch:
+            self._stack.enter_context(learning_rate.kept(self.model, wanted=True))
+
+
 class _Last(tf.keras.callbacks.Callback):  # type: ignore[misc]
     """Stands after all others: finishes the epoch before, and notes which one is."""
 
@@ -263,6 +281,7 @@ class _Reporter(tf.keras.callbacks.Callback):  # type: ignore[misc]
         self._chief = chief
         self._session = session
         self._recorder = session.recorder
+        self._epoch = session.length.of_epoch
         self._look_due = 0.0
         self._pace = Pace(seconds=arguments.closure_seconds, fixed=arguments.steps_per_closure)
 
@@ -278,7 +297,8 @@ class _Reporter(tf.keras.callbacks.Callback):  # type: ignore[misc]
         self._look_now_and_then()
         if self._stopped:
             raise _Stopped
-        if self._recorder.checkpoint_due:
+        # Not between epochs, where the next has begun here: on_epoch_end saves.
+        if self._recorder.checkpoint_due and self._chief.dealer.reached % self._epoch:
             self._chief.save(self.wait_until_idle())
 
     def on_train_batch_end(self, *_: object) -> None:
@@ -286,7 +306,7 @@ class _Reporter(tf.keras.callbacks.Callback):  # type: ignore[misc]
         self._set_steps()
 
     def on_epoch_end(self, epoch: int, logs: dict[str, float]) -> None:
-        self._before_end(min((epoch + 1) * self._session.length.of_epoch, self._session.total))
+        self._end_at(min((epoch + 1) * self._epoch, self._session.total))
         step = self._look()
         self.metrics = model.metrics(self._session.model)
         # Where epochs are short, what is published here is all that is published.
@@ -300,8 +320,15 @@ class _Reporter(tf.keras.callbacks.Callback):  # type: ignore[misc]
 
     def on_train_end(self, *_: object) -> None:
         """Save before the user's callbacks, which may fail."""
-        self._before_end(self._session.total)
+        self._end_at(self._session.total)
         self._recorder.save_last(self.wait_until_idle(), self._chief.position)
+
+    def _end_at(self, number: int) -> None:
+        """Have all batches before a number made; raise _Stopped if SIGTERM keeps it from that."""
+        self._before_end(number)
+        is_made = self._chief.dealer.reached >= number or self._session.model.stop_training
+        if self._stopped and not (is_made and self._chief.is_idle):
+            raise _Stopped
 
     def wait_until_idle(self) -> int:
         """Wait until all that is scheduled is done, or one worker hangs; return the step."""

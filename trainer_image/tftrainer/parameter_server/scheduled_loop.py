@@ -78,6 +78,7 @@ class ScheduledLoop:
         epoch_end = self._total
         goes_on = self._epochs.begin(dealer.reached)
         while goes_on and not dealer.is_complete and not self._run.stop.is_set():
+            self._epochs.before_steps(dealer.reached)
             if dealer.reached >= epoch_end:
                 self._model.reset_metrics()
             epoch_end = self._target(dealer.reached)
@@ -94,7 +95,8 @@ class ScheduledLoop:
             goes_on = self._epochs.reached(dealer.reached, metrics)
             if goes_on and self._recorder.checkpoint_due:
                 self._chief.save(step)
-        self._chief.end_if_stopped(step)
+        if goes_on:
+            self._chief.end_if_stopped(step)
         self._recorder.note_work(self._chief.work.read())
         self._chief.finish(step, metrics, ending=self._epochs)
 

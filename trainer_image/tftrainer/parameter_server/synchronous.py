@@ -96,6 +96,7 @@ class SynchronousTraining:
         metrics_are_old = False
         goes_on = self._epochs.begin(dealer.reached)
         while goes_on and not dealer.is_complete and not self._run.stop.is_set():
+            self._epochs.before_steps(dealer.reached)
             if metrics_are_old:
                 session.model.reset_metrics()
                 metrics_are_old = False
@@ -113,7 +114,8 @@ class SynchronousTraining:
             goes_on = self._epochs.reached(dealer.reached, self._metrics)
             if goes_on and self._recorder.checkpoint_due:
                 chief.save(step)
-        chief.end_if_stopped(step)
+        if goes_on:
+            chief.end_if_stopped(step)
         if self._published != step:
             self._publish(step)
         chief.finish(step, self._metrics, ending=self._epochs)

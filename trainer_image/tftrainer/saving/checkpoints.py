@@ -214,8 +214,22 @@ def _reader(path: str) -> Any:  # noqa: ANN401 -- of TensorFlow
         reader = tf.train.load_checkpoint(path)
         reader.get_tensor(_OBJECT_GRAPH)
     except Exception as error:  # it raises whatever pybind makes of a status
+        _require_reachable(path)
         raise UnreadableError(f"{type(error).__name__}: {error}") from error
     return reader
+
+
+def _require_reachable(path: str) -> None:
+    """Raise CheckpointUnavailableError if a checkpoint is away, rather than damaged.
+
+    TensorFlow's reader says the same of both; its files say which it is.
+    """
+    try:
+        with tf.io.gfile.GFile(f"{path}.index", "rb") as index:
+            index.read(1)
+    except tf.errors.OpError as error:
+        if is_outage(error):
+            raise unavailable(path.rpartition("/")[0], "read", error) from error
 
 
 def _graph_that_writes(

@@ -2,6 +2,9 @@
 
 It holds the uid of the job, because a volume outlives a job: the marker of an earlier job must not
 end the evaluator of this one. Written by recorder, read by evaluator, ownership and resume.
+
+It is written twice: when no step is to follow, which a callback may have decided, and when what
+follows the last step is done.
 """
 
 import json
@@ -26,9 +29,13 @@ class Marker:
     job_uid: str
     step: int
     path: str
+    is_complete: bool = True
+    """Whether the callbacks are done, which may change the weights of the last step."""
 
 
-def write(directory: str, *, job: str, job_uid: str, last: SavedCheckpoint) -> None:
+def write(
+    directory: str, *, job: str, job_uid: str, last: SavedCheckpoint, complete: bool = True
+) -> None:
     """Write it, over an older one if there is one.
 
     Raises CheckpointUnavailableError: without it the evaluator would wait for ever.
@@ -39,6 +46,7 @@ def write(directory: str, *, job: str, job_uid: str, last: SavedCheckpoint) -> N
         "uid": job_uid,
         "step": last.step,
         "path": last.path,
+        "complete": complete,
         "time": timestamp(last.time),
     }
     with reached(directory, "written", what=f"the marker {_NAME}"):
@@ -65,7 +73,7 @@ def is_complete(directory: str, job_uid: str) -> bool:
         found = _read(directory)
     except (tf.errors.OpError, OSError, files.GarbledFileError):
         return False
-    return found is not None and found.job_uid == job_uid
+    return found is not None and found.job_uid == job_uid and found.is_complete
 
 
 def _read(directory: str) -> Marker | None:
@@ -79,6 +87,7 @@ def _read(directory: str) -> Marker | None:
             job_uid=str(document["uid"]),
             step=int(document["step"]),
             path=str(document["path"]),
+            is_complete=bool(document.get("complete", True)),
         )
     except (ValueError, KeyError, TypeError) as error:
         raise files.GarbledFileError(f"{path} is garbled ({error!r})") from error

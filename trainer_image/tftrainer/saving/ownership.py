@@ -80,12 +80,13 @@ def is_in_use(job: Job) -> bool:
 def holder_of(directory: str, claim: Claim | None) -> Holder | None:
     """Return whose the directory is; `claim` is what was read there. None if it is nobody's."""
     last = marker.read(directory)
+    completed = last if last is not None and last.is_complete else None
     if claim is not None:
         # A job that went on from another's checkpoints leaves the other's marker until its end.
-        completed = last if last is not None and last.job_uid == claim.uid else None
-        found = Holder(claim.job, claim.uid, completed, claim.earlier)
+        own = completed if completed is not None and completed.job_uid == claim.uid else None
+        found = Holder(claim.job, claim.uid, own, claim.earlier)
     elif last is not None:
-        found = Holder(last.job, last.job_uid, last)
+        found = Holder(last.job, last.job_uid, completed)
     else:
         return None
     return found if found.uid else None

@@ -15,6 +15,7 @@ from tftrainer.errors import BadConfigurationError, CheckpointUnavailableError
 from tftrainer.saving import epoch_end, marker
 from tftrainer.saving.checkpoints import Checkpoints, Devices, remove_unfinished
 from tftrainer.saving.fence import Fence
+from tftrainer.user import learning_rate
 
 _LOG = logging.getLogger(__name__)
 
@@ -93,7 +94,7 @@ def resume(
     if fence is not None:
         remove_unfinished(directory)
     saved = Checkpoints(directory, keep=keep, devices=devices, model=model, step=step)
-    chosen_rate = _constant_rate(model)
+    chosen_rate = _rate(model)
     path = saved.restore()
     if promised is not None and path is None:
         raise _missing(promised, f"there is none in {directory}")
@@ -101,7 +102,7 @@ def resume(
     if path is None and job.resume_from is not None:
         path = saved.restore_from(job.resume_from)
         is_own, origin = False, "another training"
-    _warn_of_rate(chosen_rate, _constant_rate(model))
+    _warn_of_rate(chosen_rate, _rate(model))
     restored = int(step.numpy())
     if promised is not None and restored < promised:
         _LOG.warning(
@@ -134,20 +135,9 @@ def resume(
     )
 
 
-def _constant_rate(model: tf_types.Model) -> float | None:
-    """Return the learning rate that a checkpoint replaces; None for a schedule, which it does not.
-
-    It is a variable of the optimizer; of a schedule, only the step that it follows is saved.
-    """
-    optimizer = getattr(model, "optimizer", None)
-    # Mixed precision wraps it.
-    optimizer = getattr(optimizer, "inner_optimizer", optimizer)
-    rate = getattr(optimizer, "_learning_rate", None)
-    if rate is None:
-        # Of Keras's legacy optimizers.
-        rate = getattr(optimizer, "learning_rate", None)
-    value = getattr(rate, "numpy", None)
-    return float(value()) if value else None
+def _rate(model: tf_types.Model) -> float | None:
+    rate = learning_rate.variable(model)
+    return None if rate is None else float(rate.numpy())
 
 
 def _warn_of_rate(chosen: float | None, restored: float | None) -> None:

@@ -34,6 +34,7 @@ class Epochs:
         self._ended = ended
         self._unfinished = unfinished
         self._number = 0
+        self._begun = -1
         self.has_callbacks = bool(callbacks.all)
         """Whether there are any, which may change weights."""
         self.every_end_counts = self.has_callbacks or validate is not None
@@ -49,9 +50,18 @@ class Epochs:
         if self._validate and self._unfinished is not None and self._number and not into_epoch:
             self._number -= 1
             return self.reached(done, self._unfinished)
-        if done < self._total:
-            self._callbacks.begin_epoch(self._number)
         return True
+
+    def before_steps(self, done: int) -> None:
+        """More steps are about to be made: the epoch begins, if it has not in this process.
+
+        What is saved between the epochs is so always of before.
+        """
+        epoch, into_epoch = divmod(done, self._batches)
+        # What a worker had that hung may be of an epoch before.
+        if epoch > self._begun and done < self._total:
+            self._begun = epoch
+            self._callbacks.begin_epoch(epoch, again=into_epoch > 0)
 
     def reached(self, done: int, metrics: Mapping[str, float]) -> bool:
         """Call the callbacks of epochs that have ended by now; False if training must stop."""
@@ -63,8 +73,6 @@ class Epochs:
             if self._callbacks.stop_asked:
                 _LOG.info("a callback stopped training after epoch %d", self._number)
                 return False
-            if self._number * self._batches < self._total:
-                self._callbacks.begin_epoch(self._number)
         return True
 
     def end(self, metrics: Mapping[str, float]) -> None:

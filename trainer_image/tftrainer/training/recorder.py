@@ -325,9 +325,10 @@ class Recorder:
         return self._job.checkpoint_dir if self._is_chief else None
 
     def save_last(self, step: int, position: Position) -> None:
-        """Save what training ends with; no step is expected any more."""
+        """Save what training ends with, and that it does; no step is expected any more."""
         self._run.watchdog.stop()
         self.save(step, position)
+        self._mark(complete=False)
 
     def finish(
         self,
@@ -365,29 +366,31 @@ class Recorder:
             metrics=metrics,
         )
         self._write_logs(step, snapshot)
-        self._complete()
+        # Then the exported model: a chief that is killed goes on from there.
+        self._mark(complete=True)
+        self._export()
         self._run.progress.update(phase=Phase.DONE)
         _LOG.info("training is complete: %s", describe(snapshot))
 
-    def _complete(self) -> None:
-        """Write the marker, then the exported model: a chief that is killed goes on from there."""
-        saved = self._run.progress.snapshot.last_checkpoint
-        directory = self._job.checkpoint_dir
-        if not self._is_chief or saved is None or directory is None:
-            return
-        environment = self._job.environment
-        marker.write(directory, job=environment.job, job_uid=environment.job_uid, last=saved)
-        with self._run.busy(Activity.EXPORT):
-            self._export(directory, saved)
+    def _mark(self, *, complete: bool) -> None:
+        """Write that no step follows the last checkpoint, or that all is done."""
+        saved, directory = self._run.progress.snapshot.last_checkpoint, self._own_directory
+        if saved is not None and directory is not None:
+            job, uid = self._job.environment.job, self._job.environment.job_uid
+            marker.write(directory, job=job, job_uid=uid, last=saved, complete=complete)
 
-    def _export(self, directory: str, saved: SavedCheckpoint) -> None:
-        self._run.progress.update(model=self._exporter.export(directory, saved))
-        best = self._run.progress.snapshot.best
-        if best is not None:
-            kept = SavedCheckpoint(best.step, best.path, saved.time)
-            exported = self._exporter.export(directory, kept, within=export.FOLDER_OF_BEST)
-            path = exported.path if exported else None
-            self._run.progress.update(best=replace(best, export_path=path))
+    def _export(self) -> None:
+        saved, directory = self._run.progress.snapshot.last_checkpoint, self._own_directory
+        if saved is None or directory is None:
+            return
+        with self._run.busy(Activity.EXPORT):
+            self._run.progress.update(model=self._exporter.export(directory, saved))
+            best = self._run.progress.snapshot.best
+            if best is not None:
+                kept = SavedCheckpoint(best.step, best.path, saved.time)
+                exported = self._exporter.export(directory, kept, within=export.FOLDER_OF_BEST)
+                path = exported.path if exported else None
+                self._run.progress.update(best=replace(best, export_path=path))
 
     def _end(self, ending: Epochs, metrics: Mapping[str, float]) -> None:
         try:

@@ -66,10 +66,10 @@ class Validation:
                 found = self._evaluation.metrics(self._callbacks)
             except _Stopped:
                 return {}
-        names = sorted(found)
-        values = [found[name] for name in names]
-        # What callbacks decide by has to be the same to the last bit.
-        shared = self._share(values) if self._share else values
+            names = sorted(found)
+            values = [found[name] for name in names]
+            # What callbacks decide by has to be the same to the last bit.
+            shared = self._share(values) if self._share else values
         results = {f"{OF_VALIDATION}{name}": v for name, v in zip(names, shared, strict=True)}
         shown = ", ".join(f"{name} {value:.4g}" for name, value in results.items())
         seconds = time.monotonic() - began

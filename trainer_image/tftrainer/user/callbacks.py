@@ -19,6 +19,7 @@ from tftrainer.context import Context
 from tftrainer.errors import BadConfigurationError
 from tftrainer.runtime.progress import Activity
 from tftrainer.runtime.supervisor import Run
+from tftrainer.user import learning_rate
 from tftrainer.user.task import UserTask
 
 _LOG = logging.getLogger(__name__)
@@ -75,9 +76,12 @@ class Callbacks:
         with self._running():
             self._list.on_train_begin()
 
-    def begin_epoch(self, epoch: int) -> None:
-        """Before the first step of an epoch; epochs count from 0, as with fit."""
-        with self._running():
+    def begin_epoch(self, epoch: int, *, again: bool = False) -> None:
+        """Before the first step of an epoch; epochs count from 0, as with fit.
+
+        `again` says that the process before made some of its steps: the learning rate stays.
+        """
+        with self._running(), learning_rate.kept(self._model, wanted=again):
             self._list.on_epoch_begin(epoch)
 
     def end_epoch(self, epoch: int, logs: Mapping[str, float]) -> None:
