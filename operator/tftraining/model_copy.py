@@ -172,7 +172,13 @@ def _reader(cluster: Cluster, job: TrainingJob, say: Callable[[str], None]) -> I
     )
     manifest = helper_pod.pod(name, job.raw, job.pods, image, purpose)
     say(f"starting pod {name}, which reads the volume")
-    pod = cluster.create_pod(manifest)
+    try:
+        pod = cluster.create_pod(manifest)
+    except KeyboardInterrupt:
+        # Its answer did not arrive, but the pod may be there.
+        with contextlib.suppress(TFTrainingError):
+            cluster.delete_pod(cluster.pod(name))
+        raise
     try:
         _wait_until_ready(cluster, name)
         yield name

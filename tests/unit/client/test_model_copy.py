@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 from tftraining import model_copy
 from tftraining.client import TFTrainingClient
+from tftraining.cluster.cluster import Cluster
 from tftraining.errors import AlreadyExistsError, InputError, NotFoundError, TFTrainingError
 from tftraining_operator.api.keys import ConditionType, Role
 from tftraining_operator.api.status import BestCheckpoint, Metric, ModelStatus
@@ -101,6 +102,22 @@ def test_the_pod_mounts_the_volume_read_only_and_belongs_to_the_job(stored: Stor
 
 def a_waiting(reason: str) -> Raw:
     return {"state": {"waiting": {"reason": reason, "message": "no such image"}}}
+
+
+def test_ctrl_c_before_the_answer_leaves_no_pod(
+    stored: Stored, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    client, create_pod = a_client(stored), Cluster.create_pod
+
+    def interrupted(cluster: Cluster, manifest: Raw) -> None:
+        create_pod(cluster, manifest)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Cluster, "create_pod", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        client.get_model("mnist", tmp_path / "here")
+    assert len(stored.made) == 1
+    assert pods(stored) == []
 
 
 def test_a_folder_that_is_gone_is_told_and_nothing_is_left(stored: Stored, tmp_path: Path) -> None:
