@@ -155,10 +155,33 @@ def test_pods_wait_for_a_flavor_that_cannot_be_read(operator: Operator) -> None:
     kueue.admit(cluster, flavor="spot")
     operator.settle()
     assert not cluster.pods()
+    assert str(cluster.status(key).message) == (
+        f"Workload {kueue.the_workload(cluster)['metadata']['name']}: "
+        "ResourceFlavor spot does not exist: create it, or name another one"
+    )
+    assert cluster.status(key).state == "FlavorUnreadable"
+    assert "FlavorUnreadable" in reasons(cluster)
     cluster.cluster_objects[f"{FLAVORS}/spot"] = {"spec": {}}
     operator.wait(10)
     assert len(cluster.pods()) == 3
     assert cluster.status(key).state == "Starting"
+
+
+def test_a_priority_that_is_gone_keeps_no_lost_pod_away(operator: Operator) -> None:
+    cluster = operator.cluster
+    cluster.cluster_objects[f"{WORKLOAD_PRIORITIES}/low"] = {"value": 1}
+    cluster.cluster_objects[f"{FLAVORS}/spot"] = {"spec": {}}
+    key = queued(operator, a_job().with_label(keys.LABEL_WORKLOAD_PRIORITY, "low"))
+    kueue.admit(cluster, flavor="spot")
+    go_on(operator)
+
+    def relabel(raw: Raw) -> None:
+        raw["metadata"]["labels"][keys.LABEL_WORKLOAD_PRIORITY] = "missing"
+
+    cluster.change(Kind.JOB, cluster.job(key), relabel)
+    cluster.collect("mnist-worker-0")
+    go_on(operator)
+    assert "mnist-worker-0" in cluster.pods()
 
 
 def test_a_template_that_contradicts_its_flavor_is_refused(operator: Operator) -> None:

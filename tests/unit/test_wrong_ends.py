@@ -221,3 +221,29 @@ def test_an_evaluator_on_a_lost_node_is_replaced_after_the_chief_has_succeeded(
     operator.wait(200)
     life.run()
     assert life.cluster.pods()[EVALUATOR]["metadata"]["uid"] != old
+
+
+@pytest.mark.parametrize("kept", [{"attempt": 0}, {}])
+def test_an_edited_status_counts_one_failure_of_the_chief_once(
+    operator: Operator, kept: dict[str, object]
+) -> None:
+    life = Life(operator, a_job().with_workers(1).with_policy(backoffLimit=4))
+    life.train(10)
+    for _ in range(3):
+        life.cluster.collect(CHIEF)
+        life.run()
+    assert life.status.attempt == 3
+
+    def edited(status: dict[str, object]) -> None:
+        if not kept:
+            status.clear()
+        status.update(kept)
+
+    life.cluster.tamper(life.key, edited)
+    operator.wait(10)
+    assert life.status.attempt == 3
+    life.end_chief(1, "ValueError: x")
+    life.run()
+    assert (life.status.attempt, life.status.restarts) == (4, 1)
+    told = [e["note"] for e in life.cluster.events if e["reason"] == "StatusRepaired"]
+    assert told == ["status.attempt: 0 is behind the pods of the job; set to 3"]

@@ -34,6 +34,7 @@ class Reason(StrEnum):
     POD_SECURITY = "PodSecurity"
     REFUSED = "Refused"
     INVALID_POD = "InvalidPod"
+    FLAVOR_UNREADABLE = "FlavorUnreadable"
     DELETION_REFUSED = "DeletionRefused"
 
     # Failures of pods, and what keeps them from running, where Kubernetes has no word

@@ -43,7 +43,7 @@ STATES = frozenset(
             Reason.POD_SECURITY,
             Reason.REFUSED,
         ),
-        *(Reason.INVALID_POD, Reason.DELETION_REFUSED),
+        *(Reason.INVALID_POD, Reason.FLAVOR_UNREADABLE, Reason.DELETION_REFUSED),
         *(Reason.INIT_CONTAINER_FAILED, Reason.NOT_SCHEDULED),
         # The cluster's own words.
         *("ContainerCreating", "CrashLoopBackOff", "CreateContainerConfigError"),

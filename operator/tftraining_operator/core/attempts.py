@@ -1,5 +1,6 @@
 """Whether the chief has to begin anew: a new attempt, stored before anything is deleted for it."""
 
+from dataclasses import replace
 from datetime import datetime
 
 from tftraining_operator.api.keys import Role
@@ -22,6 +23,19 @@ from tftraining_operator.core.policies import (
 )
 from tftraining_operator.core.policies.membership import Membership, membership
 from tftraining_operator.core.policies.restart import restart_record
+
+
+def not_behind(job: Job, observed: Observed) -> Job:
+    """Return a job whose attempt is at least that of its pods, which begins before they are made.
+
+    Behind them, an edited status would count one failure of the chief for each attempt it lacks.
+    """
+    newest = max((pod.attempt for pod in observed.pods.values()), default=0)
+    if newest <= job.status.attempt:
+        return job
+    problem = f"status.attempt: {job.status.attempt} is behind the pods of the job; set to {newest}"
+    status = job.status.model_copy(update={"attempt": newest})
+    return replace(job, status=status, repairs=(*job.repairs, problem))
 
 
 def resized_gang(

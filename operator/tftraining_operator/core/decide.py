@@ -211,7 +211,7 @@ def _without_pods(
             membership=Membership(job.spec.replicas(Role.WORKER)),
         )
     ending = termination.end_in_order(job, observed, pods, now)
-    again = now + _READ_AGAIN if facts.queue.problem else None
+    again = now + _READ_AGAIN if facts.queue.is_incomplete else None
     return _schedule(job, found, [*ending, *termination.overdue(job, observed)], facts, now, again)
 
 
@@ -303,7 +303,7 @@ def _active(
         stall.next_look(job, facts.reports.get(Role.CHIEF), age, now),
         age.awaited_until,
         explained_by(gang),
-        now + _READ_AGAIN if facts.queue.problem else None,
+        now + _READ_AGAIN if facts.queue.is_incomplete else None,
         *(pod.startup_recheck_at for pod in observed.pods.values()),
     )
 

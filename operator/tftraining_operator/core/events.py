@@ -222,6 +222,7 @@ _HINDRANCES: Mapping[str, tuple[Action, EventType]] = {
     Reason.QUOTA_EXCEEDED: (Action.CREATE, EventType.WARNING),
     Reason.REFUSED: (Action.CREATE, EventType.WARNING),
     Reason.NAME_CONFLICT: (Action.CREATE, EventType.WARNING),
+    Reason.FLAVOR_UNREADABLE: (Action.OBSERVE, EventType.WARNING),
     # These may be no more than slow.
     "ContainerCreating": (Action.OBSERVE, EventType.NORMAL),
     Reason.NOT_SCHEDULED: (Action.OBSERVE, EventType.NORMAL),

@@ -25,8 +25,15 @@ class QueueFacts:
     """Priority that its Workload is to have."""
     flavors: Mapping[str, Flavor] = field(default_factory=dict)
     """The flavors that its pods are assigned to."""
-    problem: str = ""
-    """Why something of this could not be read."""
+    priority_problem: str = ""
+    """Why that could not be read."""
+    flavor_problem: str = ""
+    """Why one of those could not be read: no pod is created until it can."""
+
+    @property
+    def is_incomplete(self) -> bool:
+        """Whether something could not be read that is to be read again."""
+        return bool(self.priority_problem or self.flavor_problem)
 
 
 NO_QUEUE = QueueFacts()

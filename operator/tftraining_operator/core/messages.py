@@ -76,12 +76,18 @@ def unplaced_since(observed: Observed) -> str | None:
 def refused_objects(
     job: Job, gang: GangStatus | None, observed: Observed, facts: Facts
 ) -> list[tuple[str, Cause]]:
-    """Return (what, cause) of the objects without which no pod is created, if they are refused."""
+    """Return (what, cause) of the objects without which no pod is created, if they are refused.
+
+    In a queue of Kueue, one may also be unreadable.
+    """
     wanted = {f"service {job.name}": job.name}
     wanted |= {f"PodGroup {name}": name for name in group_names(gang)}
     found = [(what, facts.refused[name]) for what, name in wanted.items() if name in facts.refused]
     if isolation.is_required(job) and (cause := isolation.problem(job, observed, facts)):
         found.append((f"NetworkPolicy {network_policy_name(job.name)}", cause))
+    if problem := facts.queue.flavor_problem:
+        unread = Cause(Reason.FLAVOR_UNREADABLE, problem)
+        found.append((f"Workload {job.workload_name}", unread))
     return found
 
 

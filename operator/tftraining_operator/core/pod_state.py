@@ -14,6 +14,7 @@ _Object = dict[str, Any]
 
 _STARTS = ("", "ContainerCreating", "PodInitializing")
 """Why a container waits that nothing keeps from starting."""
+_MOST_DIGITS = 9
 _TASK = re.compile(rf"-({'|'.join(Role)})-(0|[1-9][0-9]{{0,5}})")
 
 
@@ -29,7 +30,7 @@ def task(job: Job, raw: _Object) -> tuple[Role, int, int] | None:
     attempt = raw_pod.variable(raw, ATTEMPT)
     if attempt is None:
         attempt = (metadata.get("labels") or {}).get(keys.LABEL_ATTEMPT, "")
-    if found is None or not attempt.isdecimal():
+    if found is None or not attempt.isdecimal() or len(attempt) > _MOST_DIGITS:
         return None
     return Role(found[1]), int(found[2]), int(attempt)
 

@@ -155,8 +155,8 @@ def describe_waiting(job: Job, queue: QueueStatus, observed: Observed, facts: Fa
         return since + facts.offer.queue_problem(queue.name)
     if refused is not None:
         return f"{since}Workload {queue.workload} could not be written: {refused.message}"
-    if facts.queue.problem:
-        return since + facts.queue.problem
+    if facts.queue.priority_problem:
+        return since + facts.queue.priority_problem
     if workload is None and job.prebuilt_workload is not None:
         return f"{since}Workload {queue.workload}, which MultiKueue brings, is not there"
     evicted = queue.last_eviction

@@ -6,6 +6,7 @@ seldom. Called by reconciler.py.
 
 import re
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from typing import Any
 
 from tftraining_operator.api.keys import Role
@@ -37,20 +38,31 @@ class _UnreadableError(Exception):
 
 async def read_queue_facts(api: Api, job: Job, observed: Observed) -> QueueFacts:
     """Read what this pass needs; what cannot be read is said in the facts."""
-    workload = observed.workload
+    workload, found = observed.workload, NO_QUEUE
     try:
         if not _may_need_any(job):
-            return NO_QUEUE
+            return found
         if queueing.wants_priority(job, workload):
-            return QueueFacts(priority=await _priority(api, job))
-        if workload is not None and workload.admitted and _misses_pods(job, observed):
-            held = [workload, *extensions.admitted(observed)]
-            return QueueFacts(flavors=await _flavors(api, held))
-    except _UnreadableError as error:
-        return QueueFacts(problem=str(error))
+            found = await _with_priority(api, job, found)
     except (InvalidJobError, InvalidTemplateError):
-        return NO_QUEUE  # the decision says it
-    return NO_QUEUE
+        return found  # the decision says it
+    if workload is not None and workload.admitted and _misses_pods(job, observed):
+        found = await _with_flavors(api, [workload, *extensions.admitted(observed)], found)
+    return found
+
+
+async def _with_priority(api: Api, job: Job, found: QueueFacts) -> QueueFacts:
+    try:
+        return replace(found, priority=await _priority(api, job))
+    except _UnreadableError as error:
+        return replace(found, priority_problem=str(error))
+
+
+async def _with_flavors(api: Api, held: Iterable[Workload], found: QueueFacts) -> QueueFacts:
+    try:
+        return replace(found, flavors=await _flavors(api, held))
+    except _UnreadableError as error:
+        return replace(found, flavor_problem=str(error))
 
 
 async def _flavors(api: Api, workloads: Iterable[Workload]) -> Mapping[str, Flavor]:

@@ -11,6 +11,7 @@ from tftraining_operator.api.reasons import Reason
 from tftraining_operator.api.status import Status
 from tftraining_operator.api.types import ObjectMeta
 from tftraining_operator.core import desired
+from tftraining_operator.core.attempts import not_behind
 from tftraining_operator.core.budgeting import Budgeting
 from tftraining_operator.core.conditions import find, is_finished
 from tftraining_operator.core.decide import decide
@@ -138,6 +139,7 @@ class Reconciler:
         if _misses_chief(job, observed):
             await self._read_chief(job)
             observed = self._observe(key, job, memory, now)
+        job = not_behind(job, observed)
         self._ask(key, job, observed, memory, now)
         queue = NO_QUEUE
         if self._offer().kueue:
