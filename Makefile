@@ -20,7 +20,7 @@ help: ## List the targets
 # ---- set-up: virtual environments from the lock files ----------------------------------------
 .tools/ready: requirements/uv.lock
 	@echo "· installing uv"
-	@python3 -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed")'
+	@python3 -c 'import sys; sys.exit(sys.version_info < (3, 11, 4) and "Python 3.11.4 or newer is needed")'
 	@rm -rf .tools && python3 -m venv .tools
 	@.tools/bin/pip install --quiet --require-hashes -r requirements/uv.lock
 	@touch $@

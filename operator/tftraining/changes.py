@@ -2,8 +2,9 @@
 
 from collections.abc import Callable
 
-from tftraining_operator.api.keys import LABEL_ROLE, Role
-from tftraining_operator.core.conditions import is_finished
+from tftraining_operator.api.keys import LABEL_ROLE, ConditionType, Role
+from tftraining_operator.core.conditions import is_finished, is_true
+from tftraining_operator.core.environment import checkpoint_directory, promised_step
 from tftraining_operator.core.job import Job, parse_job
 
 from tftraining import recreation
@@ -26,7 +27,7 @@ def scale(cluster: Cluster, name: str, workers: int) -> str:
 
 def set_suspend(cluster: Cluster, name: str, *, value: bool) -> str:
     """Suspend or resume a job. Raises TFTrainingError."""
-    job = _unfinished(cluster, name, "tftj restart starts it again")
+    job = _unfinished(cluster, name)
     if job.spec.run_policy.suspend is value:
         return f"{name}: {'is suspended already' if value else 'is not suspended'}"
     cluster.patch_job(name, {"spec": {"runPolicy": {"suspend": value}}})
@@ -36,10 +37,15 @@ def set_suspend(cluster: Cluster, name: str, *, value: bool) -> str:
 
 
 def restart(cluster: Cluster, name: str, *, say: Callable[[str], None] = lambda _text: None) -> str:
-    """Restart the chief of a running job, or create an ended one again. Raises TFTrainingError."""
+    """Restart the chief of a running job, or create an ended one again.
+
+    Raises TFTrainingError; InputError for a job whose training is complete, before it is deleted.
+    """
     raw = cluster.job(name)
     job = parse_job(raw, recreation.now())
     if is_finished(job.status):
+        if (directory := _completed_directory(job)) is not None:
+            raise InputError(f"{name} has succeeded: {_is_complete(directory)}")
         recreation.recreate(cluster, raw, say=say)
         return f"{name}: created again{_beginning(job)}"
     if job.spec.run_policy.suspend:
@@ -65,18 +71,48 @@ def delete(cluster: Cluster, name: str, *, wait: bool) -> str:
     return f"{name}: deleted"
 
 
-def _unfinished(cluster: Cluster, name: str, advice: str) -> Job:
+def _unfinished(cluster: Cluster, name: str, advice: str | None = None) -> Job:
     job = parse_job(cluster.job(name), recreation.now())
     if is_finished(job.status):
-        raise InputError(f"{name} has ended ({job.status.state}): {advice}")
+        raise InputError(f"{name} has ended ({job.status.state}): {advice or _to_start_again(job)}")
     return job
 
 
+def _to_start_again(job: Job) -> str:
+    directory = _completed_directory(job)
+    return "tftj restart starts it again" if directory is None else _is_complete(directory)
+
+
+def _is_complete(directory: str) -> str:
+    return (
+        f"{directory} holds its completed training, which the trainer refuses to a job that is"
+        " created again (exit code 64). To train further, set spec.checkpoint.resumeFrom to"
+        f" {directory} and raise --epochs; to train from the beginning, use another directory; then"
+        " tftj submit FILE --replace"
+    )
+
+
+def _completed_directory(job: Job) -> str | None:
+    """Return the directory with the job's completed training; None if it can be created again.
+
+    A job that is created again has another uid. To that, the trainer gives a completed training
+    only if resumeFrom names it. An emptyDir is gone with its pod.
+    """
+    checkpoint, saved = job.spec.checkpoint, job.status.last_checkpoint
+    if checkpoint is None or checkpoint.empty_dir is not None:
+        return None
+    if not is_true(job.status, ConditionType.SUCCEEDED):
+        return None
+    known = saved.path.rpartition("/")[0] if saved is not None else checkpoint_directory(job)
+    directory, origin = (known or "").rstrip("/"), (checkpoint.resume_from or "").rstrip("/")
+    return None if directory in (origin, origin.rpartition("/")[0]) else directory
+
+
 def _beginning(job: Job) -> str:
-    saved = job.status.last_checkpoint
-    if job.spec.checkpoint is None or saved is None:
+    step = promised_step(job)
+    if step is None:
         return ", from step 0: it has no checkpoint"
-    return f", from its checkpoint of step {saved.step} or a newer one"
+    return f", from its checkpoint of step {step} or a newer one"
 
 
 def _workers(count: int) -> str:

@@ -361,7 +361,8 @@ class TFTrainingClient:
 
         A job that has ended is deleted and created again. If that fails in between, the error, and
         what `say` is called with before, name a file with its manifest. Raises InputError if the
-        job is suspended, NotFoundError if it has no chief.
+        job is suspended, or has succeeded and has checkpoints that outlive its pods, NotFoundError
+        if it has no chief.
         """
         from tftraining import changes
 

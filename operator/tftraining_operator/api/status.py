@@ -351,8 +351,8 @@ class Status(Model):
     chief_completion_time: Time | None = None
     """Time at which the chief succeeded. evaluatorGraceSeconds start here."""
     active_seconds: Natural = 0
-    """Seconds for which the job was active before it was last suspended. They count toward
-    activeDeadlineSeconds."""
+    """Seconds for which the job was active before it was last suspended or queued. They count
+    toward activeDeadlineSeconds."""
     first_running_time: Time | None = None
     """Time at which training first ran. startupDeadlineSeconds applies until then."""
     interrupted_time: Time | None = None

@@ -125,7 +125,8 @@ class Worker(_Role):
     """Number of workers. Can be changed while the job runs."""
     min_replicas: Annotated[int | None, Field(ge=1, le=MAX_REPLICAS)] = None
     """Minimum number of workers needed to continue. An unavailable worker is excluded until it
-    recovers. If unset, all are required."""
+    recovers. If unset, none is excluded: training continues with the workers that are there, but
+    TensorFlow lets none rejoin while another one is unavailable."""
 
 
 class ParameterServer(_Role):
@@ -144,6 +145,9 @@ class Evaluator(_Role):
 
     replicas: Annotated[int, Field(ge=0, le=MAX_REPLICAS)] = 1
     """0 or 1."""
+    restart_policy: RestartPolicy = RestartPolicy.EXIT_CODE
+    """What to do when the evaluator fails, which never fails the job. ExitCode and OnFailure:
+    restart its container in place. Never: replace its pod."""
 
 
 class PersistentVolumeClaim(Model):
@@ -190,10 +194,12 @@ class RunPolicy(Model):
     """Number of restarts after failures before the job fails. Restarts caused by disruptions, such
     as evictions, do not count."""
     active_deadline_seconds: Annotated[int | None, Field(ge=1, le=2**31 - 1), INTEGRAL] = None
-    """Fail the job if it has not finished within this time. Time spent suspended does not count."""
+    """Fail the job if its chief has not succeeded within this time. Time spent suspended or waiting
+    in a queue of Kueue does not count. evaluatorGraceSeconds limits the last evaluation."""
     startup_deadline_seconds: Annotated[int, Field(ge=1, le=2**31 - 1), INTEGRAL] = 600
-    """Fail the job if it is not running within this time after its first start; the message names
-    the pod that is not ready. The time that a gang waits for its nodes does not count."""
+    """Fail the job if it is not running within this time after its start, or after it is resumed,
+    as long as it has never run; the message names the pod that is not ready. The time that a gang
+    waits for its nodes does not count."""
     recovery_deadline_seconds: Annotated[int | None, Field(ge=1, le=2**31 - 1), INTEGRAL] = None
     """Fail the job if training is interrupted and not running again within this time. If unset,
     there is no limit."""
@@ -242,8 +248,8 @@ class Spec(Model):
     """Suspension, restarts, deadlines and cleanup of the job."""
     managed_by: Annotated[str | None, Field(min_length=1, max_length=63)] = None
     """Name of the controller that manages this job. With kueue.x-k8s.io/multikueue, Kueue gives the
-    job to another cluster and copies its status back. If unset, this operator runs the job; it
-    ignores jobs with any other value."""
+    job to another cluster and copies its status back. If unset or tftraining.dev/operator, this
+    operator runs the job; it ignores jobs with any other value."""
 
     @property
     def other_manager(self) -> tuple[str, str] | None:

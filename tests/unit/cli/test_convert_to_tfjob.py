@@ -235,6 +235,12 @@ def test_what_cannot_be_converted_is_refused_with_the_field_and_the_fix(
             id="network",
         ),
         pytest.param(
+            a_job().with_spec(disruption={"budget": "Essential"}).raw,
+            "spec.disruption.budget",
+            "no PodDisruptionBudget is made",
+            id="a disruption budget",
+        ),
+        pytest.param(
             a_job().with_spec(scheduling={"gang": "InTree"}).raw,
             "spec.scheduling.gang",
             "one by one",
@@ -291,9 +297,11 @@ def test_policies_that_mean_the_same_are_not_reported() -> None:
     never = {"restartPolicy": "Never"}
     job = a_job().with_spec(chief=never, network={"policy": "Open"}, scheduling={"gang": "None"})
     job.with_role("worker", **never).with_role("ps", **never)
+    job.with_spec(disruption={"budget": "None"})
     job.with_policy(stopOnRepeatedFailure=False, ttlSecondsAfterFinished=60, cleanPodPolicy="All")
-    differs = told(convert(job.raw, image=IMAGE), Level.DIFFERS)
-    assert set(differs) == {
+    conversion = convert(job.raw, image=IMAGE)
+    assert is_whole(conversion.findings)
+    assert set(told(conversion, Level.DIFFERS)) == {
         "spec",
         "status",
         "spec.worker.replicas",

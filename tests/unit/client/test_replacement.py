@@ -31,6 +31,9 @@ REFUSED = InputError("admission webhook denied the request")
 QUOTA = TFTrainingError('"mnist" is forbidden: exceeded quota: jobs, requested: 1, used: 1')
 GONE = UnreachableError("cannot reach the cluster")
 ENDED = (a_condition(ConditionType.FAILED), a_condition(ConditionType.FINISHED))
+SUCCEEDED = (a_condition(ConditionType.SUCCEEDED), a_condition(ConditionType.FINISHED))
+CLAIM = {"persistentVolumeClaim": {"claimName": "mnist"}}
+URI = {"uri": "gs://bucket/mnist"}
 
 
 @pytest.fixture(autouse=True)
@@ -58,6 +61,16 @@ def client(stored: Stored) -> TFTrainingClient:
 
 def a_manifest(**metadata: str) -> Raw:
     return {**a_job().raw, "metadata": {"name": "mnist", **metadata}}
+
+
+def succeed(stored: Stored, checkpoint: Raw | None, path: str | None = None) -> None:
+    """Let the job be one that has succeeded, with a last checkpoint at the path."""
+    job = a_job().named("mnist", uid=OLD)
+    if checkpoint is not None:
+        job.with_spec(checkpoint=checkpoint)
+    saved = {"step": 100, "time": stamp(), "path": path} if path else None
+    fields = {"state": "Succeeded", "completion_time": stamp(), "last_checkpoint": saved}
+    stored.add_job(job.with_status(*SUCCEEDED, **fields).raw)
 
 
 def owners(stored: Stored) -> list[str]:
@@ -214,3 +227,73 @@ def test_a_job_that_somebody_else_creates_is_left_to_them(
     with pytest.raises(NotFoundError, match="somebody else created mnist in the meantime"):
         client.restart("mnist")
     assert len(list(folder.iterdir())) == 1
+
+
+@pytest.mark.parametrize(
+    ("checkpoint", "path", "directory"),
+    [
+        pytest.param(CLAIM, "/checkpoints/ckpt-100", "/checkpoints", id="a volume"),
+        pytest.param(
+            CLAIM, "/checkpoints/mnist/ckpt-100", "/checkpoints/mnist", id="a shared volume"
+        ),
+        pytest.param(URI, "gs://bucket/mnist/ckpt-100", "gs://bucket/mnist", id="an object store"),
+        pytest.param(CLAIM, None, "/checkpoints", id="a checkpoint that was not reported"),
+        pytest.param(
+            {**CLAIM, "resumeFrom": "/old/run"},
+            "/checkpoints/ckpt-100",
+            "/checkpoints",
+            id="resumeFrom names another training",
+        ),
+    ],
+)
+def test_a_completed_training_is_not_restarted(
+    stored: Stored, client: TFTrainingClient, checkpoint: Raw, path: str | None, directory: str
+) -> None:
+    """Its successor has another uid, so the trainer would refuse it the directory."""
+    succeed(stored, checkpoint, path)
+    with pytest.raises(InputError) as refused:
+        client.restart("mnist")
+    text = str(refused.value)
+    assert text.startswith(f"mnist has succeeded: {directory} holds its completed training")
+    assert f"set spec.checkpoint.resumeFrom to {directory} and raise --epochs" in text
+    assert "use another directory" in text
+    assert "tftj submit FILE --replace" in text
+    assert stored.objects[MNIST]["metadata"]["uid"] == OLD
+    assert all(each.startswith("GET") for each in stored.asked)
+    with pytest.raises(
+        InputError, match=r"has ended \(Succeeded\): .* holds its completed training"
+    ):
+        client.resume("mnist")
+
+
+@pytest.mark.parametrize(
+    ("checkpoint", "path", "beginning"),
+    [
+        pytest.param(None, None, "from step 0", id="no checkpoints"),
+        pytest.param(
+            {"emptyDir": {}}, "/checkpoints/ckpt-100", "from step 0", id="an emptyDir goes with it"
+        ),
+        *(
+            pytest.param(
+                {**CLAIM, "resumeFrom": origin},
+                "/checkpoints/ckpt-100",
+                "from its checkpoint of step 100",
+                id=f"resumeFrom names {what}",
+            )
+            for origin, what in (
+                ("/checkpoints/", "the directory"),
+                ("/checkpoints/ckpt-100", "the checkpoint"),
+            )
+        ),
+    ],
+)
+def test_a_job_that_succeeded_is_created_again_if_the_trainer_takes_it(
+    stored: Stored,
+    client: TFTrainingClient,
+    checkpoint: Raw | None,
+    path: str | None,
+    beginning: str,
+) -> None:
+    succeed(stored, checkpoint, path)
+    assert client.restart("mnist").startswith(f"mnist: created again, {beginning}")
+    assert stored.objects[MNIST]["metadata"]["uid"] != OLD

@@ -249,7 +249,8 @@ def _parser() -> argparse.ArgumentParser:
         type=_seconds,
         default=600.0,
         metavar="S",
-        help="the same for the first step, which includes tracing (default 600)",
+        help="the same for the first step, which includes tracing, and for saving a checkpoint "
+        "(default 600)",
     )
     add(
         "--grace-seconds",

@@ -61,8 +61,9 @@ def get_model(
 ) -> None:
     """Copy the exported model of a job to this computer, as FOLDER/STEP.
 
-    A short-lived pod that mounts the job's volume sends it: you need the right to create pods and
-    pods/exec. TensorFlow Serving takes FOLDER, `tf.saved_model.load` FOLDER/STEP.
+    A short-lived pod that mounts the job's volume sends it: you need the rights to get, list,
+    create and delete pods, and to create and get pods/exec. TensorFlow Serving takes FOLDER,
+    `tf.saved_model.load` FOLDER/STEP.
 
     Example: `tftj get-model mnist --to models/mnist`
     """

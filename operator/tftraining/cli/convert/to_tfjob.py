@@ -10,6 +10,7 @@ from typing import Any
 
 from ruamel.yaml.comments import CommentedMap
 from tftraining_operator.api import keys
+from tftraining_operator.api.disruption import DisruptionBudget
 from tftraining_operator.api.keys import Role
 from tftraining_operator.api.network import NetworkPolicy
 from tftraining_operator.api.types import Strategy
@@ -106,6 +107,13 @@ def _of_the_controller(job: Job) -> Iterator[Finding]:
             "spec.network.policy",
             "no NetworkPolicy is made, so any pod can connect to the job's servers, which run what"
             f" they are sent; write one for the label {tfjob_api.LABEL_JOB}",
+        )
+    if job.spec.disruption is not None and job.spec.disruption.budget is DisruptionBudget.ESSENTIAL:
+        yield Finding(
+            Level.LOST,
+            "spec.disruption.budget",
+            "left out: there, no PodDisruptionBudget is made, so a node drain can evict every pod;"
+            f" write one for the label {tfjob_api.LABEL_JOB}",
         )
     yield Finding(
         Level.NOTE,

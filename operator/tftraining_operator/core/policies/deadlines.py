@@ -8,7 +8,7 @@ from tftraining_operator.core.times import parse
 
 
 def active_deadline(job: Job) -> datetime | None:
-    """Return when activeDeadlineSeconds are over; time spent suspended does not count."""
+    """Return when activeDeadlineSeconds are over; time suspended or in a queue does not count."""
     limit = job.spec.run_policy.active_deadline_seconds
     if limit is None or job.status.start_time is None:
         return None
