@@ -24,6 +24,9 @@ class StopRequests:
 
     def handle(self, number: int, _frame: FrameType | None) -> None:
         """Handle a signal."""
+        if number == signal.SIGHUP and self.count:
+            # When a terminal is closed, the kernel sends it and bash does; nobody asks twice.
+            return
         self.exit_code = self.exit_code or _CODES[signal.Signals(number)]
         self.count += 1
 
