@@ -234,6 +234,15 @@ def test_the_chief_saves_although_nobody_reads_the_output(tmp_path: Path) -> Non
     assert run.log("mnist-chief-0").endswith("saved\n")
 
 
+@pytest.fixture
+def _hangup() -> Iterator[None]:
+    """Let what a test starts get the signal, under nohup too: handlers are not inherited."""
+    before = signal.signal(signal.SIGHUP, lambda *_: None)
+    yield
+    signal.signal(signal.SIGHUP, before)
+
+
+@pytest.mark.usefixtures("_hangup")
 def test_the_chief_saves_when_the_terminal_is_closed(tmp_path: Path) -> None:
     ours, theirs = pty.openpty()
     os.set_blocking(ours, False)

@@ -35,7 +35,11 @@ class StopRequests:
 def stop_requests() -> Iterator[StopRequests]:
     """Count signals instead of exiting on them, until the block ends."""
     requests = StopRequests()
-    before = {number: signal.signal(number, requests.handle) for number in _CODES}
+    counted = set(_CODES)
+    if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
+        # By nohup: the command is to outlive its terminal.
+        counted.remove(signal.SIGHUP)
+    before = {number: signal.signal(number, requests.handle) for number in counted}
     try:
         yield requests
     finally:
