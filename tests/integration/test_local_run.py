@@ -86,7 +86,7 @@ def _is_of(process: Path, folder: Path) -> bool:
 def start(folder: Path, job: JobBuilder, *options: str, **more: Any) -> subprocess.Popen[str]:
     folder.mkdir(exist_ok=True)
     (folder / "job.yaml").write_text(a_file(job, *more.pop("others", ())))
-    with (folder / "out").open("w") as out:
+    with (folder / "out").open("a") as out:
         streams = {"stdin": subprocess.DEVNULL, "stdout": out, "stderr": subprocess.STDOUT}
         return subprocess.Popen(
             [
@@ -327,6 +327,38 @@ def test_a_checkpoint_folder_of_another_job_is_refused(tmp_path: Path) -> None:
     with running(tmp_path, shell("exit 0", checkpoint=claim())) as run:
         assert run.ends() == 2
     assert "mnist-checkpoints belongs to job other" in run.out
+
+
+@pytest.mark.parametrize(
+    ("option", "message"),
+    [
+        pytest.param("--log-dir=other", "saves in ./mnist-checkpoints", id="checkpoints"),
+        pytest.param("--checkpoint-dir=other", "writes to ./mnist-logs", id="logs"),
+    ],
+)
+def test_a_second_run_in_the_same_folder_is_refused(
+    option: str, message: str, tmp_path: Path
+) -> None:
+    job = shell(SAVES, checkpoint=claim())
+    with running(tmp_path, job) as run:
+        run.logs("mnist-chief-0", "up")
+        second = start(tmp_path, job, option)
+        try:
+            assert second.wait(PATIENCE) == 2, run.out
+        finally:
+            second.kill()
+        assert f"error: another local run {message}" in run.out
+        run.popen.send_signal(signal.SIGINT)
+        assert run.ends() == 130
+    assert run.log("mnist-chief-0") == "up\nsaving\nsaved\n"
+
+
+def test_jobs_may_share_a_folder_for_their_logs(tmp_path: Path) -> None:
+    with running(tmp_path / "a", shell("exit 0"), "--log-dir=../logs") as one:
+        other = shell("exit 0")
+        other.raw["metadata"]["name"] = "other"
+        with running(tmp_path / "b", other, "--log-dir=../logs") as another:
+            assert (one.ends(), another.ends()) == (0, 0), one.out + another.out
 
 
 def test_names_of_the_cluster_become_loopback_addresses(tmp_path: Path) -> None:
