@@ -321,6 +321,31 @@ def test_files_variables_and_folders_reach_the_task(tmp_path: Path) -> None:
     assert checkpoints.is_dir()
 
 
+def test_volumes_are_as_in_a_cluster(tmp_path: Path) -> None:
+    """A script may be executed, a subPath exists, and no path has a space that a shell splits."""
+    folder = tmp_path / "my project"
+    job = shell("exit 1", checkpoint=claim())
+    template = job.raw["spec"]["chief"]["template"]["spec"]
+    template["containers"][0] |= {
+        "command": ["/scripts/run.sh"],
+        "args": ["/cache/a", "sh -c 'echo saved >/checkpoints/out'"],
+        "volumeMounts": [
+            {"name": "scripts", "mountPath": "/scripts"},
+            {"name": "cache", "mountPath": "/cache", "subPath": "runs"},
+        ],
+    }
+    template["volumes"] = [
+        {"name": "scripts", "configMap": {"name": "scripts", "defaultMode": 0o755}},
+        {"name": "cache", "emptyDir": {}},
+    ]
+    script = '#!/bin/sh\nset -e\necho cached >"$1"\ncat "$1"\neval "$2"\n'
+    others = [{"kind": "ConfigMap", "metadata": {"name": "scripts"}, "data": {"run.sh": script}}]
+    with running(folder, job, others=others) as run:
+        assert run.ends() == 0, run.out
+    assert run.log("mnist-chief-0") == "cached\n"
+    assert (folder / "mnist-checkpoints/out").read_text() == "saved\n"
+
+
 def test_a_checkpoint_folder_of_another_job_is_refused(tmp_path: Path) -> None:
     (tmp_path / "mnist-checkpoints").mkdir()
     (tmp_path / "mnist-checkpoints/attempt.json").write_text('{"job": "other", "uid": "u"}')
