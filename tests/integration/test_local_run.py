@@ -1,6 +1,8 @@
 """`tftj run --local` with real processes: small shell scripts in place of the trainer."""
 
+import contextlib
 import os
+import pty
 import re
 import signal
 import subprocess
@@ -21,6 +23,11 @@ ROOT = Path(__file__).parents[2]
 PATIENCE = 30.0
 SERVE = "sleep 600"
 """The script of a worker or ps: it does nothing and does not exit."""
+
+SAVES = (
+    "trap 'echo saving; sleep 1; echo saved; exit 143' TERM; echo up; while :; do sleep 0.1; done"
+)
+"""The script of a chief that trains until it is asked to end, and then saves."""
 
 
 @dataclass
@@ -76,12 +83,12 @@ def _is_of(process: Path, folder: Path) -> bool:
         return False
 
 
-@contextmanager
-def running(folder: Path, job: JobBuilder, *options: str, **more: Any) -> Iterator[Run]:
+def start(folder: Path, job: JobBuilder, *options: str, **more: Any) -> subprocess.Popen[str]:
     folder.mkdir(exist_ok=True)
-    (folder / "job.yaml").write_text(a_file(job, *more.get("others", ())))
-    with (folder / "out").open("w") as out:
-        popen = subprocess.Popen(
+    (folder / "job.yaml").write_text(a_file(job, *more.pop("others", ())))
+    with (folder / "out").open("a") as out:
+        streams = {"stdin": subprocess.DEVNULL, "stdout": out, "stderr": subprocess.STDOUT}
+        return subprocess.Popen(
             [
                 *(sys.executable, "-m", "tftraining.cli"),
                 *("run", "--local", "job.yaml", *options),
@@ -93,11 +100,14 @@ def running(folder: Path, job: JobBuilder, *options: str, **more: Any) -> Iterat
                 "RUN_FOLDER": str(folder),
                 "COLUMNS": "200",
             },
-            stdin=subprocess.DEVNULL,
-            stdout=out,
-            stderr=subprocess.STDOUT,
             text=True,
+            **(streams | more),
         )
+
+
+@contextmanager
+def running(folder: Path, job: JobBuilder, *options: str, **more: Any) -> Iterator[Run]:
+    popen = start(folder, job, *options, **more)
     run = Run(folder, popen)
     try:
         yield run
@@ -199,8 +209,7 @@ def test_the_job_ends_after_the_evaluators_grace_period(tmp_path: Path) -> None:
 def test_a_signal_lets_the_chief_save_first(
     number: signal.Signals, code: int, tmp_path: Path
 ) -> None:
-    saves = "trap 'echo saving; sleep 1; echo saved; exit 143' TERM"
-    with running(tmp_path, shell(f"{saves}; echo up; while :; do sleep 0.1; done")) as run:
+    with running(tmp_path, shell(SAVES)) as run:
         run.logs("mnist-chief-0", "up")
         run.popen.send_signal(number)
         run.logs("mnist-chief-0", "saving")
@@ -211,6 +220,49 @@ def test_a_signal_lets_the_chief_save_first(
         assert run.left() == []
     assert run.log("mnist-chief-0").endswith("saved\n")
     assert "Stopped before the training was complete" in run.out
+
+
+def test_the_chief_saves_although_nobody_reads_the_output(tmp_path: Path) -> None:
+    """As with `| tee log`, which Ctrl-C ends as well."""
+    ours, theirs = os.pipe()
+    with running(tmp_path, shell(SAVES), stdout=theirs) as run:
+        os.close(theirs)
+        run.logs("mnist-chief-0", "up")
+        os.close(ours)
+        run.popen.send_signal(signal.SIGINT)
+        assert run.ends() == 130, run.out
+    assert run.log("mnist-chief-0").endswith("saved\n")
+
+
+@pytest.fixture
+def _hangup() -> Iterator[None]:
+    """Let what a test starts get the signal, under nohup too: handlers are not inherited."""
+    before = signal.signal(signal.SIGHUP, lambda *_: None)
+    yield
+    signal.signal(signal.SIGHUP, before)
+
+
+@pytest.mark.usefixtures("_hangup")
+def test_the_chief_saves_when_the_terminal_is_closed(tmp_path: Path) -> None:
+    ours, theirs = pty.openpty()
+    os.set_blocking(ours, False)
+    terminal = {"stdin": theirs, "stdout": theirs, "stderr": theirs}
+
+    def trains() -> bool:
+        with contextlib.suppress(BlockingIOError):
+            os.read(ours, 65536)
+        return "up" in run.log("mnist-chief-0")
+
+    with running(tmp_path, shell(SAVES), **terminal) as run:
+        os.close(theirs)
+        run.until(trains, "the chief trains")
+        os.close(ours)
+        # From the kernel, and from bash.
+        run.popen.send_signal(signal.SIGHUP)
+        run.logs("mnist-chief-0", "saving")
+        run.popen.send_signal(signal.SIGHUP)
+        assert run.ends() == 143
+    assert run.log("mnist-chief-0").endswith("saved\n")
 
 
 def test_a_second_signal_ends_all_processes_at_once(tmp_path: Path) -> None:
@@ -269,12 +321,69 @@ def test_files_variables_and_folders_reach_the_task(tmp_path: Path) -> None:
     assert checkpoints.is_dir()
 
 
+def test_volumes_are_as_in_a_cluster(tmp_path: Path) -> None:
+    """A script may be executed, a subPath exists, and no path has a space that a shell splits."""
+    folder = tmp_path / "my project"
+    job = shell("exit 1", checkpoint=claim())
+    template = job.raw["spec"]["chief"]["template"]["spec"]
+    template["containers"][0] |= {
+        "command": ["/scripts/run.sh"],
+        "args": ["/cache/a", "sh -c 'echo saved >/checkpoints/out'"],
+        "volumeMounts": [
+            {"name": "scripts", "mountPath": "/scripts"},
+            {"name": "cache", "mountPath": "/cache", "subPath": "runs"},
+        ],
+    }
+    template["volumes"] = [
+        {"name": "scripts", "configMap": {"name": "scripts", "defaultMode": 0o755}},
+        {"name": "cache", "emptyDir": {}},
+    ]
+    script = '#!/bin/sh\nset -e\necho cached >"$1"\ncat "$1"\neval "$2"\n'
+    others = [{"kind": "ConfigMap", "metadata": {"name": "scripts"}, "data": {"run.sh": script}}]
+    with running(folder, job, others=others) as run:
+        assert run.ends() == 0, run.out
+    assert run.log("mnist-chief-0") == "cached\n"
+    assert (folder / "mnist-checkpoints/out").read_text() == "saved\n"
+
+
 def test_a_checkpoint_folder_of_another_job_is_refused(tmp_path: Path) -> None:
     (tmp_path / "mnist-checkpoints").mkdir()
     (tmp_path / "mnist-checkpoints/attempt.json").write_text('{"job": "other", "uid": "u"}')
     with running(tmp_path, shell("exit 0", checkpoint=claim())) as run:
         assert run.ends() == 2
     assert "mnist-checkpoints belongs to job other" in run.out
+
+
+@pytest.mark.parametrize(
+    ("option", "message"),
+    [
+        pytest.param("--log-dir=other", "saves in ./mnist-checkpoints", id="checkpoints"),
+        pytest.param("--checkpoint-dir=other", "writes to ./mnist-logs", id="logs"),
+    ],
+)
+def test_a_second_run_in_the_same_folder_is_refused(
+    option: str, message: str, tmp_path: Path
+) -> None:
+    job = shell(SAVES, checkpoint=claim())
+    with running(tmp_path, job) as run:
+        run.logs("mnist-chief-0", "up")
+        second = start(tmp_path, job, option)
+        try:
+            assert second.wait(PATIENCE) == 2, run.out
+        finally:
+            second.kill()
+        assert f"error: another local run {message}" in run.out
+        run.popen.send_signal(signal.SIGINT)
+        assert run.ends() == 130
+    assert run.log("mnist-chief-0") == "up\nsaving\nsaved\n"
+
+
+def test_jobs_may_share_a_folder_for_their_logs(tmp_path: Path) -> None:
+    with running(tmp_path / "a", shell("exit 0"), "--log-dir=../logs") as one:
+        other = shell("exit 0")
+        other.raw["metadata"]["name"] = "other"
+        with running(tmp_path / "b", other, "--log-dir=../logs") as another:
+            assert (one.ends(), another.ends()) == (0, 0), one.out + another.out
 
 
 def test_names_of_the_cluster_become_loopback_addresses(tmp_path: Path) -> None:

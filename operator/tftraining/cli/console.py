@@ -5,8 +5,9 @@ rich is imported when something is written, which is after the cluster has been 
 
 from __future__ import annotations
 
+import os
 import sys
-from typing import TYPE_CHECKING
+from typing import IO, TYPE_CHECKING, TextIO, cast
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -18,6 +19,14 @@ def out() -> Console:
     from rich.console import Console
 
     return Console(highlight=False, markup=False, emoji=False)
+
+
+def unfailing_out() -> Console:
+    """Return the console for results of a command that goes on where they cannot be written."""
+    from rich.console import Console
+
+    output = cast("IO[str]", _UnfailingOutput(sys.stdout))
+    return Console(file=output, highlight=False, markup=False, emoji=False)
 
 
 def err() -> Console:
@@ -41,3 +50,40 @@ def write(text: str) -> None:
 def note(text: str) -> None:
     """Print a note that is no result."""
     err().print(text, soft_wrap=True, style="dim")
+
+
+class _UnfailingOutput:
+    """The part of a stream that rich uses; after a write has failed, it writes nowhere."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+
+    @property
+    def encoding(self) -> str:
+        return self._stream.encoding
+
+    def isatty(self) -> bool:
+        return self._stream.isatty()
+
+    def fileno(self) -> int:
+        return self._stream.fileno()
+
+    def write(self, text: str) -> int:
+        try:
+            return self._stream.write(text)
+        except OSError:
+            self._discard()
+            return len(text)
+
+    def flush(self) -> None:
+        try:
+            self._stream.flush()
+        except OSError:
+            self._discard()
+
+    def _discard(self) -> None:
+        # Closing the stream would not do: what it holds back is written again when Python exits,
+        # which would then exit with 120.
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, self._stream.fileno())
+        os.close(nowhere)

@@ -24,6 +24,9 @@ class StopRequests:
 
     def handle(self, number: int, _frame: FrameType | None) -> None:
         """Handle a signal."""
+        if number == signal.SIGHUP and self.count:
+            # When a terminal is closed, the kernel sends it and bash does; nobody asks twice.
+            return
         self.exit_code = self.exit_code or _CODES[signal.Signals(number)]
         self.count += 1
 
@@ -32,7 +35,11 @@ class StopRequests:
 def stop_requests() -> Iterator[StopRequests]:
     """Count signals instead of exiting on them, until the block ends."""
     requests = StopRequests()
-    before = {number: signal.signal(number, requests.handle) for number in _CODES}
+    counted = set(_CODES)
+    if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
+        # By nohup: the command is to outlive its terminal.
+        counted.remove(signal.SIGHUP)
+    before = {number: signal.signal(number, requests.handle) for number in counted}
     try:
         yield requests
     finally:

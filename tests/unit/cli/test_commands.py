@@ -105,6 +105,36 @@ def test_an_inserted_folder_is_not_rewritten_as_another_mount() -> None:
     assert plan(a_manifest(job))["mnist-chief-0"].argv[3] == "/mnt/data/x"
 
 
+def test_paths_of_this_computer_are_not_rewritten_where_a_volume_is_mounted_above_them() -> None:
+    job = a_job().with_container(
+        args=["$(TFTRAINING_CHECKPOINT_DIR)/data", "/data$(SUFFIX)", "$(ROOT)/venv/x", "$(MINE)"],
+        env=[
+            {"name": "ROOT", "value": "/data"},
+            {"name": "SUFFIX", "value": "/set-by-the-user"},
+            {"name": "MINE", "value": "/elsewhere"},
+        ],
+        volumeMounts=[{"name": "a", "mountPath": "/data"}, {"name": "b", "mountPath": "/venv"}],
+    )
+    job.raw["spec"]["template"]["spec"]["volumes"] = [
+        {"name": "a", "emptyDir": {}},
+        {"name": "b", "emptyDir": {}},
+    ]
+    here = {
+        "TFTRAINING_CHECKPOINT_DIR": "/data/mine",
+        "TFTRAINING_TERMINATION_LOG": "/data/log",
+        "SUFFIX": "-2",
+        "MINE": "/data",
+    }
+    found = plan(a_manifest(job), overrides=here)["mnist-chief-0"]
+    volume = "/scratch/mnist-chief-0/a"
+    assert found.argv == (
+        *(PYTHON, "-m", "tftrainer"),
+        *("/data/mine/data", "/data-2", f"{volume}/venv/x", "/data"),
+    )
+    assert found.variables["ROOT"] == volume
+    assert {name: found.variables[name] for name in here} == here
+
+
 def test_references_in_arguments_are_expanded_as_kubernetes_does() -> None:
     job = (
         a_job()

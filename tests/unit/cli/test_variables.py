@@ -101,6 +101,18 @@ def test_an_optional_reference_may_be_missing() -> None:
     assert env(from_("configMapKeyRef", name="absent", key="a", optional=True)) == {}
 
 
+def test_a_value_may_refer_to_a_variable_that_is_overridden() -> None:
+    found = env(
+        {"name": "A", "value": "$(DATA)/a"},
+        {"name": "DATA", "value": "/data"},
+        {"name": "B", "value": "$(DATA)/b"},
+        {"name": "C", "value": "$(batch)"},
+        envFrom=[{"configMapRef": {"name": "code"}}],
+        overrides={"DATA": "./d", "batch": "8"},
+    )
+    assert found == {"A": "$(DATA)/a", "DATA": "./d", "B": "./d/b", "C": "8", "batch": "8"}
+
+
 def test_env_from_adds_a_prefix_and_env_takes_precedence() -> None:
     found = env(
         {"name": "C_batch", "value": "1"},

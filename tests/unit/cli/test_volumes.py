@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -81,6 +82,16 @@ def test_a_volume_becomes_a_folder(source: dict[str, Any], volume: Volume) -> No
             id="a ConfigMap that is not in the file",
         ),
         pytest.param(
+            {"configMap": {"name": "code", "defaultMode": "0o755"}},
+            "volume v: defaultMode must be a number from 0 to 0777, not '0o755'",
+            id="a mode that is no number",
+        ),
+        pytest.param(
+            {"configMap": {"name": "code", "items": [{"key": "seed", "path": "s", "mode": 512}]}},
+            "volume v: mode must be a number from 0 to 0777, not 512",
+            id="a mode that is too large",
+        ),
+        pytest.param(
             {"configMap": {"name": "code", "items": [{"key": "x", "path": "x"}]}},
             "volume v: has no key x; it has seed, task.py",
             id="a missing key",
@@ -102,6 +113,61 @@ def test_a_sub_path_of_a_volume_may_be_mounted() -> None:
     container = {"volumeMounts": [{"name": "v", "mountPath": "/a/task.py", "subPath": "task.py"}]}
     known = {"v": Volume(Path("/pod/v"))}
     assert mounts(container, known) == [Mount("/a/task.py", Path("/pod/v/task.py"))]
+
+
+@pytest.mark.parametrize(
+    ("mount", "message"),
+    [
+        pytest.param({"subPath": "../x"}, "subPath ../x must be a path below it", id="above"),
+        pytest.param({"subPath": "/x"}, "subPath /x must be a path below it", id="absolute"),
+        pytest.param(
+            {"subPathExpr": "$(POD_NAME)"},
+            "volume v: subPathExpr is not available on this computer: use subPath",
+            id="with variables",
+        ),
+    ],
+)
+def test_a_sub_path_that_cannot_be_mounted_is_refused(mount: dict[str, Any], message: str) -> None:
+    container = {"volumeMounts": [{"name": "v", "mountPath": "/a", **mount}]}
+    with pytest.raises(InputError) as refused:
+        mounts(container, {"v": Volume(Path("/pod/v"))})
+    assert message in str(refused.value)
+
+
+def test_a_sub_path_is_created_where_the_volume_is(tmp_path: Path) -> None:
+    volume = Volume(tmp_path / "v", {"task.py": b"hi"})
+    populate(
+        volume,
+        [
+            Mount("/a", tmp_path / "v/runs/1"),
+            Mount("/b", tmp_path / "v/task.py"),
+            Mount("/c", tmp_path / "w/other"),
+        ],
+    )
+    assert (tmp_path / "v/runs/1").is_dir()
+    assert (tmp_path / "v/task.py").read_bytes() == b"hi"
+    assert not (tmp_path / "w").exists()
+
+
+def test_files_have_the_modes_of_the_volume(tmp_path: Path) -> None:
+    items = [{"key": "task.py", "path": "run"}, {"key": "seed", "path": "seed", "mode": 0o400}]
+    whole = found({"configMap": {"name": "code", "defaultMode": 0o755}})
+    some = found({"configMap": {"name": "code", "defaultMode": 0o755, "items": items}})
+    assert whole.modes == {"task.py": 0o755, "seed": 0o755}
+    populate(replace(some, folder=tmp_path / "v"))
+    modes = {path.name: path.stat().st_mode & 0o777 for path in (tmp_path / "v").iterdir()}
+    assert modes == {"run": 0o755, "seed": 0o400}
+
+
+def test_a_folder_that_a_shell_would_split_is_mounted_by_a_link(tmp_path: Path) -> None:
+    here = tmp_path / "my images"
+    here.mkdir()
+    volume = found({"hostPath": {"path": str(here)}})
+    assert volume.link == Path("/pod/v")
+    container = {"volumeMounts": [{"name": "v", "mountPath": "/a", "subPath": "b"}]}
+    assert mounts(container, {"v": volume}) == [Mount("/a", Path("/pod/v/b"))]
+    populate(replace(volume, link=tmp_path / "v"))
+    assert (tmp_path / "v").resolve() == here
 
 
 def test_files_are_written_before_the_pod_starts(tmp_path: Path) -> None:

@@ -94,7 +94,8 @@ def run(
         variables=pairs("--env", env),
         folders={name: Path(path).absolute() for name, path in pairs("--volume", volume).items()},
     )
-    raise typer.Exit(run_local(choices, console.out()))
+    # A pipe or terminal that is closed must not end the run before the chief has saved.
+    raise typer.Exit(run_local(choices, console.unfailing_out()))
 
 
 @app.command("tensorboard", no_args_is_help=True)

@@ -62,19 +62,27 @@ def command(
     """Return the command of a pod's training container. Raises InputError.
 
     `addresses` maps each task's address to the local one. `overrides` take precedence over the
-    pod's variables, and these over the `inherited` ones.
+    pod's variables, and these over the `inherited` ones. Only what the pod says is rewritten.
     """
     training = container(pod)
-    variables = environment(training, pod, manifest, overrides)
+    # The overrides are put in last: their paths are those of this computer already. The mark of
+    # one begins and ends as its value does, which decides whether a path beside it is rewritten.
+    marks = {name: f"{value[:1]}\0{name}\0{value[-1:]}" for name, value in overrides.items()}
+    variables = environment(training, pod, manifest, marks)
 
     def local(text: str) -> str:
-        return _localize(text, addresses, mounts)
+        text = _localize(text, addresses, mounts)
+        for name, mark in marks.items():
+            text = text.replace(mark, overrides[name])
+        return text
 
-    program = _strings(training, "command") or (python, *_TRAINER)
-    argv = (*program, *_strings(training, "args"))
+    def localized(field: str) -> tuple[str, ...]:
+        return tuple(local(expand(part, variables)) for part in _strings(training, field))
+
+    program = localized("command") or (python, *_TRAINER)
     folder = training.get("workingDir")
     return Command(
-        argv=tuple(local(expand(part, variables)) for part in argv),
+        argv=(*program, *localized("args")),
         variables={**inherited, **{name: local(value) for name, value in variables.items()}},
         folder=Path(local(folder)) if folder else None,
     )

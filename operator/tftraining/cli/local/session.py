@@ -1,5 +1,6 @@
 """`tftj run --local` from its options to its exit code: prepares a LocalRun, reports its result."""
 
+import contextlib
 import json
 import secrets
 import tempfile
@@ -19,6 +20,7 @@ from tftraining.cli import interpreter
 from tftraining.cli.local import messages
 from tftraining.cli.local.commands import ignored_features, runs_trainer
 from tftraining.cli.local.display import display
+from tftraining.cli.local.locks import locked
 from tftraining.cli.local.logs import Logs
 from tftraining.cli.local.run import IGNORED_PARTS, LocalRun, Stop
 from tftraining.cli.local.tasks import Settings
@@ -72,11 +74,13 @@ def run_local(choices: Choices, console: Console) -> ExitCode:
     with (
         tempfile.TemporaryDirectory(prefix=f"tftj-{job.name}-") as scratch,
         stop_requests() as requests,
+        contextlib.ExitStack() as locks,
     ):
         run = LocalRun(found, settings, Path(scratch))
         if any(runs_trainer(pod) for pod in run.pods):
             interpreter.find(choices.python, ("tftrainer", "tensorflow", "tf_keras"), fix=_INSTALL)
         _create_folders(settings)
+        _lock(run, settings, locks)
         _print_header(run, settings, console)
         shown = display(console, _logs(run) if choices.show_logs else None)
         try:
@@ -122,6 +126,27 @@ def _create_folders(settings: Settings) -> None:
             folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise TFTrainingError(f"cannot create the folder {folder}: {error.strerror}") from error
+
+
+def _lock(run: LocalRun, settings: Settings, locks: contextlib.ExitStack) -> None:
+    """Refuse a second run in the same folders: its chief would take over, and end the first.
+
+    Raises InputError, TFTrainingError.
+    """
+    places = []
+    if (folder := settings.checkpoints) is not None:
+        what = f"saves in {_relative(folder)}: choose another folder with --checkpoint-dir"
+        places.append((folder, what))
+    # Not the folder: jobs of other names may have the same one for their logs.
+    log = run.log_path(run.pods[0]["metadata"]["name"])
+    what = f"writes to {_relative(settings.logs)}: choose another folder with --log-dir"
+    places.append((log, what))
+    try:
+        log.touch()
+        for path, what in places:
+            locks.enter_context(locked(path, f"another local run {what}, or stop that run"))
+    except OSError as error:
+        raise TFTrainingError(f"cannot open {error.filename}: {error.strerror}") from error
 
 
 def _logs(run: LocalRun) -> Logs:

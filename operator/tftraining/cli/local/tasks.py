@@ -84,7 +84,7 @@ class Tasks:
         try:
             folder.mkdir()
             for volume in found.values():
-                populate(volume)
+                populate(volume, mounts(container(pod), found))
         except OSError as error:
             raise TFTrainingError(f"cannot start {name}: {error}") from error
         return Task(

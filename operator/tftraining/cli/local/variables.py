@@ -34,9 +34,12 @@ def environment(
     found: dict[str, str] = {}
     for source in container.get("envFrom") or []:
         found |= _all_of(source, manifest)
+    # Where the container sets them, so that what it sets afterwards may refer to them.
+    found |= {name: value for name, value in overrides.items() if name in found}
     for entry in container.get("env") or []:
         name = entry["name"]
         if name in overrides:
+            found[name] = overrides[name]
             continue
         if entry.get("valueFrom"):
             value = _referenced(name, entry["valueFrom"], pod, manifest)

@@ -1,8 +1,9 @@
 """Maps each volume of a pod to a folder of this computer. Only `populate` writes."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
-from pathlib import Path
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path, PurePosixPath
 from typing import Any
 
 from tftraining_operator.core.podtemplate import CHECKPOINT_VOLUME, SCRATCH_VOLUME
@@ -11,6 +12,9 @@ from tftraining.errors import InputError
 from tftraining.manifest import Files, Manifest
 
 _Object = dict[str, Any]
+
+_SPLIT_BY_A_SHELL = re.compile(r"[^\w@%+=:,./-]")
+_ALL_PERMISSIONS = 0o777
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,6 +26,15 @@ class Volume:
     """Files to write into it before the pod starts, by relative path."""
     is_created: bool = True
     """Whether the run creates the folder; otherwise it must exist."""
+    modes: Mapping[str, int] = field(default_factory=dict)
+    """Permissions of files, by relative path; those of the user's umask for all others."""
+    link: Path | None = None
+    """A path to a folder whose own path has spaces or the like: commands have it unquoted."""
+
+    @property
+    def path(self) -> Path:
+        """Where a pod finds the folder."""
+        return self.link or self.folder
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,28 +69,35 @@ def volumes(
             found[name] = Volume(folders[name], is_created=False)
         else:
             found[name] = _volume(name, volume, folder / name, manifest)
-    return found
+    return {name: _linked(volume, folder / name) for name, volume in found.items()}
 
 
 def mounts(container: _Object, known: Mapping[str, Volume]) -> list[Mount]:
-    """Return a container's mounts, the longest path first."""
+    """Return a container's mounts, the longest path first. Raises InputError."""
     found = []
     for mount in container.get("volumeMounts") or []:
         path, volume = str(mount.get("mountPath")).rstrip("/"), known.get(mount.get("name"))
         if volume is not None and path:
-            found.append(Mount(path, volume.folder / (mount.get("subPath") or "")))
+            found.append(Mount(path, volume.path / _sub_path(mount)))
     return sorted(found, key=lambda mount: len(mount.path), reverse=True)
 
 
-def populate(volume: Volume) -> None:
-    """Create a volume's folder and files. Raises OSError."""
-    if not volume.is_created:
-        return
-    volume.folder.mkdir(parents=True, exist_ok=True)
-    for name, content in volume.files.items():
-        path = volume.folder / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(content)
+def populate(volume: Volume, mounted: Sequence[Mount] = ()) -> None:
+    """Create a volume's folder and files, and what is mounted of it. Raises OSError."""
+    if volume.is_created:
+        volume.folder.mkdir(parents=True, exist_ok=True)
+        for name, content in volume.files.items():
+            path = volume.folder / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(content)
+            if name in volume.modes:
+                path.chmod(volume.modes[name])
+    if volume.link is not None:
+        volume.link.symlink_to(volume.folder)
+    for mount in mounted:
+        is_missing = mount.folder.is_relative_to(volume.path) and not mount.folder.exists()
+        if volume.is_created and is_missing:
+            mount.folder.mkdir(parents=True)
 
 
 def _volume(name: str, volume: _Object, folder: Path, manifest: Manifest) -> Volume:
@@ -89,7 +109,8 @@ def _volume(name: str, volume: _Object, folder: Path, manifest: Manifest) -> Vol
             continue
         source, wanted = reference
         if wanted in known:
-            return Volume(folder, _selected(name, source, known[wanted]))
+            files = _selected(name, source, known[wanted])
+            return Volume(folder, files, modes=_modes(name, source, files))
         if source.get("optional"):
             return Volume(folder)
         raise InputError(
@@ -120,3 +141,37 @@ def _selected(name: str, source: _Object, files: Files) -> Files:
     if missing and not source.get("optional"):
         raise InputError(f"volume {name}: has no key {missing[0]}; it has {', '.join(files)}")
     return {str(item.get("path")): files[item["key"]] for item in items if item.get("key") in files}
+
+
+def _modes(name: str, source: _Object, files: Files) -> dict[str, int]:
+    modes = dict.fromkeys(files, _mode(name, source, "defaultMode"))
+    for item in source.get("items") or []:
+        own = _mode(name, item, "mode")
+        if own is not None:
+            modes[str(item.get("path"))] = own
+    return {path: mode for path, mode in modes.items() if mode is not None}
+
+
+def _mode(name: str, source: _Object, field_name: str) -> int | None:
+    mode = source.get(field_name)
+    if mode is None or (isinstance(mode, int) and 0 <= mode <= _ALL_PERMISSIONS):
+        return mode
+    raise InputError(f"volume {name}: {field_name} must be a number from 0 to 0777, not {mode!r}")
+
+
+def _sub_path(mount: _Object) -> str:
+    name = mount.get("name")
+    if mount.get("subPathExpr"):
+        raise InputError(
+            f"volume {name}: subPathExpr is not available on this computer: use subPath"
+        )
+    path = PurePosixPath(mount.get("subPath") or "")
+    if path.is_absolute() or ".." in path.parts:
+        raise InputError(f"volume {name}: subPath {path} must be a path below it, without ..")
+    return str(path)
+
+
+def _linked(volume: Volume, link: Path) -> Volume:
+    if _SPLIT_BY_A_SHELL.search(str(volume.folder)) is None or volume.folder == link:
+        return volume
+    return replace(volume, link=link)
