@@ -126,6 +126,10 @@ class Follower:
         self._cluster, self._job, self._choice, self._say = cluster, job, choice, say
         self._patience = Patience()
         self._away = False
+        self._ended = False
+        """Whether the job has finished, or was deleted."""
+        self._last = 0.0
+        """When a line was read last, or could not yet be: what _LAST_WORDS counts from."""
         self._lines: queue.Queue[Line | TFTrainingError] = queue.Queue()
         self._readers: dict[Source, threading.Thread] = {}
         self._listed: list[Source] = []
@@ -138,21 +142,19 @@ class Follower:
 
     def lines(self) -> Iterator[Line]:
         """Yield lines until the job has finished and its logs are read. Raises TFTrainingError."""
-        look_at, ended, last = 0.0, False, time.monotonic()
+        look_at = 0.0
         while True:
             if time.monotonic() >= look_at:
-                ended = self._look() or ended
+                self._look()
                 look_at = time.monotonic() + _INTERVAL
             for line in merged(self._arrived()):
                 yield line
-                last = time.monotonic()
-            silent = time.monotonic() - last
-            # Pods that outlive the job (cleanPodPolicy: None) may never end.
-            if ended and silent > (_BATCH_SECONDS if self._all_read() else _LAST_WORDS):
+                self._last = time.monotonic()
+            if self._is_over():
                 return
 
-    def _look(self) -> bool:
-        """Start readers of what is new; tell whether nothing more is to come."""
+    def _look(self) -> None:
+        """Start readers of what is new, and notice whether nothing more is to come."""
         try:
             seen = look(self._cluster, self._job)
         except UnreachableError as error:
@@ -161,24 +163,50 @@ class Follower:
             if not self._away:
                 self._say(f"{error}; trying again for {PATIENCE / 60:.0f} minutes")
             self._away = True
-            return False
+            return
         except NotFoundError:
             if not self._readers:
                 raise
+            self._answered()
             self._listed = []
-            return True
+            self._end()
+            return
+        self._answered()
+        self._listed = self._choice.sources(seen)
+        for source in self._listed:
+            self._follow(source)
+        if reached(seen.job, ConditionType.FINISHED):
+            self._end()
+
+    def _answered(self) -> None:
         self._patience.renew()
         if self._away:
             self._say("the cluster answers again")
+            self._last = time.monotonic()
         self._away = False
-        self._listed = self._choice.sources(seen)
-        for source in self._listed:
-            reader = self._readers.get(source)
-            if source not in self._complete and (reader is None or not reader.is_alive()):
-                reader = threading.Thread(target=self._read, args=(source,), daemon=True)
-                self._readers[source] = reader
-                reader.start()
-        return reached(seen.job, ConditionType.FINISHED)
+
+    def _follow(self, source: Source) -> None:
+        reader = self._readers.get(source)
+        if source in self._complete or (reader is not None and reader.is_alive()):
+            return
+        if reader is None:  # one that is opened again and again must not keep us from the end
+            self._last = time.monotonic()
+        reader = threading.Thread(target=self._read, args=(source,), daemon=True)
+        self._readers[source] = reader
+        reader.start()
+
+    def _end(self) -> None:
+        if not self._ended:
+            self._last = time.monotonic()
+        self._ended = True
+
+    def _is_over(self) -> bool:
+        if not self._ended or self._away:
+            return False
+        if self._all_read():
+            return self._lines.empty()
+        # Pods that outlive the job (cleanPodPolicy: None) may never end.
+        return time.monotonic() - self._last > _LAST_WORDS
 
     def _all_read(self) -> bool:
         reading = any(reader.is_alive() for reader in self._readers.values())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import threading
+import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -338,6 +339,45 @@ def test_following_ends_though_a_pod_outlives_the_job() -> None:
     calls = Endless([job.raw], pods=[a_pod(job.build(), Role.PS).running()])
     assert run(calls) == ["ps-0: first"]
     released.set()
+
+
+def test_the_log_of_a_pod_that_ran_between_two_looks_is_waited_for() -> None:
+    # The job had no pod for longer than a finished job's logs may be silent.
+    job = finished(well=False)
+
+    class Late(Scripted):
+        def call(self, method: str, path: str, **given: Any) -> Raw:
+            answer = super().call(method, path, **given)
+            if answer is job.raw:
+                self.pods = [a_pod(job.build(), Role.CHIEF).exited(1)]
+            return answer
+
+        @contextlib.contextmanager
+        def lines(self, path: str, query: Mapping[str, str]) -> Iterator[Iterator[str]]:
+            time.sleep(2 * log_reader._BATCH_SECONDS)
+            with super().lines(path, query) as found:
+                yield found
+
+    calls = Late([RUNNING.raw] * 10 + [job.raw])
+    calls.logs["mnist-chief-0", ""] = ["2026-01-02T03:04:05Z error"]
+    assert run(calls) == ["chief-0: error"]
+
+
+def test_a_job_that_is_deleted_during_an_outage_ends_the_logs() -> None:
+    job, away = finished(well=True), UnreachableError("away")
+    pods = [a_pod(job.build(), Role.CHIEF).exited(0)]
+    calls = Scripted([job.raw, away, NotFoundError("gone")], pods, refusals=[away])
+    assert run(calls) == []
+
+
+def test_an_outage_after_the_end_does_not_end_the_logs() -> None:
+    job, away = finished(well=True), UnreachableError("away")
+    pods = [a_pod(job.build(), Role.CHIEF).exited(0)]
+    calls = Scripted([job.raw, *[away] * 12, job.raw], pods, refusals=[away])
+    calls.logs["mnist-chief-0", ""] = ["2026-01-02T03:04:05Z last"]
+    said: list[str] = []
+    assert run(calls, say=said.append) == ["chief-0: last"]
+    assert said == ["away; trying again for 5 minutes", "the cluster answers again"]
 
 
 def test_logs_of_a_cluster_that_never_answered_end_at_once() -> None:
