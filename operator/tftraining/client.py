@@ -287,7 +287,7 @@ class TFTrainingClient:
         }
         choice = log_reader.Choice(selection, tail)
         if follow:
-            return log_reader.Follower(self._cluster, name, choice, say).lines()
+            return log_reader.Follower(self._cluster, name, choice, say)
         return iter(log_reader.read_once(self._cluster, name, choice, say))
 
     # ---- results --------------------------------------------------------------------------------

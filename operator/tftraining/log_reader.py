@@ -1,11 +1,12 @@
 """Reads the logs of a job's containers, at once or while they are written."""
 
+import collections
 import queue
 import threading
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Self
 
 from tftraining_operator.api.keys import ConditionType
 
@@ -28,8 +29,8 @@ from tftraining.view.log_lines import (
 )
 
 _INTERVAL = 1.0
-_BATCH_SECONDS = 0.25
-"""Lines that arrive within this time are put in order."""
+BATCH_SECONDS = 0.25
+"""Lines that arrive within this time are put in order: whoever calls Follower.turn waits for it."""
 _LAST_WORDS = 5.0
 """Seconds of silence after which the logs of a finished job are complete."""
 
@@ -130,6 +131,10 @@ class Follower:
         """Whether the job has finished, or was deleted."""
         self._last = 0.0
         """When a line was read last, or could not yet be: what _LAST_WORDS counts from."""
+        self._look_at = 0.0
+        """When to look at the job again."""
+        self._shown: collections.deque[Line] = collections.deque()
+        """The lines of a turn that are still to be returned one by one."""
         self._lines: queue.Queue[Line | TFTrainingError] = queue.Queue()
         self._readers: dict[Source, threading.Thread] = {}
         self._listed: list[Source] = []
@@ -140,18 +145,31 @@ class Follower:
         """Text of the last line without a time: the node says something of the log itself."""
         self._complete: set[Source] = set()
 
-    def lines(self) -> Iterator[Line]:
-        """Yield lines until the job has finished and its logs are read. Raises TFTrainingError."""
-        look_at = 0.0
-        while True:
-            if time.monotonic() >= look_at:
-                self._look()
-                look_at = time.monotonic() + _INTERVAL
-            for line in merged(self._arrived()):
-                yield line
-                self._last = time.monotonic()
-            if self._is_over():
-                return
+    def __iter__(self) -> Self:
+        return self
+
+    def __next__(self) -> Line:
+        """Return the next line as soon as there is one. Raises TFTrainingError."""
+        while not self._shown:
+            time.sleep(BATCH_SECONDS)
+            lines = self.turn()
+            if lines is None:
+                raise StopIteration
+            self._shown.extend(lines)
+        return self._shown.popleft()
+
+    def turn(self) -> list[Line] | None:
+        """Return the lines since the last turn, None when the job has finished and all are read.
+
+        Call it every BATCH_SECONDS; it waits for no line. Raises TFTrainingError.
+        """
+        if time.monotonic() >= self._look_at:
+            self._look()
+            self._look_at = time.monotonic() + _INTERVAL
+        if lines := merged(self._arrived()):
+            self._last = time.monotonic()
+            return lines
+        return None if self._is_over() else []
 
     def _look(self) -> None:
         """Start readers of what is new, and notice whether nothing more is to come."""
@@ -213,12 +231,8 @@ class Follower:
         return not reading and self._complete.issuperset(self._listed)
 
     def _arrived(self) -> Iterator[Line]:
-        end = time.monotonic() + _BATCH_SECONDS
-        while (left := end - time.monotonic()) > 0:
-            try:
-                found = self._lines.get(timeout=left)
-            except queue.Empty:
-                return
+        for _ in range(self._lines.qsize()):
+            found = self._lines.get_nowait()
             if isinstance(found, TFTrainingError):
                 raise found
             yield found

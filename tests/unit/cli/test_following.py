@@ -200,14 +200,14 @@ def run(
         shown.append(f"{line.source.label}: {line.text}")
         after(line)
 
-    for line in follower.lines():
+    for line in follower:
         show(line)
     return shown
 
 
 @pytest.fixture(autouse=True)
 def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name, value in (("_INTERVAL", 0.05), ("_BATCH_SECONDS", 0.05), ("_LAST_WORDS", 0.3)):
+    for name, value in (("_INTERVAL", 0.05), ("BATCH_SECONDS", 0.05), ("_LAST_WORDS", 0.3)):
         monkeypatch.setattr(log_reader, name, value)
 
 
@@ -354,7 +354,7 @@ def test_the_log_of_a_pod_that_ran_between_two_looks_is_waited_for() -> None:
 
         @contextlib.contextmanager
         def lines(self, path: str, query: Mapping[str, str]) -> Iterator[Iterator[str]]:
-            time.sleep(2 * log_reader._BATCH_SECONDS)
+            time.sleep(2 * log_reader.BATCH_SECONDS)
             with super().lines(path, query) as found:
                 yield found
 
