@@ -346,8 +346,8 @@ def test_the_log_of_a_pod_that_ran_between_two_looks_is_waited_for() -> None:
     job = finished(well=False)
 
     class Late(Scripted):
-        def call(self, method: str, path: str, **given: Any) -> Raw:
-            answer = super().call(method, path, **given)
+        def call(self, _method: str, path: str, **given: Any) -> Raw:
+            answer = super().call(_method, path, **given)
             if answer is job.raw:
                 self.pods = [a_pod(job.build(), Role.CHIEF).exited(1)]
             return answer
