@@ -16,11 +16,13 @@ import pytest
 from tftraining.cluster.watching import Kind, changes
 from tftraining.errors import InputError, NotFoundError, TFTrainingError, UnreachableError
 from tftraining.view import describe
+from tftraining.view.why import why
 from tftraining.web import details
 from tftraining.web import source as sources
 from tftraining.web.server import HEADERS, application, served
 from tftraining.web.source import Source
 from tftraining_operator.api.keys import Role
+from tftraining_operator.core import bounds
 
 from tests.unit.builders import Raw, a_job, a_pod, at
 from tools.ports import free_port
@@ -102,6 +104,33 @@ def test_a_watch_goes_on_where_the_last_one_ended() -> None:
     assert kinds == [Kind.LISTED, Kind.SEEN, Kind.GONE, Kind.HEARD, Kind.HEARD]
     versions = [query.get("resourceVersion") for path, query in api.asked if path == JOBS]
     assert versions == [None, "7", "11"]
+
+
+class Paged(Api):
+    """Lists one job at a time."""
+
+    def call(self, method: str, path: str, **options: Any) -> Raw:
+        whole = super().call(method, path, **options)
+        at = int((options.get("query") or {}).get("continue", "0"))
+        last = at + 1 == len(whole["items"])
+        metadata = {**whole["metadata"], "continue": "" if last else str(at + 1)}
+        return {"metadata": metadata, "items": whole["items"][at : at + 1]}
+
+
+def test_jobs_are_listed_in_parts_and_cut_to_what_is_read() -> None:
+    large = a_job().named("large", uid="uid-2").raw
+    large["spec"]["template"]["metadata"] = {"annotations": {"x": "y" * bounds.MOST_BYTES}}
+    small = a_job().raw
+    small["metadata"]["managedFields"] = [{"manager": "tftj"}]
+    api = Paged(jobs=[small, large])
+    api.says(an_event("MODIFIED", large), '{"type": "ERROR", "object": {"code": 410}}')
+    listed, changed = changes(api, everywhere=True)
+    assert listed.kind is Kind.LISTED
+    assert listed.jobs[0] == a_job().raw
+    for job in (listed.jobs[1], changed.jobs[0]):
+        assert len(json.dumps(job)) < 1000
+        assert f"may have {bounds.MOST_BYTES}" in why(job, [], [], at(10)).text
+    assert {query["limit"] for _, query in api.asked if "watch" not in query} == {"100"}
 
 
 def test_one_namespace_is_watched_alone() -> None:
