@@ -97,9 +97,7 @@ def read(
         except (InputError, NotFoundError):
             continue
         except UnreachableError as error:
-            what = "cut off" if len(lines) > before else "missing"
-            where = f"{source.pod} on node {source.node}" if source.node else source.pod
-            notes.append(f"the log of {where} is {what}: {error}")
+            notes.append(_missing(source, error, is_cut=len(lines) > before))
             failure = error
     if failure is not None and not lines and not any_read:
         raise failure
@@ -123,7 +121,10 @@ class Follower:
         choice: Choice,
         say: Callable[[str], None] = lambda _text: None,
     ) -> None:
-        """Take what to follow; `say` is called when the cluster is away, and when it is back."""
+        """Take what to follow.
+
+        `say` is called when the cluster is away, when it is back, and with what cannot be read.
+        """
         self._cluster, self._job, self._choice, self._say = cluster, job, choice, say
         self._patience = Patience()
         self._away = False
@@ -144,6 +145,11 @@ class Follower:
         self._untimed: dict[Source, str] = {}
         """Text of the last line without a time: the node says something of the log itself."""
         self._complete: set[Source] = set()
+        self._was_read: set[Source] = set()
+        self._unread: dict[Source, UnreachableError] = {}
+        """The logs that could not be opened the last time, and why."""
+        self._told: set[Source] = set()
+        """Those of them that `say` was called with."""
 
     def __iter__(self) -> Self:
         return self
@@ -169,7 +175,11 @@ class Follower:
         if lines := merged(self._arrived()):
             self._last = time.monotonic()
             return lines
-        return None if self._is_over() else []
+        self._tell_new_failures()
+        if not self._is_over():
+            return []
+        self._tell_unread()
+        return None
 
     def _look(self) -> None:
         """Start readers of what is new, and notice whether nothing more is to come."""
@@ -238,9 +248,16 @@ class Follower:
             yield found
 
     def _read(self, source: Source) -> None:
+        opened = False
         try:
-            self._read_stream(source)
-        except UnreachableError:
+            with self._cluster.log(source.pod, source.container, self._query(source)) as stream:
+                opened = True
+                self._was_read.add(source)
+                self._unread.pop(source, None)
+                self._put(source, stream)
+        except UnreachableError as error:
+            if not opened:
+                self._unread[source] = error
             return  # the next look opens it again, where it stopped
         except (InputError, NotFoundError):
             pass  # the pod is gone, or its node cannot send the log now
@@ -249,24 +266,48 @@ class Follower:
         if not source.running:
             self._complete.add(source)
 
-    def _read_stream(self, source: Source) -> None:
-        key = (source.uid, source.container)
-        before = self._newest.get(key, "")
+    def _query(self, source: Source) -> dict[str, str]:
         query = {"timestamps": "true", "follow": "true"}
-        if before:
+        if before := self._newest.get((source.uid, source.container)):
             query["sinceTime"] = before.partition(".")[0] + "Z"
         elif self._choice.tail is not None:
             query["tailLines"] = str(self._choice.tail)
-        with self._cluster.log(source.pod, source.container, query) as stream:
-            for text in stream:
-                line = parse(source, text)
-                at = sort_key(line.time)
-                if at and at <= before:
-                    continue
-                if not at and self._untimed.get(source) == line.text:
-                    continue
-                if at:
-                    self._newest[key] = max(at, self._newest.get(key, ""))
-                else:
-                    self._untimed[source] = line.text
-                self._lines.put(line)
+        return query
+
+    def _put(self, source: Source, stream: Iterator[str]) -> None:
+        key = (source.uid, source.container)
+        before = self._newest.get(key, "")
+        for text in stream:
+            line = parse(source, text)
+            at = sort_key(line.time)
+            if at and at <= before:
+                continue
+            if not at and self._untimed.get(source) == line.text:
+                continue
+            if at:
+                self._newest[key] = max(at, self._newest.get(key, ""))
+            else:
+                self._untimed[source] = line.text
+            self._lines.put(line)
+
+    def _tell_new_failures(self) -> None:
+        for source, error in list(self._unread.items()):
+            if source not in self._told:
+                self._told.add(source)
+                self._say(f"the log of {_where(source)} cannot be read: {error}; trying again")
+
+    def _tell_unread(self) -> None:
+        """Name the logs that could not be read to their ends. Raises UnreachableError if none."""
+        for source, error in list(self._unread.items()):
+            if not self._was_read:
+                raise error
+            is_cut = (source.uid, source.container) in self._newest
+            self._say(_missing(source, error, is_cut=is_cut))
+
+
+def _missing(source: Source, error: UnreachableError, *, is_cut: bool) -> str:
+    return f"the log of {_where(source)} is {'cut off' if is_cut else 'missing'}: {error}"
+
+
+def _where(source: Source) -> str:
+    return f"{source.pod} on node {source.node}" if source.node else source.pod
