@@ -10,7 +10,7 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
-from tftraining import following
+from tftraining import following, log_reader
 from tftraining.client import Goal, TFTrainingClient, checked, progress_view
 from tftraining.following import Wait
 from tftraining.job import TrainingJob
@@ -90,8 +90,17 @@ class AsyncTFTrainingClient:
     async def logs(self, name: str, **options: Any) -> AsyncIterator[Line]:  # noqa: ANN401
         """Yield the logs of all pods of a job, ordered by time."""
         lines = await asyncio.to_thread(self._client.logs, name, **options)
-        while (line := await asyncio.to_thread(next, lines, None)) is not None:
-            yield line
+        if not isinstance(lines, log_reader.Follower):
+            for line in lines:
+                yield line
+            return
+        while True:
+            await asyncio.sleep(log_reader.BATCH_SECONDS)
+            batch = await asyncio.to_thread(lines.turn)
+            if batch is None:
+                return
+            for line in batch:
+                yield line
 
     async def metrics(self, name: str) -> Records:
         """Return the newest values of a job: of training, evaluation and the exported model."""

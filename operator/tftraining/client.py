@@ -287,7 +287,7 @@ class TFTrainingClient:
         }
         choice = log_reader.Choice(selection, tail)
         if follow:
-            return log_reader.Follower(self._cluster, name, choice, say).lines()
+            return log_reader.Follower(self._cluster, name, choice, say)
         return iter(log_reader.read_once(self._cluster, name, choice, say))
 
     # ---- results --------------------------------------------------------------------------------
@@ -317,10 +317,10 @@ class TFTrainingClient:
     ) -> Path:
         """Copy the exported model of a job here; return its folder, which is `to`/STEP.
 
-        `to` is JOB-model by default. A pod that mounts the job's volume sends it, for as long as
-        that takes. `best` asks for the best model instead of the last one; `say` is called with
-        what is being done. Raises NotFoundError if the job has exported none, InputError if it is
-        on no volume (object storage, an emptyDir), AlreadyExistsError if the folder exists.
+        `to` is JOB-model by default. A pod that mounts the job's volume sends it, for a day at
+        most. `best` asks for the best model instead of the last one; `say` is called with what is
+        being done. Raises NotFoundError if the job has exported none, InputError if it is on no
+        volume (object storage, an emptyDir), AlreadyExistsError if the folder exists.
         """
         from tftraining import following, model_copy
 

@@ -101,7 +101,7 @@ class _Parts:
         text = _source_of(name, found)
         scope = _globals_of(found)
         for used in _names(compile(text, f"<{name}>", "exec")):
-            if used in scope and scope[used] is not found:
+            if used in scope and scope[used] is not found and not _is_python_own(used, scope[used]):
                 self.add(used, scope[used], f"{name}()")
         # After what it uses: a class needs its bases, a decorator its function.
         self.definitions[name] = text.strip()
@@ -149,11 +149,19 @@ def _names(code: types.CodeType) -> Iterator[str]:
         name = each.argval
         if each.opname not in ("LOAD_GLOBAL", "LOAD_NAME") or name in _IMPLICIT:
             continue
-        if name not in own and not hasattr(builtins, name):
+        if name not in own:
             yield name
     for constant in code.co_consts:
         if isinstance(constant, types.CodeType):
             yield from _names(constant)
+
+
+def _is_python_own(name: str, found: object) -> bool:
+    """Tell whether it is a builtin, or what IPython has in its place, such as open and exit."""
+    if not hasattr(builtins, name):
+        return False
+    module = getattr(found, "__module__", None) or ""
+    return found is getattr(builtins, name) or module.partition(".")[0] == "IPython"
 
 
 def _is_simple(found: object) -> bool:

@@ -1,11 +1,12 @@
 """Reads the logs of a job's containers, at once or while they are written."""
 
+import collections
 import queue
 import threading
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Self
 
 from tftraining_operator.api.keys import ConditionType
 
@@ -28,8 +29,8 @@ from tftraining.view.log_lines import (
 )
 
 _INTERVAL = 1.0
-_BATCH_SECONDS = 0.25
-"""Lines that arrive within this time are put in order."""
+BATCH_SECONDS = 0.25
+"""Lines that arrive within this time are put in order: whoever calls Follower.turn waits for it."""
 _LAST_WORDS = 5.0
 """Seconds of silence after which the logs of a finished job are complete."""
 
@@ -96,9 +97,7 @@ def read(
         except (InputError, NotFoundError):
             continue
         except UnreachableError as error:
-            what = "cut off" if len(lines) > before else "missing"
-            where = f"{source.pod} on node {source.node}" if source.node else source.pod
-            notes.append(f"the log of {where} is {what}: {error}")
+            notes.append(_missing(source, error, is_cut=len(lines) > before))
             failure = error
     if failure is not None and not lines and not any_read:
         raise failure
@@ -122,10 +121,21 @@ class Follower:
         choice: Choice,
         say: Callable[[str], None] = lambda _text: None,
     ) -> None:
-        """Take what to follow; `say` is called when the cluster is away, and when it is back."""
+        """Take what to follow.
+
+        `say` is called when the cluster is away, when it is back, and with what cannot be read.
+        """
         self._cluster, self._job, self._choice, self._say = cluster, job, choice, say
         self._patience = Patience()
         self._away = False
+        self._ended = False
+        """Whether the job has finished, or was deleted."""
+        self._last = 0.0
+        """When a line was read last, or could not yet be: what _LAST_WORDS counts from."""
+        self._look_at = 0.0
+        """When to look at the job again."""
+        self._shown: collections.deque[Line] = collections.deque()
+        """The lines of a turn that are still to be returned one by one."""
         self._lines: queue.Queue[Line | TFTrainingError] = queue.Queue()
         self._readers: dict[Source, threading.Thread] = {}
         self._listed: list[Source] = []
@@ -135,24 +145,44 @@ class Follower:
         self._untimed: dict[Source, str] = {}
         """Text of the last line without a time: the node says something of the log itself."""
         self._complete: set[Source] = set()
+        self._was_read: set[Source] = set()
+        self._unread: dict[Source, UnreachableError] = {}
+        """The logs that could not be opened the last time, and why."""
+        self._told: set[Source] = set()
+        """Those of them that `say` was called with."""
 
-    def lines(self) -> Iterator[Line]:
-        """Yield lines until the job has finished and its logs are read. Raises TFTrainingError."""
-        look_at, ended, last = 0.0, False, time.monotonic()
-        while True:
-            if time.monotonic() >= look_at:
-                ended = self._look() or ended
-                look_at = time.monotonic() + _INTERVAL
-            for line in merged(self._arrived()):
-                yield line
-                last = time.monotonic()
-            silent = time.monotonic() - last
-            # Pods that outlive the job (cleanPodPolicy: None) may never end.
-            if ended and silent > (_BATCH_SECONDS if self._all_read() else _LAST_WORDS):
-                return
+    def __iter__(self) -> Self:
+        return self
 
-    def _look(self) -> bool:
-        """Start readers of what is new; tell whether nothing more is to come."""
+    def __next__(self) -> Line:
+        """Return the next line as soon as there is one. Raises TFTrainingError."""
+        while not self._shown:
+            time.sleep(BATCH_SECONDS)
+            lines = self.turn()
+            if lines is None:
+                raise StopIteration
+            self._shown.extend(lines)
+        return self._shown.popleft()
+
+    def turn(self) -> list[Line] | None:
+        """Return the lines since the last turn, None when the job has finished and all are read.
+
+        Call it every BATCH_SECONDS; it waits for no line. Raises TFTrainingError.
+        """
+        if time.monotonic() >= self._look_at:
+            self._look()
+            self._look_at = time.monotonic() + _INTERVAL
+        if lines := merged(self._arrived()):
+            self._last = time.monotonic()
+            return lines
+        self._tell_new_failures()
+        if not self._is_over():
+            return []
+        self._tell_unread()
+        return None
+
+    def _look(self) -> None:
+        """Start readers of what is new, and notice whether nothing more is to come."""
         try:
             seen = look(self._cluster, self._job)
         except UnreachableError as error:
@@ -161,44 +191,73 @@ class Follower:
             if not self._away:
                 self._say(f"{error}; trying again for {PATIENCE / 60:.0f} minutes")
             self._away = True
-            return False
+            return
         except NotFoundError:
             if not self._readers:
                 raise
+            self._answered()
             self._listed = []
-            return True
+            self._end()
+            return
+        self._answered()
+        self._listed = self._choice.sources(seen)
+        for source in self._listed:
+            self._follow(source)
+        if reached(seen.job, ConditionType.FINISHED):
+            self._end()
+
+    def _answered(self) -> None:
         self._patience.renew()
         if self._away:
             self._say("the cluster answers again")
+            self._last = time.monotonic()
         self._away = False
-        self._listed = self._choice.sources(seen)
-        for source in self._listed:
-            reader = self._readers.get(source)
-            if source not in self._complete and (reader is None or not reader.is_alive()):
-                reader = threading.Thread(target=self._read, args=(source,), daemon=True)
-                self._readers[source] = reader
-                reader.start()
-        return reached(seen.job, ConditionType.FINISHED)
+
+    def _follow(self, source: Source) -> None:
+        reader = self._readers.get(source)
+        if source in self._complete or (reader is not None and reader.is_alive()):
+            return
+        if reader is None:  # one that is opened again and again must not keep us from the end
+            self._last = time.monotonic()
+        reader = threading.Thread(target=self._read, args=(source,), daemon=True)
+        self._readers[source] = reader
+        reader.start()
+
+    def _end(self) -> None:
+        if not self._ended:
+            self._last = time.monotonic()
+        self._ended = True
+
+    def _is_over(self) -> bool:
+        if not self._ended or self._away:
+            return False
+        if self._all_read():
+            return self._lines.empty()
+        # Pods that outlive the job (cleanPodPolicy: None) may never end.
+        return time.monotonic() - self._last > _LAST_WORDS
 
     def _all_read(self) -> bool:
         reading = any(reader.is_alive() for reader in self._readers.values())
         return not reading and self._complete.issuperset(self._listed)
 
     def _arrived(self) -> Iterator[Line]:
-        end = time.monotonic() + _BATCH_SECONDS
-        while (left := end - time.monotonic()) > 0:
-            try:
-                found = self._lines.get(timeout=left)
-            except queue.Empty:
-                return
+        for _ in range(self._lines.qsize()):
+            found = self._lines.get_nowait()
             if isinstance(found, TFTrainingError):
                 raise found
             yield found
 
     def _read(self, source: Source) -> None:
+        opened = False
         try:
-            self._read_stream(source)
-        except UnreachableError:
+            with self._cluster.log(source.pod, source.container, self._query(source)) as stream:
+                opened = True
+                self._was_read.add(source)
+                self._unread.pop(source, None)
+                self._put(source, stream)
+        except UnreachableError as error:
+            if not opened:
+                self._unread[source] = error
             return  # the next look opens it again, where it stopped
         except (InputError, NotFoundError):
             pass  # the pod is gone, or its node cannot send the log now
@@ -207,24 +266,48 @@ class Follower:
         if not source.running:
             self._complete.add(source)
 
-    def _read_stream(self, source: Source) -> None:
-        key = (source.uid, source.container)
-        before = self._newest.get(key, "")
+    def _query(self, source: Source) -> dict[str, str]:
         query = {"timestamps": "true", "follow": "true"}
-        if before:
+        if before := self._newest.get((source.uid, source.container)):
             query["sinceTime"] = before.partition(".")[0] + "Z"
         elif self._choice.tail is not None:
             query["tailLines"] = str(self._choice.tail)
-        with self._cluster.log(source.pod, source.container, query) as stream:
-            for text in stream:
-                line = parse(source, text)
-                at = sort_key(line.time)
-                if at and at <= before:
-                    continue
-                if not at and self._untimed.get(source) == line.text:
-                    continue
-                if at:
-                    self._newest[key] = max(at, self._newest.get(key, ""))
-                else:
-                    self._untimed[source] = line.text
-                self._lines.put(line)
+        return query
+
+    def _put(self, source: Source, stream: Iterator[str]) -> None:
+        key = (source.uid, source.container)
+        before = self._newest.get(key, "")
+        for text in stream:
+            line = parse(source, text)
+            at = sort_key(line.time)
+            if at and at <= before:
+                continue
+            if not at and self._untimed.get(source) == line.text:
+                continue
+            if at:
+                self._newest[key] = max(at, self._newest.get(key, ""))
+            else:
+                self._untimed[source] = line.text
+            self._lines.put(line)
+
+    def _tell_new_failures(self) -> None:
+        for source, error in list(self._unread.items()):
+            if source not in self._told:
+                self._told.add(source)
+                self._say(f"the log of {_where(source)} cannot be read: {error}; trying again")
+
+    def _tell_unread(self) -> None:
+        """Name the logs that could not be read to their ends. Raises UnreachableError if none."""
+        for source, error in list(self._unread.items()):
+            if not self._was_read:
+                raise error
+            is_cut = (source.uid, source.container) in self._newest
+            self._say(_missing(source, error, is_cut=is_cut))
+
+
+def _missing(source: Source, error: UnreachableError, *, is_cut: bool) -> str:
+    return f"the log of {_where(source)} is {'cut off' if is_cut else 'missing'}: {error}"
+
+
+def _where(source: Source) -> str:
+    return f"{source.pod} on node {source.node}" if source.node else source.pod

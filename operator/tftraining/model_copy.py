@@ -26,7 +26,8 @@ from tftraining.recreation import owner
 _Object = dict[str, Any]
 
 _APP = "model-reader"
-_DEADLINE_SECONDS = 3600
+_DEADLINE_SECONDS = 24 * 3600
+"""After which the pod ends also if nobody deletes it; a large model takes hours."""
 _START_SECONDS = 180
 _TICK_SECONDS = 0.5
 _CHUNK = 1 << 20
@@ -183,9 +184,19 @@ def _reader(cluster: Cluster, job: TrainingJob, say: Callable[[str], None]) -> I
         _wait_until_ready(cluster, name)
         yield name
     finally:
-        with contextlib.suppress(NotFoundError):
-            cluster.delete_pod(pod)
-        say(f"deleted pod {name}")
+        say(_deleted(cluster, pod))
+
+
+def _deleted(cluster: Cluster, pod: _Object) -> str:
+    """Delete a pod; tell what became of it. The model that it sent is complete without that."""
+    name = pod["metadata"]["name"]
+    try:
+        cluster.delete_pod(pod)
+    except NotFoundError:
+        pass
+    except TFTrainingError as error:
+        return f"cannot delete pod {name}: {error}; it is deleted with the job, or by kubectl"
+    return f"deleted pod {name}"
 
 
 def _wait_until_ready(cluster: Cluster, name: str) -> None:

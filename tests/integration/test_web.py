@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import http.server
 import subprocess
 import sys
+import threading
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from tftraining.web.document import document
+from tftraining.web.markup import tag
 
+from tests.conftest import ROOT
 from tests.integration.jobs import Namespace, manifest
 from tests.integration.test_cluster_commands import environment
 from tools.browser import NoBrowserError, Page, browsing, program
@@ -20,6 +25,7 @@ if TYPE_CHECKING:
 # The first run on a machine downloads Chromium.
 pytestmark = pytest.mark.timeout(240)
 
+ASSETS = ROOT / "operator/tftraining/web/static"
 EVIL = "<script>window.pwned = 1</script><img src=x onerror='window.pwned = 1'>"
 TRACEBACK = (
     "Traceback (most recent call last):\n"
@@ -229,6 +235,73 @@ def test_without_a_browsers_script_it_is_a_page_too(jobs: Namespace, page: Page)
             )
         finally:
             page.call("Emulation.setScriptExecutionDisabled", value=False)
+
+
+@contextmanager
+def saying(answers: dict[str, Any]) -> Iterator[str]:
+    """Serve a page whose answer the test changes, as a proxy before it would; give its address.
+
+    Of `answers` there are `status`, `text`, and the event `goes_on`, without which none comes.
+    """
+
+    class Handler(http.server.BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            static = ASSETS / self.path.rpartition("/")[2]
+            if self.path.startswith("/static/"):
+                self.answer(200, static.read_bytes(), "text/javascript")
+                return
+            answers["goes_on"].wait()
+            self.answer(answers["status"], answers["text"].encode(), "text/html")
+
+        def answer(self, status: int, body: bytes, kind: str) -> None:
+            self.send_response(status)
+            self.send_header("Content-Type", kind)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        thread = threading.Thread(target=server.serve_forever, args=(0.05,))
+        thread.start()
+        try:
+            yield f"http://127.0.0.1:{server.server_address[1]}/"
+        finally:
+            answers["goes_on"].set()
+            server.shutdown()
+            thread.join()
+
+
+@pytest.mark.parametrize(
+    ("status", "text", "told"),
+    [
+        pytest.param(200, "<main id=content>Log in</main>", "of another page", id="a login"),
+        pytest.param(404, "<p>not found</p>", "of another page", id="an address that is gone"),
+        pytest.param(502, "<p>bad gateway</p>", "No answer from the server", id="no server"),
+        pytest.param(None, "", "No answer from the server", id="no answer"),
+    ],
+)
+def test_what_is_not_its_own_page_is_not_taken_for_news(
+    page: Page, status: int | None, text: str, told: str
+) -> None:
+    ours = document("jobs", tag("h1", "Training jobs"), up="")
+    answers: dict[str, Any] = {"status": 200, "text": ours, "goes_on": threading.Event()}
+    answers["goes_on"].set()
+    with saying(answers) as url:
+        page.open(url)
+        page.wait_for("document.getElementById('live').textContent.startsWith('Live')")
+        if status is None:
+            answers["goes_on"].clear()
+        answers |= {"status": status or 200, "text": text}
+        page.wait_for("document.getElementById('live').textContent === 'Not connected'")
+        assert told in page.evaluate("document.getElementById('offline').innerText")
+        assert page.evaluate("document.querySelector('h1').innerText") == "Training jobs"
+        answers |= {"status": 200, "text": ours}
+        answers["goes_on"].set()
+        page.wait_for("document.getElementById('live').textContent.startsWith('Live')")
+        assert page.evaluate("document.getElementById('offline').hidden")
 
 
 def test_without_a_cluster_nothing_is_served(space: Namespace) -> None:

@@ -5,7 +5,7 @@ Built on a connection with two methods, so that tests can give it another one.
 
 import contextlib
 import difflib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -21,6 +21,10 @@ _Object = dict[str, Any]
 FIELD_MANAGER = "tftj"
 _MERGE = "application/merge-patch+json"
 _APPLY = "application/apply-patch+yaml"
+
+
+def _whole(found: _Object) -> _Object:
+    return found
 
 
 class Execution(Protocol):
@@ -96,11 +100,11 @@ class Cluster:
         except NotFoundError:
             return None
 
-    def pods(self, job: _Object) -> list[_Object]:
-        """Return a job's pods."""
+    def pods(self, job: _Object, keep: Callable[[_Object], _Object] = _whole) -> list[_Object]:
+        """Return a job's pods, or what is to be kept of them."""
         query = {"labelSelector": f"{LABEL_JOB_UID}={job['metadata']['uid']}"}
-        items: list[_Object] = self.calls.call("GET", self._core("pods"), query=query)["items"]
-        return items
+        found = pages(self.calls, self._core("pods"), query)
+        return [keep(each) for page in found for each in page["items"]]
 
     def claims(self, pods: Sequence[_Object]) -> list[_Object]:
         """Return the PersistentVolumeClaims of pods without a node, as far as they may be read."""
@@ -111,15 +115,14 @@ class Cluster:
                 found.append(self.calls.call("GET", self._core("persistentvolumeclaims", name)))
         return found
 
-    def events(self, job: _Object) -> list[_Object]:
+    def events(self, job: _Object, keep: Callable[[_Object], _Object] = _whole) -> list[_Object]:
         """Return the events of a job and of the objects whose names begin with its name.
 
         They are of the older API, whose form every cluster serves; newest last.
         """
-        found = self.calls.call("GET", self._core("events"))["items"]
-        name = _name(job)
-        own = [each for each in found if _is_about(each, name)]
-        return sorted(own, key=event_time)
+        name, found = _name(job), pages(self.calls, self._core("events"))
+        own = (each for page in found for each in page["items"] if _is_about(each, name))
+        return sorted(map(keep, own), key=event_time)
 
     def patch_job(self, name: str, patch: _Object) -> _Object:
         """Merge a patch into a job."""
@@ -252,6 +255,19 @@ class Cluster:
     def _core(self, *parts: str) -> str:
         tail = "/".join(quote(part, safe="") for part in parts)
         return f"/api/v1/namespaces/{quote(self.namespace)}/{tail}"
+
+
+def pages(
+    calls: Calls, path: str, query: Mapping[str, str] | None = None, *, size: int = 500
+) -> Iterator[_Object]:
+    """Yield a list in parts: thousands of objects at once need hundreds of megabytes."""
+    rest = {"limit": str(size)}
+    while True:
+        page = calls.call("GET", path, query={**(query or {}), **rest})
+        yield page
+        rest["continue"] = (page.get("metadata") or {}).get("continue") or ""
+        if not rest["continue"]:
+            return
 
 
 def event_time(event: _Object) -> str:

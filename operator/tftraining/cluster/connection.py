@@ -31,6 +31,9 @@ _Object = dict[str, Any]
 _TIMEOUT = 30.0
 _STREAM_SILENCE = 300.0
 """Seconds without a byte after which a stream counts as broken; its reader opens it again."""
+_RETRIES = 3
+"""After the API server asked for it (429). Who does not answer is not asked again: that takes four
+times _TIMEOUT, and whoever waits in a loop tries again anyway."""
 _DEFAULT_NAMESPACE = "default"
 
 
@@ -63,6 +66,7 @@ class Connection:
                 ) from error
             default = _own_namespace()
         configuration.connection_pool_maxsize = 32
+        configuration.retries = urllib3.Retry(_RETRIES, connect=0, read=0, other=0)
         return cls(client.ApiClient(configuration=configuration), namespace or default)
 
     def within(self, namespace: str | None) -> Self:

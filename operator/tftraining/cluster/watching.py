@@ -7,15 +7,17 @@ from enum import Enum, auto
 from typing import Any
 
 from tftraining_operator.api.keys import API_VERSION, PLURAL
-from tftraining_operator.core import bounds
+from tftraining_operator.core import bounds, slim
 
-from tftraining.cluster.cluster import Calls
+from tftraining.cluster.cluster import Calls, pages
 from tftraining.errors import UnreachableError
 
 _Object = dict[str, Any]
 
 WATCH_SECONDS = 60
 """How long one watch lasts; then there is another one, or the API server does not answer."""
+_PAGE = 100
+"""Jobs that are listed at once: each may have a megabyte, and decoded several times that."""
 
 
 class Kind(Enum):
@@ -33,7 +35,7 @@ class Kind(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """What became of jobs."""
+    """What became of jobs, cut down to what is read of them."""
 
     kind: Kind
     jobs: list[_Object]
@@ -46,9 +48,12 @@ def changes(calls: Calls, *, everywhere: bool) -> Iterator[Change]:
     """
     where = "" if everywhere else f"/namespaces/{calls.namespace}"
     path = f"/apis/{API_VERSION}{where}/{PLURAL}"
-    listed = calls.call("GET", path)
-    yield Change(Kind.LISTED, listed["items"])
-    version = str(listed["metadata"]["resourceVersion"])
+    jobs, version = [], ""
+    for page in pages(calls, path, size=_PAGE):
+        jobs += [slim.job(job) for job in page["items"]]
+        version = str(page["metadata"]["resourceVersion"])
+    yield Change(Kind.LISTED, jobs)
+    del jobs  # which this frame would keep for as long as it watches
     while True:
         query = {
             "watch": "true",
@@ -77,4 +82,4 @@ def _parsed(line: str) -> _Object:
 def _change(kind: str, job: _Object) -> Change:
     if kind == "BOOKMARK":
         return Change(Kind.HEARD, [])
-    return Change(Kind.GONE if kind == "DELETED" else Kind.SEEN, [job])
+    return Change(Kind.GONE if kind == "DELETED" else Kind.SEEN, [slim.job(job)])

@@ -12,6 +12,8 @@ _Object = dict[str, Any]
 
 UNSEEN = "Unseen"
 """State of a job that no operator has taken care of yet."""
+TRAINING = frozenset({"Running", "Evaluating"})
+"""States of a job that trains: the status keeps the speed of before in all others as well."""
 _GAP = "   "
 COLOURS = {
     "Running": "green",
@@ -47,6 +49,11 @@ def _at(path: str) -> Callable[[_Object, datetime], object]:
     return value
 
 
+def _time_left(job: _Object, now: datetime) -> object:
+    trains = _at("status.state")(job, now) in TRAINING
+    return _at("status.progress.etaText")(job, now) if trains else None
+
+
 def age(created: str | None, now: datetime) -> str:
     """Return how long ago a time was, such as 2h5m; "" without a time."""
     return eta_text(max(0, int(seconds_since(created, now)))) if created else ""
@@ -62,7 +69,7 @@ COLUMNS = (
     Column("AGE", lambda job, now: age(job["metadata"].get("creationTimestamp"), now)),
     Column("STEP", _at("status.progress.step"), wide=True),
     Column("LOSS", _at("status.progress.loss"), wide=True),
-    Column("ETA", _at("status.progress.etaText"), wide=True),
+    Column("ETA", _time_left, wide=True),
     Column("MODEL", _at("status.model.path"), wide=True),
     Column("MESSAGE", _at("status.message"), wide=True),
 )

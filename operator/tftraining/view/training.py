@@ -11,6 +11,8 @@ from tftraining_operator.core.job import Job
 from tftraining_operator.core.messages import pods_not_ready
 from tftraining_operator.core.observed import observe
 
+from tftraining.view.table import TRAINING
+
 _Object = dict[str, Any]
 
 _BARS = "▁▂▃▄▅▆▇█"
@@ -85,18 +87,22 @@ def describe_roles(job: Job) -> str:
 
 
 def rates(job: Job) -> str:
-    """Return step, percent, speed, loss and the time left; "" before the first report."""
+    """Return step, percent and loss, of a job that trains also speed and time left.
+
+    "" before the first report.
+    """
     progress = job.status.progress
     if progress is None:
         return ""
     total = "" if progress.total_steps is None else f" of {progress.total_steps}"
+    trains = job.status.state in TRAINING
     goes_on = progress.eta_text is not None and progress.step != progress.total_steps
     parts = [
         f"step {progress.step}{total}",
         progress.percent_text or "",
-        f"{progress.steps_per_second} steps/s" if progress.steps_per_second else "",
+        f"{progress.steps_per_second} steps/s" if trains and progress.steps_per_second else "",
         f"loss {progress.loss}" if progress.loss else "",
-        f"{progress.eta_text} left" if goes_on else "",
+        f"{progress.eta_text} left" if trains and goes_on else "",
     ]
     return ", ".join(part for part in parts if part)
 
@@ -105,7 +111,7 @@ def plain(job: Job, reason: str) -> str:
     """Return the progress as one line for a pipe; `reason` is why the job does not run."""
     progress = job.status.progress
     state = job.status.state or "Starting"
-    if state not in ("Running", "Evaluating") or progress is None:
+    if state not in TRAINING or progress is None:
         return reason
     return f"{state}: {rates(job)}"
 

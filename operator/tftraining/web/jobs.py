@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-from tftraining_operator.core import slim
 from tftraining_operator.core.job import InvalidJobError, parse_job
 
 from tftraining.view.training import Losses
@@ -40,7 +39,7 @@ class Jobs:
         before = self._jobs.get(_key(raw))
         if before is not None and _uid(before) != _uid(raw):
             self.remove(before)
-        self._jobs[_key(raw)] = slim.other(raw)
+        self._jobs[_key(raw)] = raw
         try:
             job = parse_job(raw, now)
         except InvalidJobError:

@@ -12,7 +12,6 @@ from tftraining.web.markup import Markup, tag
 _Object = dict[str, Any]
 _Cells = Mapping[str, str]
 
-_TRAINING = frozenset({"Running", "Evaluating"})
 _ENDED = frozenset({"Succeeded", "Failed"})
 _MOST = 200
 """Jobs that a group shows at most."""
@@ -47,7 +46,7 @@ def _groups(jobs: Sequence[_Object]) -> dict[str, list[_Object]]:
     groups: dict[str, list[_Object]] = {"Training": [], "Waiting": [], "Ended": []}
     for job in jobs:
         word = (job.get("status") or {}).get("state")
-        kind = "Training" if word in _TRAINING else "Ended" if word in _ENDED else "Waiting"
+        kind = "Training" if word in table.TRAINING else "Ended" if word in _ENDED else "Waiting"
         groups[kind].append(job)
     groups["Ended"].sort(key=_ended_at, reverse=True)
     return groups

@@ -1,4 +1,4 @@
-"""Keeps the jobs up to date from a cluster, and asks it for the details of one.
+"""Keeps the jobs up to date from a cluster; web/details.py reads the rest about one.
 
 A thread for each namespace that is watched, as the client's calls block; what it learns is handed
 to the event loop, which alone changes and reads the jobs.
@@ -14,9 +14,10 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
-from tftraining.cluster.cluster import Calls, Cluster
+from tftraining.cluster.cluster import Calls
 from tftraining.cluster.watching import WATCH_SECONDS, Change, Kind, changes
 from tftraining.errors import TFTrainingError
+from tftraining.web.details import DetailsReader
 from tftraining.web.job_page import Details
 from tftraining.web.jobs import Jobs
 
@@ -26,9 +27,6 @@ _Object = dict[str, Any]
 
 _FIRST_RETRY, _LAST_RETRY = 1.0, 30.0
 _SILENCE = 2.0 * WATCH_SECONDS
-_DETAILS_SECONDS = 4.0
-"""How long pods and events are shown before they are asked for again, however many look."""
-_MOST_DETAILS = 200
 
 
 @dataclass(slots=True)
@@ -48,7 +46,7 @@ class Source:
         """Take a function that gives the calls of a namespace; no namespaces are all."""
         self._calls_of = calls_of
         self._watched = {name: _Watched() for name in namespaces or (None,)}
-        self._details: dict[str, tuple[float, asyncio.Task[Details]]] = {}
+        self._details = DetailsReader(calls_of)
         self._threads: list[threading.Thread] = []
 
     @contextlib.asynccontextmanager
@@ -102,23 +100,7 @@ class Source:
 
     async def details(self, job: _Object) -> Details:
         """Return pods and events of a job, which may be some seconds old."""
-        uid, now = job["metadata"]["uid"], time.monotonic()
-        asked, task = self._details.get(uid, (0.0, None))
-        if task is None or (task.done() and now - asked > _DETAILS_SECONDS):
-            if len(self._details) >= _MOST_DETAILS:
-                self._details.clear()
-            task = asyncio.create_task(asyncio.to_thread(self._read, job))
-            self._details[uid] = now, task
-        # Who goes away must not cancel it for the others.
-        return await asyncio.shield(task)
-
-    def _read(self, job: _Object) -> Details:
-        cluster = Cluster(self._calls_of(job["metadata"]["namespace"]))
-        try:
-            pods = cluster.pods(job)
-            return Details(pods, cluster.events(job), cluster.claims(pods))
-        except TFTrainingError as error:
-            return Details(problem=f"Pods and events cannot be read: {error}")
+        return await self._details.details(job)
 
     def _follow(
         self, namespace: str | None, loop: asyncio.AbstractEventLoop, stop: threading.Event

@@ -108,6 +108,7 @@ class _ContainerStatus(_Part):
     image: Any = UNSET
     ready: Any = UNSET
     started: Any = UNSET
+    restart_count: Any = UNSET
     state: Any = UNSET
     last_state: Any = UNSET
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import threading
+import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -199,14 +200,14 @@ def run(
         shown.append(f"{line.source.label}: {line.text}")
         after(line)
 
-    for line in follower.lines():
+    for line in follower:
         show(line)
     return shown
 
 
 @pytest.fixture(autouse=True)
 def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name, value in (("_INTERVAL", 0.05), ("_BATCH_SECONDS", 0.05), ("_LAST_WORDS", 0.3)):
+    for name, value in (("_INTERVAL", 0.05), ("BATCH_SECONDS", 0.05), ("_LAST_WORDS", 0.3)):
         monkeypatch.setattr(log_reader, name, value)
 
 
@@ -340,6 +341,46 @@ def test_following_ends_though_a_pod_outlives_the_job() -> None:
     released.set()
 
 
+def test_the_log_of_a_pod_that_ran_between_two_looks_is_waited_for() -> None:
+    # The job had no pod for longer than a finished job's logs may be silent.
+    job = finished(well=False)
+
+    class Late(Scripted):
+        def call(self, _method: str, path: str, **given: Any) -> Raw:
+            answer = super().call(_method, path, **given)
+            if answer is job.raw:
+                self.pods = [a_pod(job.build(), Role.CHIEF).exited(1)]
+            return answer
+
+        @contextlib.contextmanager
+        def lines(self, path: str, query: Mapping[str, str]) -> Iterator[Iterator[str]]:
+            time.sleep(2 * log_reader.BATCH_SECONDS)
+            with super().lines(path, query) as found:
+                yield found
+
+    calls = Late([RUNNING.raw] * 10 + [job.raw])
+    calls.logs["mnist-chief-0", ""] = ["2026-01-02T03:04:05Z error"]
+    assert run(calls) == ["chief-0: error"]
+
+
+def test_a_job_that_is_deleted_during_an_outage_ends_the_logs() -> None:
+    pods = [a_pod(RUNNING.build(), Role.CHIEF).running()]
+    calls = Scripted([RUNNING.raw, UnreachableError("away"), NotFoundError("gone")], pods)
+    calls.logs["mnist-chief-0", ""] = ["2026-01-02T03:04:05Z first"]
+    assert run(calls) == ["chief-0: first"]
+
+
+def test_an_outage_after_the_end_does_not_end_the_logs() -> None:
+    job, away = finished(well=True), UnreachableError("away")
+    pods = [a_pod(job.build(), Role.CHIEF).exited(0)]
+    calls = Scripted([job.raw, *[away] * 12, job.raw], pods, refusals=[away])
+    calls.logs["mnist-chief-0", ""] = ["2026-01-02T03:04:05Z last"]
+    said: list[str] = []
+    assert run(calls, say=said.append) == ["chief-0: last"]
+    about_the_cluster = [text for text in said if "the log of" not in text]
+    assert about_the_cluster == ["away; trying again for 5 minutes", "the cluster answers again"]
+
+
 def test_logs_of_a_cluster_that_never_answered_end_at_once() -> None:
     with pytest.raises(UnreachableError):
         run(Scripted([UnreachableError("away")]))
@@ -398,6 +439,17 @@ def test_logs_that_are_read_at_once_are_merged_by_time() -> None:
 NO_NODE = UnreachableError("the API server cannot answer now: dial tcp 10.0.0.7:10250: i/o timeout")
 
 
+class Unread(Scripted):
+    """The node of the chief does not answer."""
+
+    @contextlib.contextmanager
+    def lines(self, path: str, query: Mapping[str, str]) -> Iterator[Iterator[str]]:
+        if "mnist-chief-0" in path:
+            self.refusals = [NO_NODE]
+        with super().lines(path, query) as found:
+            yield found
+
+
 def test_the_log_of_a_node_that_does_not_answer_is_left_out_and_named() -> None:
     job = RUNNING.build()
     lost = a_pod(job, Role.CHIEF).running()
@@ -421,3 +473,48 @@ def test_logs_of_which_none_can_be_read_are_an_error() -> None:
     calls = Scripted([RUNNING.raw], pods=pods, refusals=[NO_NODE, NotFoundError("gone")])
     with pytest.raises(UnreachableError, match="dial tcp"):
         log_reader.read_once(Cluster(calls), "mnist", log_reader.Choice())
+
+
+def test_a_log_that_cannot_be_followed_is_told_at_once_and_at_the_end() -> None:
+    job = finished(well=True)
+    lost = a_pod(job.build(), Role.CHIEF).running()
+    lost.raw["spec"]["nodeName"] = "node-7"
+    calls = Unread([RUNNING.raw] * 5 + [job.raw], [lost, a_pod(job.build(), Role.PS).exited(0)])
+    calls.logs["mnist-ps-0", ""] = ["2026-01-02T03:04:05Z first"]
+    said: list[str] = []
+    assert run(calls, say=said.append) == ["ps-0: first"]
+    assert said == [
+        f"the log of mnist-chief-0 on node node-7 cannot be read: {NO_NODE}; trying again",
+        f"the log of mnist-chief-0 on node node-7 is missing: {NO_NODE}",
+    ]
+    assert calls.requested.count("mnist-chief-0") > 1
+
+
+def test_a_log_that_can_be_read_after_all_is_told_only_once() -> None:
+    job = finished(well=True)
+    pods = [a_pod(job.build(), Role.CHIEF).exited(0)]
+    calls = Scripted([RUNNING.raw] * 5 + [job.raw], pods, refusals=[NO_NODE, NO_NODE])
+    calls.logs["mnist-chief-0", ""] = ["2026-01-02T03:04:05Z first"]
+    said: list[str] = []
+    assert run(calls, say=said.append) == ["chief-0: first"]
+    assert said == [
+        f"the log of mnist-chief-0 on node node-1 cannot be read: {NO_NODE}; trying again"
+    ]
+
+
+def test_a_stream_that_breaks_and_is_opened_again_is_no_news() -> None:
+    job = finished(well=True)
+    pods = [a_pod(job.build(), Role.CHIEF).exited(0)]
+    calls = Scripted([RUNNING.raw] * 3 + [job.raw], pods)
+    calls.logs["mnist-chief-0", ""] = ["2026-01-02T03:04:05Z first", UnreachableError("broke")]
+    calls.logs["mnist-chief-0", "2026-01-02T03:04:05Z"] = ["2026-01-02T03:04:06Z second"]
+    said: list[str] = []
+    assert run(calls, say=said.append) == ["chief-0: first", "chief-0: second"]
+    assert said == []
+
+
+def test_logs_of_which_none_can_be_followed_are_an_error() -> None:
+    job = finished(well=True)
+    calls = Unread([job.raw], [a_pod(job.build(), Role.CHIEF).exited(0)])
+    with pytest.raises(UnreachableError, match="dial tcp"):
+        run(calls)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from tftraining.view import table
 from tftraining_operator.api.crd import crd
 
@@ -27,6 +28,13 @@ def test_the_columns_are_those_of_kubectl_get() -> None:
     assert set(a_row(a_job().raw, wide=True)) == wide | {"NAME"}
     assert set(a_row(a_job().raw)) == narrow | {"NAME"}
     assert "NAMESPACE" in a_row(a_job().raw, everywhere=True)
+
+
+@pytest.mark.parametrize(("state", "left"), [("Running", "30s"), ("Suspended", "")])
+def test_only_a_job_that_trains_has_time_left(state: str, left: str) -> None:
+    job = a_job().with_status(state=state).raw
+    job["status"]["progress"] = {"etaText": "30s"}
+    assert a_row(job, wide=True)["ETA"] == left
 
 
 def test_what_a_user_wrote_cannot_break_the_table() -> None:

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import sys
+import threading
+import time
 import types
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -19,6 +23,7 @@ from tests.unit.builders import MUCH_LATER, JobBuilder, a_condition, a_job, a_po
 from tests.unit.client.connection import JOBS, PODS, Stored
 
 if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
     from pathlib import Path
 
 TASK = "def model(): ...\n\n\ndef dataset(split, context): ...\n"
@@ -247,6 +252,60 @@ def test_a_wait_can_be_cancelled(stored: Stored) -> None:
 
     with pytest.raises(TimeoutError):
         asyncio.run(run())
+
+
+@contextlib.asynccontextmanager
+async def quiet_followers(stored: Stored, number: int) -> AsyncIterator[AsyncTFTrainingClient]:
+    """Follow the logs of a running job that writes none so often, until the block ends."""
+    client = AsyncTFTrainingClient(cluster=stored.cluster())
+
+    async def follow() -> None:
+        async for line in client.logs("mnist", follow=True):
+            raise AssertionError(line)
+
+    tasks = [asyncio.create_task(follow()) for _ in range(number)]
+    await asyncio.sleep(0.1)
+    yield client
+    for task in tasks:
+        task.cancel()
+    assert {type(each) for each in await asyncio.gather(*tasks, return_exceptions=True)} == {
+        asyncio.CancelledError
+    }
+
+
+def test_logs_that_nobody_writes_leave_threads_to_others_and_can_be_cancelled(
+    stored: Stored,
+) -> None:
+    stored.add_job(a_running_job().raw)
+
+    async def run() -> str:
+        asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(2))
+        async with quiet_followers(stored, 4) as client:
+            return str(await asyncio.wait_for(client.get("mnist"), timeout=5))
+
+    # Whoever cannot be cancelled ends with the job, for which asyncio.run waits.
+    end = threading.Timer(10, stored.add_job, [ended(ConditionType.SUCCEEDED).raw])
+    end.start()
+    began = time.monotonic()
+    try:
+        assert asyncio.run(run()).startswith("mnist: Running")
+    finally:
+        end.cancel()
+    assert time.monotonic() - began < 5
+
+
+def test_the_same_lines_are_followed_in_a_loop(stored: Stored) -> None:
+    job = ended(ConditionType.SUCCEEDED)
+    stored.add_job(job.raw)
+    stored.objects[f"{PODS}/mnist-chief-0"] = a_pod(job.build(), Role.CHIEF).exited(0).raw
+    stored.logs["mnist-chief-0"] = ["2026-01-02T03:04:05Z step 1", "2026-01-02T03:04:06Z step 2"]
+
+    async def run(*, follow: bool) -> list[str]:
+        client = AsyncTFTrainingClient(cluster=stored.cluster())
+        return [str(line) async for line in client.logs("mnist", follow=follow)]
+
+    for follow in (True, False):
+        assert asyncio.run(run(follow=follow)) == ["chief-0 step 1", "chief-0 step 2"]
 
 
 def test_every_name_of_the_package_exists() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import socket
 import socketserver
 import threading
 from typing import TYPE_CHECKING
@@ -80,6 +81,22 @@ def test_an_answer_that_stops_in_the_middle_is_given_up(monkeypatch: pytest.Monk
         pytest.raises(UnreachableError, match=r"broke: .*Read timed out"),
     ):
         calls.call("GET", "/x")
+
+
+def test_who_does_not_answer_is_asked_once(
+    kubeconfig: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(Connection._send.__kwdefaults__, "silence", 0.2)
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        server.settimeout(0.2)
+        address = f"http://127.0.0.1:{server.getsockname()[1]}"
+        clusters = [{"name": name, "cluster": {"server": address}} for name in ("a", "b")]
+        kubeconfig.write_text(a_kubeconfig(clusters=clusters))
+        with pytest.raises(UnreachableError, match="Read timed out"):
+            Connection.open(None, "near").call("GET", "/x")
+        server.accept()[0].close()
+        with pytest.raises(TimeoutError):
+            server.accept()
 
 
 def test_what_is_refused_is_told_in_the_words_of_the_api_server() -> None:

@@ -13,12 +13,14 @@ import pytest
 from tftraining import functions
 from tftraining.errors import InputError
 
-# ruff: noqa: ANN001, ANN201, ANN202, ARG001, PTH118 - as people write them
+# ruff: noqa: A001, ANN001, ANN201, ANN202, ARG001, PTH118 - as people write them
 
 UNITS = [16, 8]
 SCALE = {"features": 2.0}
 BROKEN = math.nan
 LOCK = partial(print)
+dir = "/data"
+exit_of_python = exit
 
 
 class Layer:
@@ -57,6 +59,23 @@ def test_functions_bring_what_they_use() -> None:
     assert task["model"]() == ["layers/16", "layers/8"]
     assert task["dataset"]("train", None) == '["train", 1.0]'
     assert "BROKEN" not in text, "nobody uses it"
+
+
+def filter(values):
+    return sorted(values)[1:]
+
+
+def uses_names_of_builtins(split, context):
+    return [dir, *filter([*range(2), *map(abs, [-7])])], exit
+
+
+def test_a_name_of_a_builtin_may_be_ones_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    # IPython has functions and objects of its own in the place of some builtins.
+    of_ipython = type("ExitAutocall", (), {"__module__": "IPython.core.autocall"})()
+    monkeypatch.setitem(globals(), "exit", of_ipython)
+    monkeypatch.setitem(globals(), "abs", abs)
+    text = functions.source({"model": build, "dataset": uses_names_of_builtins})
+    assert run(text)["dataset"]("train", None) == (["/data", 1, 7], exit_of_python)
 
 
 def uses_a_lock(split, context):

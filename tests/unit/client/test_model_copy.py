@@ -9,7 +9,13 @@ import pytest
 from tftraining import model_copy
 from tftraining.client import TFTrainingClient
 from tftraining.cluster.cluster import Cluster
-from tftraining.errors import AlreadyExistsError, InputError, NotFoundError, TFTrainingError
+from tftraining.errors import (
+    AlreadyExistsError,
+    InputError,
+    NotFoundError,
+    TFTrainingError,
+    UnreachableError,
+)
 from tftraining_operator.api.keys import ConditionType, Role
 from tftraining_operator.api.status import BestCheckpoint, Metric, ModelStatus
 
@@ -70,6 +76,31 @@ def test_the_model_is_copied_and_the_pod_is_deleted(stored: Stored, tmp_path: Pa
     assert [text.split(",")[0] for text in said] == [f"starting pod {name}", f"deleted pod {name}"]
 
 
+@pytest.mark.parametrize(
+    "error",
+    [
+        TFTrainingError("pods is forbidden: you may not delete"),
+        UnreachableError("cannot reach the cluster"),
+    ],
+)
+def test_a_complete_model_is_kept_though_its_pod_cannot_be_deleted(
+    stored: Stored, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: TFTrainingError
+) -> None:
+    said: list[str] = []
+    client = a_client(stored)
+
+    def refused(_cluster: Cluster, _pod: Raw) -> None:
+        raise error
+
+    monkeypatch.setattr(Cluster, "delete_pod", refused)
+    found = client.get_model("mnist", tmp_path / "here", say=said.append)
+    assert (found / "variables/data").read_bytes() == b"last"
+    name = stored.made[0]["metadata"]["name"]
+    assert said[1:] == [
+        f"cannot delete pod {name}: {error}; it is deleted with the job, or by kubectl"
+    ]
+
+
 def test_the_best_model_is_copied_on_demand(stored: Stored, tmp_path: Path) -> None:
     found = a_client(stored).get_model("mnist", tmp_path / "here", best=True)
     assert (found.name, (found / "variables/data").read_bytes()) == ("700", b"best")
@@ -95,7 +126,7 @@ def test_the_pod_mounts_the_volume_read_only_and_belongs_to_the_job(stored: Stor
     mount = {"name": "checkpoint", "mountPath": "/checkpoints", "readOnly": True}
     assert mount in container["volumeMounts"]
     assert (container["image"], pod["spec"]["restartPolicy"]) == (IMAGE, "Never")
-    assert pod["spec"]["activeDeadlineSeconds"] == 3600
+    assert pod["spec"]["activeDeadlineSeconds"] == 24 * 3600
     assert not pod["spec"]["automountServiceAccountToken"]
     assert pods(stored) == []
 

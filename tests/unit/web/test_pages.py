@@ -127,6 +127,19 @@ def test_one_namespace_is_shown_alone() -> None:
     assert "../jobs/vision/other" in [each["href"] for each in page.named("a")]
 
 
+@pytest.mark.parametrize(
+    "state", ["Suspended", "Restarting", "Starting", "Failed", "Unschedulable"]
+)
+def test_a_job_that_does_not_train_has_no_speed_and_no_end(state: str) -> None:
+    job = a_running_job()
+    job.raw["status"]["state"] = state
+    page = shown(job)
+    assert "step 50 of 200, 25%, loss 0.5" in page.text
+    assert "steps/s" not in page.text
+    assert "30s" not in Page(overview([job.raw], at(10))).text
+    assert "30s" in Page(overview([a_running_job().raw], at(10))).text
+
+
 def test_many_jobs_are_cut_and_said_to_be() -> None:
     jobs = [a_job().named(f"job-{at}", uid=f"uid-{at}").raw for at in range(203)]
     page = Page(overview(jobs, NOW))

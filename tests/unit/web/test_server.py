@@ -6,6 +6,8 @@ import asyncio
 import contextlib
 import json
 import queue
+import threading
+import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -13,16 +15,23 @@ import aiohttp
 import pytest
 from tftraining.cluster.watching import Kind, changes
 from tftraining.errors import InputError, NotFoundError, TFTrainingError, UnreachableError
+from tftraining.view import describe
+from tftraining.view.why import why
+from tftraining.web import details
 from tftraining.web import source as sources
 from tftraining.web.server import HEADERS, application, served
 from tftraining.web.source import Source
+from tftraining_operator.api.keys import Role
+from tftraining_operator.core import bounds
 
-from tests.unit.builders import Raw, a_job
+from tests.unit.builders import Raw, a_job, a_pod, at
 from tools.ports import free_port
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 
+UP_TO_DATE = 'main id="content" tabindex="-1"><h1>'
+"""How a page begins that tells of no problem."""
 JOBS = "/apis/tftraining.dev/v1alpha1/tftrainingjobs"
 
 
@@ -36,9 +45,15 @@ class Api:
     """Why pods may not be read."""
     away: str = ""
     """Why it does not answer."""
+    pods: list[Raw] = field(default_factory=list)
+    answers: threading.Event = field(default_factory=threading.Event)
+    """Set unless it lets those wait who ask for pods."""
     watched: queue.Queue[list[str | Exception]] = field(default_factory=queue.Queue)
     """What each watch says, one after the other."""
     asked: list[tuple[str, Mapping[str, str]]] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.answers.set()
 
     def call(self, method: str, path: str, **options: Any) -> Raw:
         assert (method, options.get("body")) == ("GET", None)
@@ -49,7 +64,8 @@ class Api:
             return {"metadata": {"resourceVersion": "7"}, "items": self.jobs}
         if self.refused:
             raise TFTrainingError(self.refused)
-        return {"items": []}
+        self.answers.wait()
+        return {"items": self.pods if path.endswith("/pods") else []}
 
     @contextlib.contextmanager
     def lines(self, path: str, query: Mapping[str, str]) -> Iterator[Iterator[str]]:
@@ -88,6 +104,33 @@ def test_a_watch_goes_on_where_the_last_one_ended() -> None:
     assert kinds == [Kind.LISTED, Kind.SEEN, Kind.GONE, Kind.HEARD, Kind.HEARD]
     versions = [query.get("resourceVersion") for path, query in api.asked if path == JOBS]
     assert versions == [None, "7", "11"]
+
+
+class Paged(Api):
+    """Lists one job at a time."""
+
+    def call(self, method: str, path: str, **options: Any) -> Raw:
+        whole = super().call(method, path, **options)
+        at = int((options.get("query") or {}).get("continue", "0"))
+        last = at + 1 == len(whole["items"])
+        metadata = {**whole["metadata"], "continue": "" if last else str(at + 1)}
+        return {"metadata": metadata, "items": whole["items"][at : at + 1]}
+
+
+def test_jobs_are_listed_in_parts_and_cut_to_what_is_read() -> None:
+    large = a_job().named("large", uid="uid-2").raw
+    large["spec"]["template"]["metadata"] = {"annotations": {"x": "y" * bounds.MOST_BYTES}}
+    small = a_job().raw
+    small["metadata"]["managedFields"] = [{"manager": "tftj"}]
+    api = Paged(jobs=[small, large])
+    api.says(an_event("MODIFIED", large), '{"type": "ERROR", "object": {"code": 410}}')
+    listed, changed = changes(api, everywhere=True)
+    assert listed.kind is Kind.LISTED
+    assert listed.jobs[0] == a_job().raw
+    for job in (listed.jobs[1], changed.jobs[0]):
+        assert len(json.dumps(job)) < 1000
+        assert f"may have {bounds.MOST_BYTES}" in why(job, [], [], at(10)).text
+    assert {query["limit"] for _, query in api.asked if "watch" not in query} == {"100"}
 
 
 def test_one_namespace_is_watched_alone() -> None:
@@ -223,7 +266,7 @@ async def test_a_cluster_that_is_away_is_told_and_jobs_stay(
         text = await until(ask, "/", "Not up to date: cannot reach the cluster at https://api")
         assert "mnist" in text
         api.away = ""
-        text = await until(ask, "/", 'main id="content" tabindex="-1"><h1>')
+        text = await until(ask, "/", UP_TO_DATE)
         assert "mnist" in text
 
 
@@ -266,6 +309,64 @@ async def test_pods_and_events_are_asked_for_once_however_many_look() -> None:
             "/api/v1/namespaces/default/events",
             "/api/v1/namespaces/default/pods",
         ]
+
+
+async def test_an_api_server_that_does_not_answer_leaves_what_was_known(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(details, "_FRESH_SECONDS", 0.0)
+    monkeypatch.setattr(details, "_PATIENCE_SECONDS", 0.1)
+    job = a_job()
+    api = Api(jobs=[job.raw], pods=[a_pod(job.build(), Role.CHIEF).running().raw])
+    async with browser(api) as ask:
+        await until(ask, "/", "mnist")
+        await until(ask, "/jobs/default/mnist", "mnist-chief-0")
+        api.answers.clear()
+        try:
+            for _ in range(2):
+                _, text, _ = await asyncio.wait_for(ask("/jobs/default/mnist"), 5)
+                assert "Pods and events are not up to date: the API server does not" in text
+                assert "mnist-chief-0" in text
+        finally:
+            api.answers.set()
+        assert "not up to date" not in (
+            await until(ask, "/jobs/default/mnist", 'main id="content" tabindex="-1"><h1>')
+        )
+        api.refused = "forbidden"
+        assert "mnist-chief-0" in await until(ask, "/jobs/default/mnist", "cannot be read: forb")
+
+
+def test_a_read_that_hangs_does_not_keep_the_process_from_ending() -> None:
+    api, job = Api(), a_job().raw
+    api.answers.clear()
+    release = threading.Timer(10, api.answers.set)
+    release.start()
+
+    async def look() -> None:
+        task = asyncio.create_task(Source(lambda _: api, ()).details(job))
+        await asyncio.sleep(0.1)
+        task.cancel()
+
+    began = time.monotonic()
+    asyncio.run(look())
+    assert time.monotonic() - began < 5
+    release.cancel()
+    api.answers.set()
+
+
+async def test_the_details_of_a_job_are_slim_and_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(details, "_KEPT_SECONDS", 0.1)
+    job = a_job()
+    pod = a_pod(job.build(), Role.CHIEF).running().raw
+    pod["spec"]["containers"][0]["args"] = ["x" * 100_000]
+    pod["status"]["containerStatuses"][0]["restartCount"] = 3
+    reader = details.DetailsReader(lambda _: Api(pods=[pod]))
+    found = await reader.details(job.raw)
+    assert len(json.dumps(found.pods)) < 2000
+    assert describe.pod_rows(job.build(), found.pods, at(10))[0][2] == "3"
+    assert reader._looked
+    await asyncio.sleep(0.3)
+    assert not reader._looked
 
 
 async def test_pods_that_may_not_be_read_leave_the_rest() -> None:

@@ -4,6 +4,7 @@
 
 const SECONDS = 2;
 const MOST_SECONDS = 30;
+const PATIENCE_SECONDS = 10;
 
 let shown = null;
 let failures = 0;
@@ -50,8 +51,8 @@ function announce(before, after) {
 function show(text) {
   if (text === shown) return;
   const page = new DOMParser().parseFromString(text, "text/html");
-  const content = page.getElementById("content");
-  if (!content) return; // a proxy's own page, such as that of a login
+  const content = page.querySelector("#offline + main#content");
+  if (!content) throw new Error("not our page");
   const focused = document.activeElement?.id;
   const before = states();
   if (shown !== null || content.innerHTML !== element("content").innerHTML) morph(element("content"), content);
@@ -62,10 +63,14 @@ function show(text) {
 }
 
 async function update() {
+  let problem = "No answer from the server";
   try {
-    const response = await fetch(location.href, { cache: "no-cache" });
+    const signal = AbortSignal.timeout(1000 * PATIENCE_SECONDS);
+    const response = await fetch(location.href, { cache: "no-cache", signal });
     if (!response.ok && response.status !== 404) throw new Error(`status ${response.status}`);
-    show(await response.text());
+    const text = await response.text();
+    problem = "The answer is of another page, such as that of a login"; // by a proxy
+    show(text);
     failures = 0;
     updated = new Date();
     element("offline").hidden = true;
@@ -74,7 +79,7 @@ async function update() {
     failures += 1;
     element("live").textContent = "Not connected";
     element("offline").hidden = false;
-    element("offline").textContent = `No answer from the server: this is what was known at ${updated.toLocaleTimeString()}. Reload to try again.`;
+    element("offline").textContent = `${problem}: this is what was known at ${updated.toLocaleTimeString()}. Reload to try again.`;
   }
 }
 
