@@ -23,6 +23,7 @@ from tftraining_operator.core import desired
 from tftraining_operator.core.job import parse_job
 from tftraining_operator.core.pod_metadata import PodMetadata
 
+from tests import peers
 from tests.integration.charts import CHART, NAMESPACE, RELEASE, ROOT
 from tools.cluster.binaries import module_dir
 from tools.cluster.shell import ClusterError
@@ -542,6 +543,29 @@ def test_a_wrong_value_is_refused(run_helm: Helm, value: str) -> None:
         run_helm("template", RELEASE, str(CHART), "--set", value)
 
 
+@pytest.mark.parametrize(("peer", "_path", "_problem"), peers.REFUSED.values(), ids=peers.REFUSED)
+def test_a_peer_that_the_api_server_would_refuse_is_a_wrong_value(
+    run_helm: Helm, peer: peers.Peer, _path: str, _problem: str
+) -> None:
+    for value in ("jobs.networkPolicy.readers", "networkPolicy.metricsReaders", "web.clients"):
+        wrong = f"{value}={json.dumps([peer])}"
+        with pytest.raises(AssertionError, match="don't meet the specifications of the schema"):
+            run_helm("template", RELEASE, str(CHART), "--set-json", wrong)
+
+
+@pytest.mark.parametrize("peer", peers.TAKEN.values(), ids=peers.TAKEN)
+def test_a_peer_of_a_network_policy_is_a_value(run_helm: Helm, peer: peers.Peer) -> None:
+    values = ("jobs.networkPolicy.readers", "networkPolicy.metricsReaders", "web.clients")
+    given = [f"{value}={json.dumps([peer])}" for value in values]
+    sets = [word for value in given for word in ("--set-json", value)]
+    text = run_helm("template", RELEASE, str(CHART), "--set", "web.enabled=true", *sets)
+    objects = [each for each in yaml.safe_load_all(text) if each]
+    for name in (FULLNAME, WEB):
+        (rule,) = only(objects, "NetworkPolicy", name)["spec"]["ingress"]
+        assert rule["from"] == [peer]
+    assert json.loads(environment(objects)["TFTRAINING_PROGRESS_READERS"]) == [peer]
+
+
 MONITORING = "jobs.networkPolicy.readers[0].namespaceSelector.matchLabels.team=monitoring"
 
 
@@ -857,6 +881,28 @@ def left(server: ApiServer) -> str:
         *("get", "clusterroles,clusterrolebindings", "-o", "name"),
         *("-l", f"app.kubernetes.io/instance={RELEASE}"),
     )
+
+
+@pytest.mark.parametrize(
+    ("peer", "taken"),
+    [
+        *(pytest.param(peer, True, id=name) for name, peer in peers.TAKEN.items()),
+        *(pytest.param(peer, False, id=name) for name, (peer, _, _) in peers.REFUSED.items()),
+        pytest.param(peers.OUTSIDE, False, id="an exception outside of the range"),
+    ],
+)
+def test_the_api_server_takes_the_same_peers(
+    server: ApiServer, peer: peers.Peer, *, taken: bool
+) -> None:
+    rule = {"from": [{"podSelector": {}}, peer]}
+    spec = {"podSelector": {}, "policyTypes": ["Ingress"], "ingress": [rule]}
+    policy = {"apiVersion": "networking.k8s.io/v1", "kind": "NetworkPolicy", "spec": spec}
+    policy["metadata"] = {"name": "mnist-isolation", "namespace": "red"}
+    answer = server.request(
+        *("POST", "/apis/networking.k8s.io/v1/namespaces/red/networkpolicies", policy),
+        query={"dryRun": "All", "fieldValidation": "Strict"},
+    )
+    assert answer.ok is taken, answer.message
 
 
 def test_install_upgrade_and_uninstall_leave_nothing_but_the_jobs(
