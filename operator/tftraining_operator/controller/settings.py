@@ -41,8 +41,9 @@ class Settings:
     """debug, info, warning or error. TFTRAINING_LOG_LEVEL."""
     log_format: str = "text"
     """text or json. TFTRAINING_LOG_FORMAT."""
-    health: str = "http://0.0.0.0:8080/healthz"
-    """Where liveness is served; readiness is at /readyz of the same port. TFTRAINING_HEALTH."""
+    health: str = "http://:8080/healthz"
+    """Where liveness is served, without a host at every address; readiness is at /readyz of the
+    same port. TFTRAINING_HEALTH."""
     metrics_port: int = 8081
     """Port on which Prometheus finds /metrics, of every address; 0 for none.
     TFTRAINING_METRICS_PORT."""
