@@ -6,6 +6,7 @@ import dataclasses
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 from datetime import UTC, datetime
@@ -746,10 +747,27 @@ def test_metrics_that_cannot_be_scraped_are_refused(
         run_helm("template", RELEASE, str(CHART), "--set", values)
 
 
+@pytest.mark.parametrize("enabled", [True, False])
+def test_another_chart_can_have_it_under_a_condition(
+    run_helm: Helm, tmp_path: Path, *, enabled: bool
+) -> None:
+    name = CHART.name
+    shutil.copytree(CHART, tmp_path / "charts" / name)
+    condition = f"{name}.enabled"
+    chart = {"apiVersion": "v2", "name": "platform", "version": "1.0.0"}
+    dependency = {"name": name, "version": "0.1.0", "condition": condition}
+    (tmp_path / "Chart.yaml").write_text(yaml.safe_dump({**chart, "dependencies": [dependency]}))
+    (tmp_path / "values.yaml").write_text(yaml.safe_dump({name: {"enabled": enabled}}))
+    text = run_helm("template", RELEASE, str(tmp_path), "-n", NAMESPACE)
+    objects = [each for each in yaml.safe_load_all(text) if each]
+    assert bool(named(objects, "Deployment", FULLNAME)) is enabled
+
+
 def test_values_and_their_schema_name_the_same() -> None:
     values = yaml.safe_load((CHART / "values.yaml").read_text())
     schema = json.loads((CHART / "values.schema.json").read_text())
-    del schema["properties"]["global"]
+    for of_helm in ("global", "enabled"):
+        del schema["properties"][of_helm]
     compare(values, schema, schema["definitions"], "")
 
 
