@@ -75,8 +75,21 @@ def container(objects: list[Object]) -> Object:
 
 
 def environment(objects: list[Object]) -> dict[str, str]:
-    """Return the settings that the chart itself writes down."""
-    return {each["name"]: each["value"] for each in container(objects)["env"] if "value" in each}
+    """Return the settings as a pod of the operator gets them, but for its own name and uid."""
+    paths = fields_of_the_pod(objects)
+    filled_in = {name: NAMESPACE for name, path in paths.items() if path == "metadata.namespace"}
+    return filled_in | {
+        each["name"]: each["value"] for each in container(objects)["env"] if "value" in each
+    }
+
+
+def fields_of_the_pod(objects: list[Object]) -> dict[str, str]:
+    """Return the fields of the pod from which Kubernetes fills in variables."""
+    return {
+        each["name"]: each["valueFrom"]["fieldRef"]["fieldPath"]
+        for each in container(objects)["env"]
+        if "valueFrom" in each
+    }
 
 
 RIGHTS = {
@@ -281,11 +294,8 @@ def test_it_may_write_one_lease_in_its_own_namespace(
     ]
     account = {"kind": "ServiceAccount", "name": FULLNAME, "namespace": NAMESPACE}
     assert only(objects, "RoleBinding", LEASE_ROLE)["subjects"] == [account]
-    told = environment(objects)
-    assert (told["TFTRAINING_LEASE_NAMESPACE"], told["TFTRAINING_LEASE_NAME"]) == (
-        NAMESPACE,
-        FULLNAME,
-    )
+    assert environment(objects)["TFTRAINING_LEASE_NAME"] == FULLNAME
+    assert fields_of_the_pod(objects)["TFTRAINING_LEASE_NAMESPACE"] == "metadata.namespace"
 
 
 def test_shards_have_leases_of_their_own_and_a_replica_each(
@@ -326,13 +336,13 @@ def test_the_notes_say_how_many_replicas_are_active(
 
 
 def test_every_pod_has_a_name_of_its_own_in_the_lease(render: Callable[..., list[Object]]) -> None:
-    found = container(render())["env"]
-    paths = {e["name"]: e["valueFrom"]["fieldRef"]["fieldPath"] for e in found if "valueFrom" in e}
+    objects = render()
+    paths = fields_of_the_pod(objects)
     assert paths.items() >= {"POD_NAME": "metadata.name", "POD_UID": "metadata.uid"}.items()
-    identity = environment(render())["TFTRAINING_LEASE_IDENTITY"]
+    identity = environment(objects)["TFTRAINING_LEASE_IDENTITY"]
     assert identity == "$(POD_NAME)_$(POD_UID)"
     # A variable is filled in only where it stands after those that it names.
-    names = [each["name"] for each in found]
+    names = [each["name"] for each in container(objects)["env"]]
     assert names.index("TFTRAINING_LEASE_IDENTITY") > names.index("POD_UID")
 
 
@@ -353,13 +363,8 @@ def test_the_operator_may_read_progress_by_its_own_pods_labels_and_so_may_monito
     render: Callable[..., list[Object]],
 ) -> None:
     objects = render(MONITORING)
-    paths = {
-        each["name"]: each["valueFrom"]["fieldRef"]["fieldPath"]
-        for each in container(objects)["env"]
-        if "valueFrom" in each
-    }
-    assert paths["TFTRAINING_POD_NAMESPACE"] == "metadata.namespace"
-    told = environment(objects) | {"TFTRAINING_POD_NAMESPACE": NAMESPACE}
+    assert fields_of_the_pod(objects)["TFTRAINING_POD_NAMESPACE"] == "metadata.namespace"
+    told = environment(objects)
     operator, prometheus = Settings.from_environment(told).networking.readers
     namespace = {"kubernetes.io/metadata.name": NAMESPACE}
     assert operator["namespaceSelector"] == {"matchLabels": namespace}
@@ -406,10 +411,10 @@ def test_every_setting_of_the_operator_has_a_value(render: Callable[..., list[Ob
     for _, get in changed.values():
         assert get(by_default) == get(Settings()), "the chart's default is the operator's"
     fixed = {"TFTRAINING_HEALTH"}  # the probes of the chart ask this port
-    read_from_elsewhere = {"TFTRAINING_POD_NAMESPACE", "TFTRAINING_PROGRESS_READERS"}
+    only_where_set = {"TFTRAINING_PROGRESS_READERS"}
     known = {f"TFTRAINING_{field.name.upper()}" for field in dataclasses.fields(Settings)}
     known -= {"TFTRAINING_NETWORKING", "TFTRAINING_POD_METADATA"}
-    assert known - fixed <= set(told) | read_from_elsewhere
+    assert known - fixed <= set(told) | only_where_set
 
 
 def test_nobody_connects_to_the_operator_but_to_read_its_metrics(
@@ -867,6 +872,25 @@ def test_the_prometheus_operators_own_definitions_take_monitors_and_alerts(
         *("apply", "--server-side", "--dry-run=server", "--validate=strict", "-f", "-"),
         stdin=json.dumps({"apiVersion": "v1", "kind": "List", "items": items}),
     )
+
+
+def test_a_kustomization_of_ones_own_has_its_namespace_and_its_images(
+    server: ApiServer, tmp_path: Path
+) -> None:
+    """The one that deploy/kustomization.yaml shows."""
+    shutil.copytree(ROOT / "deploy", tmp_path / "base")
+    lines = (tmp_path / "base/kustomization.yaml").read_text().splitlines()
+    shown = "\n".join(line.removeprefix("#   ") for line in lines if line.startswith("#   "))
+    own = {**yaml.safe_load(shown), "resources": ["base"]}
+    (tmp_path / "kustomization.yaml").write_text(yaml.safe_dump(own))
+    objects = list(yaml.safe_load_all(server.kubectl("kustomize", str(tmp_path))))
+    namespaces = {each["metadata"].get("namespace", "ml-platform") for each in objects}
+    subjects = {subject["namespace"] for o in objects for subject in o.get("subjects", ())}
+    assert namespaces == subjects == {"ml-platform"}
+    assert NAMESPACE not in json.dumps(objects), "the operator would ask for a lease there"
+    assert container(objects)["image"].startswith("registry.example.com/tftraining-operator:")
+    trainer = environment(objects)["TFTRAINING_TRAINER_IMAGE"]
+    assert trainer.startswith("registry.example.com/tftraining-trainer:")
 
 
 def test_a_cluster_without_helm_takes_the_install_manifest(
