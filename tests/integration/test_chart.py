@@ -481,6 +481,29 @@ def test_helm_test_may_run_one_job_where_the_operator_looks(
     assert not selector.items() <= pod["metadata"]["labels"].items(), "it is not the operator"
 
 
+def test_the_pods_of_helm_tests_job_go_where_the_operators_may(
+    render: Callable[..., list[Object]],
+) -> None:
+    values = ("imagePullSecrets[0].name=registry", "nodeSelector.pool=cpu")
+    toleration = "tolerations[0].key=reserved,tolerations[0].operator=Exists"
+    pod = only(render(*values, toleration), "Pod", f"{FULLNAME}-test")["spec"]
+    asked = json.loads(pod["containers"][0]["args"][1])["spec"]["template"]["spec"]
+    for name in ("imagePullSecrets", "nodeSelector", "tolerations"):
+        assert asked[name] == pod[name]
+    assert pod["imagePullSecrets"] == [{"name": "registry"}]
+    assert pod["nodeSelector"] == {"pool": "cpu"}
+    assert pod["tolerations"] == [{"key": "reserved", "operator": "Exists"}]
+
+
+def test_without_roles_of_the_chart_there_are_none_for_helm_test_either(
+    render: Callable[..., list[Object]],
+) -> None:
+    objects = render("rbac.create=false", "rbac.aggregate=false", "web.enabled=true")
+    assert not [each for each in objects if "Role" in each["kind"]]
+    pod = only(objects, "Pod", f"{FULLNAME}-test")["spec"]
+    assert only(objects, "ServiceAccount", pod["serviceAccountName"])
+
+
 def test_artifact_hub_is_told_of_the_images_that_are_installed(
     render: Callable[..., list[Object]],
 ) -> None:

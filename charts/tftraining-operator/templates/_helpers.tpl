@@ -149,6 +149,18 @@ spec:
           resources:
             requests: {cpu: 100m, memory: 400Mi}
             limits: {memory: 1536Mi}
+      {{- with .root.Values.imagePullSecrets }}
+      imagePullSecrets:
+        {{- toYaml . | nindent 8 }}
+      {{- end }}
+      {{- with .root.Values.nodeSelector }}
+      nodeSelector:
+        {{- toYaml . | nindent 8 }}
+      {{- end }}
+      {{- with .root.Values.tolerations }}
+      tolerations:
+        {{- toYaml . | nindent 8 }}
+      {{- end }}
   worker: {replicas: 1}
   ps: {replicas: 1}
   runPolicy:
