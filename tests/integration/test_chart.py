@@ -31,7 +31,7 @@ from tools.cluster.shell import ClusterError
 from tools.waiting import eventually
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
     from tests.apiserver import ApiServer
@@ -227,6 +227,60 @@ def test_a_second_release_has_no_object_in_common_with_the_first(run_helm: Helm)
         assert not first & objects("vision", *watched, *values)
     named = objects("tftraining", "watchNamespaces={red}")
     assert not named & objects("vision", "watchNamespaces={red}", *values)
+
+
+@pytest.mark.parametrize(
+    ("release", "override"), [("a" * 53, ""), ("a", "b" * 63)], ids=["release", "override"]
+)
+def test_however_long_names_are_services_have_one_that_is_possible(
+    run_helm: Helm, release: str, override: str
+) -> None:
+    sets = ("--set", "web.enabled=true", "--set", f"fullnameOverride={override}")
+    text = run_helm("template", release, str(CHART), "-n", NAMESPACE, *sets)
+    objects = [each for each in yaml.safe_load_all(text) if each]
+    names = [each["metadata"]["name"] for each in objects if each["kind"] == "Service"]
+    web, metrics = sorted(names, key=lambda name: name.endswith("-metrics"))
+    assert web.endswith("-web")
+    assert metrics.endswith("-metrics")
+    assert max(len(web), len(metrics)) <= 63
+    assert f"{web}.{NAMESPACE}.svc," in text, "the page is asked for by this name"
+
+
+@pytest.mark.parametrize("override", ["", "2024"])
+def test_names_that_look_like_numbers_stay_text(run_helm: Helm, override: str) -> None:
+    texts = {
+        "watchNamespaces": "{2024}",
+        "fullnameOverride": override,
+        "serviceAccount.name": "1e3",
+        "priorityClassName": "1000",
+    }
+    everything = monitoring("web.enabled=true", "scheduling.kueue=true", "shards=2")
+    sets = [
+        *(word for pair in texts.items() for word in ("--set-string", "=".join(pair))),
+        *(word for value in (*everything, "crds.enabled=false") for word in ("--set", value)),
+    ]
+    text = run_helm("template", "123", str(CHART), "-n", "2025", *sets)
+    objects = [each for each in yaml.safe_load_all(text) if each]
+    found = [pair for each in objects for pair in fields(each)]
+    keys = {"name", "namespace", "app.kubernetes.io/instance", "serviceAccountName"}
+    keys |= {"priorityClassName", "resourceNames"}
+    values = [value for key, value in found if key in keys]
+    values = [each for value in values for each in (value if isinstance(value, list) else [value])]
+    assert [value for value in values if not isinstance(value, str)] == []
+    assert {"123", "2024", "2025", "1e3", "1000"} <= set(values)
+    own = "app.kubernetes.io/name=tftraining-operator,app.kubernetes.io/instance=123"
+    assert ("value", own) in found, "by these labels the operator names its own pods"
+
+
+def fields(value: object) -> Iterator[tuple[str, object]]:
+    """Yield every key with its value, at any depth."""
+    if isinstance(value, list):
+        for each in value:
+            yield from fields(each)
+    elif isinstance(value, dict):
+        for key, inner in value.items():
+            yield key, inner
+            yield from fields(inner)
 
 
 def test_users_may_read_and_write_jobs_by_the_clusters_own_roles(
