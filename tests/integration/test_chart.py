@@ -806,6 +806,12 @@ def test_the_web_page_is_no_pod_of_the_operator_and_admits_whom_it_is_told(
     (rule,) = only(objects, "NetworkPolicy", WEB)["spec"]["ingress"]
     assert rule["from"] == [{"podSelector": {"matchLabels": {"app": "proxy"}}}]
     assert only(render("web.enabled=true"), "NetworkPolicy", WEB)["spec"]["ingress"] == []
+    off = "networkPolicy.enabled=false"
+    assert not named(render("web.enabled=true", off), "NetworkPolicy", WEB)
+    assert (
+        only(render("web.enabled=true", off, proxy), "NetworkPolicy", WEB)["spec"]
+        == only(objects, "NetworkPolicy", WEB)["spec"]
+    )
     (page,) = spec["template"]["spec"]["containers"]
     (port,) = page["ports"]
     assert rule["ports"] == [{"protocol": "TCP", "port": port["containerPort"]}]
