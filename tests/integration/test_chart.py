@@ -733,13 +733,21 @@ def test_alerts_and_dashboards_are_the_files_of_the_chart(
         assert found["data"] == {f"tftraining-{path.name}": path.read_text()}
 
 
-def test_the_alert_for_an_operator_that_is_away_is_about_this_release(run_helm: Helm) -> None:
+def test_the_alerts_about_the_operator_are_about_this_release(run_helm: Helm) -> None:
     sets = [word for value in monitoring() for word in ("--set", value)]
     text = run_helm("template", "vision", str(CHART), "-n", "vision-system", *sets)
     objects = [each for each in yaml.safe_load_all(text) if each]
     (rules,) = [each["spec"] for each in objects if each["kind"] == "PrometheusRule"]
-    down = rules["groups"][0]["rules"][0]
-    assert down["expr"] == 'absent(tftraining_operator_leader{namespace="vision-system"})'
+    operator, jobs = rules["groups"]
+    assert [each["alert"] for each in operator["rules"]] == [
+        f"TFTrainingOperator{each}"
+        for each in ("Down", "NoLeader", "ShardNotHeld", "QueueOld", "APIErrors", "PassFails")
+    ]
+    for each in operator["rules"]:
+        selectors = re.findall(r"tftraining_operator_\w+(\{[^}]*\})?", each["expr"])
+        assert all('namespace="vision-system"' in found for found in selectors), each["alert"]
+    # A job's metrics have its own namespace.
+    assert not any("-system" in each["expr"] for each in jobs["rules"])
 
 
 def test_nothing_that_needs_other_definitions_is_rendered_unasked(
