@@ -1086,6 +1086,30 @@ def test_install_upgrade_and_uninstall_leave_nothing_but_the_jobs(
     assert left(server).split() == []
 
 
+def test_the_definition_and_the_access_of_users_can_go_to_another_release(
+    server: ApiServer, run_helm: Helm
+) -> None:
+    def helm(command: str, release: str, *arguments: str) -> str:
+        home = ("-n", f"{release}-system", *arguments)
+        return run_helm(command, release, *home, kubeconfig=server.kubeconfig)
+
+    chart, given = str(CHART), "crds.enabled={0},rbac.aggregate={0}"
+    helm("install", RELEASE, chart)
+    second = ("--create-namespace", "--set", "watchNamespaces={red}", "--set")
+    helm("install", "vision", chart, *second, given.format("false"))
+    over = ("--reset-then-reuse-values", "--take-ownership", "--set", given.format("true"))
+    helm("upgrade", "vision", chart, *over)
+    helm("uninstall", RELEASE)
+    annotations = json.loads(server.kubectl("get", "crd", crd.NAME, "-o", "json"))["metadata"]
+    assert annotations["annotations"]["meta.helm.sh/release-name"] == "vision"
+    roles = server.kubectl("get", "clusterroles", "-o", "name").split()
+    found = {name.rpartition("/")[2] for name in roles}
+    assert {"vision-operator-viewer", "vision-operator-editor"} <= found
+    assert f"{FULLNAME}-viewer" not in found
+    helm("uninstall", "vision")
+    server.kubectl("delete", "crd", crd.NAME)
+
+
 def test_helm_test_tells_how_its_job_ended(
     server: ApiServer, render: Callable[..., list[Object]]
 ) -> None:
