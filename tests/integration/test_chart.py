@@ -6,6 +6,7 @@ import dataclasses
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 from datetime import UTC, datetime
@@ -23,13 +24,14 @@ from tftraining_operator.core import desired
 from tftraining_operator.core.job import parse_job
 from tftraining_operator.core.pod_metadata import PodMetadata
 
+from tests import peers
 from tests.integration.charts import CHART, NAMESPACE, RELEASE, ROOT
 from tools.cluster.binaries import module_dir
 from tools.cluster.shell import ClusterError
 from tools.waiting import eventually
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
     from tests.apiserver import ApiServer
@@ -73,8 +75,21 @@ def container(objects: list[Object]) -> Object:
 
 
 def environment(objects: list[Object]) -> dict[str, str]:
-    """Return the settings that the chart itself writes down."""
-    return {each["name"]: each["value"] for each in container(objects)["env"] if "value" in each}
+    """Return the settings as a pod of the operator gets them, but for its own name and uid."""
+    paths = fields_of_the_pod(objects)
+    filled_in = {name: NAMESPACE for name, path in paths.items() if path == "metadata.namespace"}
+    return filled_in | {
+        each["name"]: each["value"] for each in container(objects)["env"] if "value" in each
+    }
+
+
+def fields_of_the_pod(objects: list[Object]) -> dict[str, str]:
+    """Return the fields of the pod from which Kubernetes fills in variables."""
+    return {
+        each["name"]: each["valueFrom"]["fieldRef"]["fieldPath"]
+        for each in container(objects)["env"]
+        if "valueFrom" in each
+    }
 
 
 RIGHTS = {
@@ -214,6 +229,60 @@ def test_a_second_release_has_no_object_in_common_with_the_first(run_helm: Helm)
     assert not named & objects("vision", "watchNamespaces={red}", *values)
 
 
+@pytest.mark.parametrize(
+    ("release", "override"), [("a" * 53, ""), ("a", "b" * 63)], ids=["release", "override"]
+)
+def test_however_long_names_are_services_have_one_that_is_possible(
+    run_helm: Helm, release: str, override: str
+) -> None:
+    sets = ("--set", "web.enabled=true", "--set", f"fullnameOverride={override}")
+    text = run_helm("template", release, str(CHART), "-n", NAMESPACE, *sets)
+    objects = [each for each in yaml.safe_load_all(text) if each]
+    names = [each["metadata"]["name"] for each in objects if each["kind"] == "Service"]
+    web, metrics = sorted(names, key=lambda name: name.endswith("-metrics"))
+    assert web.endswith("-web")
+    assert metrics.endswith("-metrics")
+    assert max(len(web), len(metrics)) <= 63
+    assert f"{web}.{NAMESPACE}.svc," in text, "the page is asked for by this name"
+
+
+@pytest.mark.parametrize("override", ["", "2024"])
+def test_names_that_look_like_numbers_stay_text(run_helm: Helm, override: str) -> None:
+    texts = {
+        "watchNamespaces": "{2024}",
+        "fullnameOverride": override,
+        "serviceAccount.name": "1e3",
+        "priorityClassName": "1000",
+    }
+    everything = monitoring("web.enabled=true", "scheduling.kueue=true", "shards=2")
+    sets = [
+        *(word for pair in texts.items() for word in ("--set-string", "=".join(pair))),
+        *(word for value in (*everything, "crds.enabled=false") for word in ("--set", value)),
+    ]
+    text = run_helm("template", "123", str(CHART), "-n", "2025", *sets)
+    objects = [each for each in yaml.safe_load_all(text) if each]
+    found = [pair for each in objects for pair in fields(each)]
+    keys = {"name", "namespace", "app.kubernetes.io/instance", "serviceAccountName"}
+    keys |= {"priorityClassName", "resourceNames"}
+    values = [value for key, value in found if key in keys]
+    values = [each for value in values for each in (value if isinstance(value, list) else [value])]
+    assert [value for value in values if not isinstance(value, str)] == []
+    assert {"123", "2024", "2025", "1e3", "1000"} <= set(values)
+    own = "app.kubernetes.io/name=tftraining-operator,app.kubernetes.io/instance=123"
+    assert ("value", own) in found, "by these labels the operator names its own pods"
+
+
+def fields(value: object) -> Iterator[tuple[str, object]]:
+    """Yield every key with its value, at any depth."""
+    if isinstance(value, list):
+        for each in value:
+            yield from fields(each)
+    elif isinstance(value, dict):
+        for key, inner in value.items():
+            yield key, inner
+            yield from fields(inner)
+
+
 def test_users_may_read_and_write_jobs_by_the_clusters_own_roles(
     render: Callable[..., list[Object]],
 ) -> None:
@@ -279,11 +348,8 @@ def test_it_may_write_one_lease_in_its_own_namespace(
     ]
     account = {"kind": "ServiceAccount", "name": FULLNAME, "namespace": NAMESPACE}
     assert only(objects, "RoleBinding", LEASE_ROLE)["subjects"] == [account]
-    told = environment(objects)
-    assert (told["TFTRAINING_LEASE_NAMESPACE"], told["TFTRAINING_LEASE_NAME"]) == (
-        NAMESPACE,
-        FULLNAME,
-    )
+    assert environment(objects)["TFTRAINING_LEASE_NAME"] == FULLNAME
+    assert fields_of_the_pod(objects)["TFTRAINING_LEASE_NAMESPACE"] == "metadata.namespace"
 
 
 def test_shards_have_leases_of_their_own_and_a_replica_each(
@@ -324,13 +390,13 @@ def test_the_notes_say_how_many_replicas_are_active(
 
 
 def test_every_pod_has_a_name_of_its_own_in_the_lease(render: Callable[..., list[Object]]) -> None:
-    found = container(render())["env"]
-    paths = {e["name"]: e["valueFrom"]["fieldRef"]["fieldPath"] for e in found if "valueFrom" in e}
+    objects = render()
+    paths = fields_of_the_pod(objects)
     assert paths.items() >= {"POD_NAME": "metadata.name", "POD_UID": "metadata.uid"}.items()
-    identity = environment(render())["TFTRAINING_LEASE_IDENTITY"]
+    identity = environment(objects)["TFTRAINING_LEASE_IDENTITY"]
     assert identity == "$(POD_NAME)_$(POD_UID)"
     # A variable is filled in only where it stands after those that it names.
-    names = [each["name"] for each in found]
+    names = [each["name"] for each in container(objects)["env"]]
     assert names.index("TFTRAINING_LEASE_IDENTITY") > names.index("POD_UID")
 
 
@@ -351,13 +417,8 @@ def test_the_operator_may_read_progress_by_its_own_pods_labels_and_so_may_monito
     render: Callable[..., list[Object]],
 ) -> None:
     objects = render(MONITORING)
-    paths = {
-        each["name"]: each["valueFrom"]["fieldRef"]["fieldPath"]
-        for each in container(objects)["env"]
-        if "valueFrom" in each
-    }
-    assert paths["TFTRAINING_POD_NAMESPACE"] == "metadata.namespace"
-    told = environment(objects) | {"TFTRAINING_POD_NAMESPACE": NAMESPACE}
+    assert fields_of_the_pod(objects)["TFTRAINING_POD_NAMESPACE"] == "metadata.namespace"
+    told = environment(objects)
     operator, prometheus = Settings.from_environment(told).networking.readers
     namespace = {"kubernetes.io/metadata.name": NAMESPACE}
     assert operator["namespaceSelector"] == {"matchLabels": namespace}
@@ -404,10 +465,10 @@ def test_every_setting_of_the_operator_has_a_value(render: Callable[..., list[Ob
     for _, get in changed.values():
         assert get(by_default) == get(Settings()), "the chart's default is the operator's"
     fixed = {"TFTRAINING_HEALTH"}  # the probes of the chart ask this port
-    read_from_elsewhere = {"TFTRAINING_POD_NAMESPACE", "TFTRAINING_PROGRESS_READERS"}
+    only_where_set = {"TFTRAINING_PROGRESS_READERS"}
     known = {f"TFTRAINING_{field.name.upper()}" for field in dataclasses.fields(Settings)}
     known -= {"TFTRAINING_NETWORKING", "TFTRAINING_POD_METADATA"}
-    assert known - fixed <= set(told) | read_from_elsewhere
+    assert known - fixed <= set(told) | only_where_set
 
 
 def test_nobody_connects_to_the_operator_but_to_read_its_metrics(
@@ -472,6 +533,29 @@ def test_helm_test_may_run_one_job_where_the_operator_looks(
     assert hooks == {"test"}
     selector = only(objects, "Deployment")["spec"]["selector"]["matchLabels"]
     assert not selector.items() <= pod["metadata"]["labels"].items(), "it is not the operator"
+
+
+def test_the_pods_of_helm_tests_job_go_where_the_operators_may(
+    render: Callable[..., list[Object]],
+) -> None:
+    values = ("imagePullSecrets[0].name=registry", "nodeSelector.pool=cpu")
+    toleration = "tolerations[0].key=reserved,tolerations[0].operator=Exists"
+    pod = only(render(*values, toleration), "Pod", f"{FULLNAME}-test")["spec"]
+    asked = json.loads(pod["containers"][0]["args"][1])["spec"]["template"]["spec"]
+    for name in ("imagePullSecrets", "nodeSelector", "tolerations"):
+        assert asked[name] == pod[name]
+    assert pod["imagePullSecrets"] == [{"name": "registry"}]
+    assert pod["nodeSelector"] == {"pool": "cpu"}
+    assert pod["tolerations"] == [{"key": "reserved", "operator": "Exists"}]
+
+
+def test_without_roles_of_the_chart_there_are_none_for_helm_test_either(
+    render: Callable[..., list[Object]],
+) -> None:
+    objects = render("rbac.create=false", "rbac.aggregate=false", "web.enabled=true")
+    assert not [each for each in objects if "Role" in each["kind"]]
+    pod = only(objects, "Pod", f"{FULLNAME}-test")["spec"]
+    assert only(objects, "ServiceAccount", pod["serviceAccountName"])
 
 
 def test_artifact_hub_is_told_of_the_images_that_are_installed(
@@ -540,6 +624,29 @@ def test_probes_ask_the_port_that_is_open(render: Callable[..., list[Object]]) -
 def test_a_wrong_value_is_refused(run_helm: Helm, value: str) -> None:
     with pytest.raises(AssertionError, match="don't meet the specifications of the schema"):
         run_helm("template", RELEASE, str(CHART), "--set", value)
+
+
+@pytest.mark.parametrize(("peer", "_path", "_problem"), peers.REFUSED.values(), ids=peers.REFUSED)
+def test_a_peer_that_the_api_server_would_refuse_is_a_wrong_value(
+    run_helm: Helm, peer: peers.Peer, _path: str, _problem: str
+) -> None:
+    for value in ("jobs.networkPolicy.readers", "networkPolicy.metricsReaders", "web.clients"):
+        wrong = f"{value}={json.dumps([peer])}"
+        with pytest.raises(AssertionError, match="don't meet the specifications of the schema"):
+            run_helm("template", RELEASE, str(CHART), "--set-json", wrong)
+
+
+@pytest.mark.parametrize("peer", peers.TAKEN.values(), ids=peers.TAKEN)
+def test_a_peer_of_a_network_policy_is_a_value(run_helm: Helm, peer: peers.Peer) -> None:
+    values = ("jobs.networkPolicy.readers", "networkPolicy.metricsReaders", "web.clients")
+    given = [f"{value}={json.dumps([peer])}" for value in values]
+    sets = [word for value in given for word in ("--set-json", value)]
+    text = run_helm("template", RELEASE, str(CHART), "--set", "web.enabled=true", *sets)
+    objects = [each for each in yaml.safe_load_all(text) if each]
+    for name in (FULLNAME, WEB):
+        (rule,) = only(objects, "NetworkPolicy", name)["spec"]["ingress"]
+        assert rule["from"] == [peer]
+    assert json.loads(environment(objects)["TFTRAINING_PROGRESS_READERS"]) == [peer]
 
 
 MONITORING = "jobs.networkPolicy.readers[0].namespaceSelector.matchLabels.team=monitoring"
@@ -626,13 +733,21 @@ def test_alerts_and_dashboards_are_the_files_of_the_chart(
         assert found["data"] == {f"tftraining-{path.name}": path.read_text()}
 
 
-def test_the_alert_for_an_operator_that_is_away_is_about_this_release(run_helm: Helm) -> None:
+def test_the_alerts_about_the_operator_are_about_this_release(run_helm: Helm) -> None:
     sets = [word for value in monitoring() for word in ("--set", value)]
     text = run_helm("template", "vision", str(CHART), "-n", "vision-system", *sets)
     objects = [each for each in yaml.safe_load_all(text) if each]
     (rules,) = [each["spec"] for each in objects if each["kind"] == "PrometheusRule"]
-    down = rules["groups"][0]["rules"][0]
-    assert down["expr"] == 'absent(tftraining_operator_leader{namespace="vision-system"})'
+    operator, jobs = rules["groups"]
+    assert [each["alert"] for each in operator["rules"]] == [
+        f"TFTrainingOperator{each}"
+        for each in ("Down", "NoLeader", "ShardNotHeld", "QueueOld", "APIErrors", "PassFails")
+    ]
+    for each in operator["rules"]:
+        selectors = re.findall(r"tftraining_operator_\w+(\{[^}]*\})?", each["expr"])
+        assert all('namespace="vision-system"' in found for found in selectors), each["alert"]
+    # A job's metrics have its own namespace.
+    assert not any("-system" in each["expr"] for each in jobs["rules"])
 
 
 def test_nothing_that_needs_other_definitions_is_rendered_unasked(
@@ -699,6 +814,12 @@ def test_the_web_page_is_no_pod_of_the_operator_and_admits_whom_it_is_told(
     (rule,) = only(objects, "NetworkPolicy", WEB)["spec"]["ingress"]
     assert rule["from"] == [{"podSelector": {"matchLabels": {"app": "proxy"}}}]
     assert only(render("web.enabled=true"), "NetworkPolicy", WEB)["spec"]["ingress"] == []
+    off = "networkPolicy.enabled=false"
+    assert not named(render("web.enabled=true", off), "NetworkPolicy", WEB)
+    assert (
+        only(render("web.enabled=true", off, proxy), "NetworkPolicy", WEB)["spec"]
+        == only(objects, "NetworkPolicy", WEB)["spec"]
+    )
     (page,) = spec["template"]["spec"]["containers"]
     (port,) = page["ports"]
     assert rule["ports"] == [{"protocol": "TCP", "port": port["containerPort"]}]
@@ -722,10 +843,27 @@ def test_metrics_that_cannot_be_scraped_are_refused(
         run_helm("template", RELEASE, str(CHART), "--set", values)
 
 
+@pytest.mark.parametrize("enabled", [True, False])
+def test_another_chart_can_have_it_under_a_condition(
+    run_helm: Helm, tmp_path: Path, *, enabled: bool
+) -> None:
+    name = CHART.name
+    shutil.copytree(CHART, tmp_path / "charts" / name)
+    condition = f"{name}.enabled"
+    chart = {"apiVersion": "v2", "name": "platform", "version": "1.0.0"}
+    dependency = {"name": name, "version": "0.1.0", "condition": condition}
+    (tmp_path / "Chart.yaml").write_text(yaml.safe_dump({**chart, "dependencies": [dependency]}))
+    (tmp_path / "values.yaml").write_text(yaml.safe_dump({name: {"enabled": enabled}}))
+    text = run_helm("template", RELEASE, str(tmp_path), "-n", NAMESPACE)
+    objects = [each for each in yaml.safe_load_all(text) if each]
+    assert bool(named(objects, "Deployment", FULLNAME)) is enabled
+
+
 def test_values_and_their_schema_name_the_same() -> None:
     values = yaml.safe_load((CHART / "values.yaml").read_text())
     schema = json.loads((CHART / "values.schema.json").read_text())
-    del schema["properties"]["global"]
+    for of_helm in ("global", "enabled"):
+        del schema["properties"][of_helm]
     compare(values, schema, schema["definitions"], "")
 
 
@@ -827,6 +965,25 @@ def test_the_prometheus_operators_own_definitions_take_monitors_and_alerts(
     )
 
 
+def test_a_kustomization_of_ones_own_has_its_namespace_and_its_images(
+    server: ApiServer, tmp_path: Path
+) -> None:
+    """The one that deploy/kustomization.yaml shows."""
+    shutil.copytree(ROOT / "deploy", tmp_path / "base")
+    lines = (tmp_path / "base/kustomization.yaml").read_text().splitlines()
+    shown = "\n".join(line.removeprefix("#   ") for line in lines if line.startswith("#   "))
+    own = {**yaml.safe_load(shown), "resources": ["base"]}
+    (tmp_path / "kustomization.yaml").write_text(yaml.safe_dump(own))
+    objects = list(yaml.safe_load_all(server.kubectl("kustomize", str(tmp_path))))
+    namespaces = {each["metadata"].get("namespace", "ml-platform") for each in objects}
+    subjects = {subject["namespace"] for o in objects for subject in o.get("subjects", ())}
+    assert namespaces == subjects == {"ml-platform"}
+    assert NAMESPACE not in json.dumps(objects), "the operator would ask for a lease there"
+    assert container(objects)["image"].startswith("registry.example.com/tftraining-operator:")
+    trainer = environment(objects)["TFTRAINING_TRAINER_IMAGE"]
+    assert trainer.startswith("registry.example.com/tftraining-trainer:")
+
+
 def test_a_cluster_without_helm_takes_the_install_manifest(
     server: ApiServer, render: Callable[..., list[Object]]
 ) -> None:
@@ -857,6 +1014,28 @@ def left(server: ApiServer) -> str:
         *("get", "clusterroles,clusterrolebindings", "-o", "name"),
         *("-l", f"app.kubernetes.io/instance={RELEASE}"),
     )
+
+
+@pytest.mark.parametrize(
+    ("peer", "taken"),
+    [
+        *(pytest.param(peer, True, id=name) for name, peer in peers.TAKEN.items()),
+        *(pytest.param(peer, False, id=name) for name, (peer, _, _) in peers.REFUSED.items()),
+        pytest.param(peers.OUTSIDE, False, id="an exception outside of the range"),
+    ],
+)
+def test_the_api_server_takes_the_same_peers(
+    server: ApiServer, peer: peers.Peer, *, taken: bool
+) -> None:
+    rule = {"from": [{"podSelector": {}}, peer]}
+    spec = {"podSelector": {}, "policyTypes": ["Ingress"], "ingress": [rule]}
+    policy = {"apiVersion": "networking.k8s.io/v1", "kind": "NetworkPolicy", "spec": spec}
+    policy["metadata"] = {"name": "mnist-isolation", "namespace": "red"}
+    answer = server.request(
+        *("POST", "/apis/networking.k8s.io/v1/namespaces/red/networkpolicies", policy),
+        query={"dryRun": "All", "fieldValidation": "Strict"},
+    )
+    assert answer.ok is taken, answer.message
 
 
 def test_install_upgrade_and_uninstall_leave_nothing_but_the_jobs(
@@ -905,6 +1084,30 @@ def test_install_upgrade_and_uninstall_leave_nothing_but_the_jobs(
         lambda: not server.kubectl("get", "crd", crd.NAME, "--ignore-not-found"), "no CRD is left"
     )
     assert left(server).split() == []
+
+
+def test_the_definition_and_the_access_of_users_can_go_to_another_release(
+    server: ApiServer, run_helm: Helm
+) -> None:
+    def helm(command: str, release: str, *arguments: str) -> str:
+        home = ("-n", f"{release}-system", *arguments)
+        return run_helm(command, release, *home, kubeconfig=server.kubeconfig)
+
+    chart, given = str(CHART), "crds.enabled={0},rbac.aggregate={0}"
+    helm("install", RELEASE, chart)
+    second = ("--create-namespace", "--set", "watchNamespaces={red}", "--set")
+    helm("install", "vision", chart, *second, given.format("false"))
+    over = ("--reset-then-reuse-values", "--take-ownership", "--set", given.format("true"))
+    helm("upgrade", "vision", chart, *over)
+    helm("uninstall", RELEASE)
+    annotations = json.loads(server.kubectl("get", "crd", crd.NAME, "-o", "json"))["metadata"]
+    assert annotations["annotations"]["meta.helm.sh/release-name"] == "vision"
+    roles = server.kubectl("get", "clusterroles", "-o", "name").split()
+    found = {name.rpartition("/")[2] for name in roles}
+    assert {"vision-operator-viewer", "vision-operator-editor"} <= found
+    assert f"{FULLNAME}-viewer" not in found
+    helm("uninstall", "vision")
+    server.kubectl("delete", "crd", crd.NAME)
 
 
 def test_helm_test_tells_how_its_job_ended(

@@ -10,6 +10,8 @@ from tftraining_operator.api.disruption import DisruptionBudget
 from tftraining_operator.api.network import NetworkPolicy
 from tftraining_operator.controller.settings import Settings, SettingsError
 
+from tests import peers
+
 NODES = {"ipBlock": {"cidr": "10.0.0.0/16", "except": []}}
 
 
@@ -76,15 +78,55 @@ def test_who_may_read_progress_is_read_from_the_environment() -> None:
     assert nodes == {"ipBlock": {"cidr": "10.0.0.0/16"}}
 
 
+@pytest.mark.parametrize("peer", peers.TAKEN.values(), ids=peers.TAKEN)
+def test_a_reader_that_the_api_server_takes_is_kept_as_it_is(peer: peers.Peer) -> None:
+    environment = {"TFTRAINING_PROGRESS_READERS": json.dumps([peer])}
+    assert Settings.from_environment(environment).networking.readers == (peer,)
+
+
+def test_a_range_of_addresses_is_written_as_every_version_of_kubernetes_takes_it() -> None:
+    block = {"cidr": "10.0.0.5/8", "except": ["10.1.2.3/16"]}
+    environment = {"TFTRAINING_PROGRESS_READERS": json.dumps([{"ipBlock": block}])}
+    (found,) = Settings.from_environment(environment).networking.readers
+    assert found == {"ipBlock": {"cidr": "10.0.0.0/8", "except": ["10.1.0.0/16"]}}
+
+
+@pytest.mark.parametrize(("peer", "path", "problem"), peers.REFUSED.values(), ids=peers.REFUSED)
+def test_a_reader_that_would_cost_jobs_their_isolation_is_refused_with_its_field(
+    peer: peers.Peer, path: str, problem: str
+) -> None:
+    environment = {"TFTRAINING_PROGRESS_READERS": json.dumps([{"podSelector": {}}, peer])}
+    with pytest.raises(SettingsError) as error:
+        Settings.from_environment(environment)
+    assert str(error.value).startswith(f"TFTRAINING_PROGRESS_READERS[1]{path}: ")
+    assert problem in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("value", "problem"),
+    [
+        pytest.param("everybody", ": Invalid JSON", id="no JSON"),
+        pytest.param("{}", ": must be a list, not an object", id="no list"),
+        pytest.param("[null]", "[0]: must be an object, not null", id="no peer"),
+        pytest.param(
+            json.dumps([peers.OUTSIDE]),
+            "[0].ipBlock: 192.168.0.0/16 in except is no part of 10.0.0.0/8",
+            id="an exception outside of the range",
+        ),
+    ],
+)
+def test_readers_that_are_no_list_of_peers_are_refused(value: str, problem: str) -> None:
+    name = "TFTRAINING_PROGRESS_READERS"
+    with pytest.raises(SettingsError, match=re.escape(name + problem)):
+        Settings.from_environment({name: value})
+
+
 @pytest.mark.parametrize(
     ("name", "value"),
     [
         pytest.param("NETWORK_POLICY", "Closed", id="a policy that is none"),
         pytest.param("DISRUPTION_BUDGET", "All", id="a budget that is none"),
         pytest.param("POD_LABELS", "operator", id="a label without a value"),
-        pytest.param("PROGRESS_READERS", "everybody", id="no JSON"),
-        pytest.param("PROGRESS_READERS", '[{"pods": {}}]', id="a peer that is none"),
-        pytest.param("PROGRESS_READERS", "[{}]", id="a peer without a field"),
         pytest.param("LOG_LEVEL", "loud", id="a level that is none"),
         pytest.param("LOG_FORMAT", "xml", id="a format that is none"),
         pytest.param("PROGRESS_SECONDS", "often", id="a word for a number"),

@@ -19,7 +19,7 @@
 {{/* Selector of the operator's pods; immutable. */}}
 {{- define "tftraining.selectorLabels" -}}
 app.kubernetes.io/name: tftraining-operator
-app.kubernetes.io/instance: {{ .Release.Name }}
+app.kubernetes.io/instance: {{ .Release.Name | quote }}
 {{- end -}}
 
 {{- define "tftraining.labels" -}}
@@ -32,7 +32,7 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name (.Chart.Version | replace "+" "_") 
 {{/* Selector of the web page's pods; they are not the operator. */}}
 {{- define "tftraining.webSelectorLabels" -}}
 app.kubernetes.io/name: tftraining-web
-app.kubernetes.io/instance: {{ .Release.Name }}
+app.kubernetes.io/instance: {{ .Release.Name | quote }}
 {{- end -}}
 
 {{- define "tftraining.webLabels" -}}
@@ -139,7 +139,7 @@ apiVersion: tftraining.dev/v1alpha1
 kind: TFTrainingJob
 metadata:
   name: {{ .name }}
-  namespace: {{ .namespace }}
+  namespace: {{ .namespace | quote }}
 spec:
   template:
     spec:
@@ -149,6 +149,18 @@ spec:
           resources:
             requests: {cpu: 100m, memory: 400Mi}
             limits: {memory: 1536Mi}
+      {{- with .root.Values.imagePullSecrets }}
+      imagePullSecrets:
+        {{- toYaml . | nindent 8 }}
+      {{- end }}
+      {{- with .root.Values.nodeSelector }}
+      nodeSelector:
+        {{- toYaml . | nindent 8 }}
+      {{- end }}
+      {{- with .root.Values.tolerations }}
+      tolerations:
+        {{- toYaml . | nindent 8 }}
+      {{- end }}
   worker: {replicas: 1}
   ps: {replicas: 1}
   runPolicy:

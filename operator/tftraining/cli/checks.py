@@ -56,7 +56,7 @@ def checks(cluster: Cluster, now: datetime) -> Iterator[Check]:
     if served is None:
         yield _missing(
             f"the API {keys.API_VERSION} is not served: install the operator's chart (helm install"
-            " tftraining charts/tftraining-operator)",
+            " tftraining charts/tftraining-operator -n tftraining-system --create-namespace)",
         )
         return
     yield _ok(f"the API {keys.API_VERSION} is served")

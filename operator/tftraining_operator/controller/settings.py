@@ -11,6 +11,7 @@ from typing import Any, Self
 from tftraining_operator.api.disruption import DisruptionBudget
 from tftraining_operator.api.network import NetworkPolicy
 from tftraining_operator.core.networking import Networking
+from tftraining_operator.core.peers import InvalidPeersError, parse_peers
 from tftraining_operator.core.pod_metadata import (
     InvalidMetadataError,
     PodMetadata,
@@ -19,8 +20,6 @@ from tftraining_operator.core.pod_metadata import (
 )
 
 _PREFIX = "TFTRAINING_"
-
-_PEER_FIELDS = frozenset({"podSelector", "namespaceSelector", "ipBlock"})
 
 
 class SettingsError(Exception):
@@ -42,8 +41,9 @@ class Settings:
     """debug, info, warning or error. TFTRAINING_LOG_LEVEL."""
     log_format: str = "text"
     """text or json. TFTRAINING_LOG_FORMAT."""
-    health: str = "http://0.0.0.0:8080/healthz"
-    """Where liveness is served; readiness is at /readyz of the same port. TFTRAINING_HEALTH."""
+    health: str = "http://:8080/healthz"
+    """Where liveness is served, without a host at every address; readiness is at /readyz of the
+    same port. TFTRAINING_HEALTH."""
     metrics_port: int = 8081
     """Port on which Prometheus finds /metrics, of every address; 0 for none.
     TFTRAINING_METRICS_PORT."""
@@ -158,7 +158,7 @@ def _strings(
 
 
 def _networking(environment: Mapping[str, str]) -> Networking:
-    readers = _readers(environment.get(_PREFIX + "PROGRESS_READERS") or "[]")
+    readers = _readers(environment)
     namespace = environment.get(_PREFIX + "POD_NAMESPACE")
     if namespace:
         own: dict[str, Any] = {
@@ -181,31 +181,12 @@ def _labels(text: str) -> dict[str, str]:
     return {key: value for key, _, value in pairs}
 
 
-def _readers(text: str) -> tuple[dict[str, Any], ...]:
+def _readers(environment: Mapping[str, str]) -> tuple[dict[str, Any], ...]:
+    name = _PREFIX + "PROGRESS_READERS"
     try:
-        found = json.loads(text)
-    except ValueError:
-        found = None
-    if not isinstance(found, list) or not all(
-        isinstance(peer, dict) and peer and peer.keys() <= _PEER_FIELDS for peer in found
-    ):
-        raise SettingsError(
-            f"{_PREFIX}PROGRESS_READERS is {text!r}; it must be a JSON list of NetworkPolicyPeers:"
-            f" objects with {', '.join(sorted(_PEER_FIELDS))}"
-        )
-    return tuple(_pruned(peer) for peer in found)
-
-
-def _pruned(peer: dict[str, Any]) -> dict[str, Any]:
-    """Return a peer as the API server stores it: without what is empty, selectors excepted.
-
-    What is stored is compared with it, and must not differ for ever.
-    """
-    return {
-        key: _pruned(value) if isinstance(value, dict) else value
-        for key, value in peer.items()
-        if key in _PEER_FIELDS or value not in (None, [], {})
-    }
+        return parse_peers(environment.get(name) or "[]", root=name)
+    except InvalidPeersError as error:
+        raise SettingsError(str(error)) from error
 
 
 def _choice(

@@ -4,16 +4,13 @@ Set in the operator's settings; the reconciler asks once in each pass which of t
 its life those that it started with, as its trainer image. The status keeps the answer.
 """
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from tftraining_operator.api import keys
 from tftraining_operator.api.status import MAX_POD_METADATA, MAX_POD_METADATA_VALUE, StoredMetadata
 from tftraining_operator.core.job import Job
-
-_NAME = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?")
-_PREFIX = re.compile(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?")
+from tftraining_operator.core.labels import VALUE_FORM, is_label_name, is_label_value
 
 
 class InvalidMetadataError(Exception):
@@ -47,11 +44,8 @@ def check_labels(labels: Mapping[str, str]) -> None:
     """Raise InvalidMetadataError for what the API server or a job would refuse."""
     _check_names(labels)
     for name, value in labels.items():
-        if value and _NAME.fullmatch(value) is None:
-            raise InvalidMetadataError(
-                f"the value of {name} is {value!r}; the value of a label has at most 63 letters, "
-                "digits, '-', '_' and '.', the first and the last a letter or digit"
-            )
+        if not is_label_value(value):
+            raise InvalidMetadataError(f"the value of {name} is {value!r}; {VALUE_FORM}")
 
 
 def check_annotations(annotations: Mapping[str, str]) -> None:
@@ -69,10 +63,9 @@ def _check_names(given: Mapping[str, str]) -> None:
     if len(given) > MAX_POD_METADATA:
         raise InvalidMetadataError(f"there are {len(given)}; at most {MAX_POD_METADATA} can be set")
     for name in given:
-        prefix, slash, rest = name.rpartition("/")
-        if _NAME.fullmatch(rest) is None or (slash and _PREFIX.fullmatch(prefix) is None):
+        if not is_label_name(name):
             raise InvalidMetadataError(f"{name!r} is no name such as team or example.com/team")
-        if prefix == keys.GROUP or name == keys.LABEL_MANAGED_BY:
+        if name.rpartition("/")[0] == keys.GROUP or name == keys.LABEL_MANAGED_BY:
             raise InvalidMetadataError(
                 f"{name} is set by the operator itself; remove it or choose another name"
             )
