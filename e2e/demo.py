@@ -76,7 +76,7 @@ def main() -> int:
     try:
         with obtain(say=say, start=start) as cluster:
             _await(local)
-            with installed(cluster, say):
+            with installed(cluster, say, NAMESPACE):
                 good = _train(cluster)
                 console.rule("cleaning up")
     except ClusterError as error:

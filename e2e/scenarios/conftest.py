@@ -29,7 +29,7 @@ from tools.time_limit import seconds_left
 
 _PROVIDED = pytest.StashKey[ExitStack]()
 _NO_CLUSTER = pytest.StashKey[str]()
-"""Why no cluster can run on this machine, or ''."""
+"""Why no cluster can be used, or ''."""
 _START_SECONDS = 300.0
 """What a cluster takes at least on a machine that has to build one."""
 
@@ -101,7 +101,7 @@ def _turn(request: pytest.FixtureRequest) -> Iterator[None]:
 def cluster(request: pytest.FixtureRequest) -> Cluster:
     """The cluster, with the operator installed."""
     if why := request.config.stash[_NO_CLUSTER]:
-        pytest.skip(f"no cluster can run on this machine: {why}")
+        pytest.skip(f"no cluster can be used: {why}")
     return find()
 
 
