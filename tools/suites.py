@@ -19,7 +19,7 @@ from xml.etree import ElementTree as ET
 from rich.console import Console
 from rich.markup import escape
 
-from tools.cluster import leftovers, remove_remains
+from tools.cluster import ClusterError, leftovers, remove_remains
 from tools.cluster.cache import cache_dir
 from tools.cluster.debian import toolbox
 from tools.cluster.leftovers import Record
@@ -68,6 +68,8 @@ STAGES = (
 Nothing runs beside e2e: the containers of its cluster weigh as much as 16 processes, which would
 starve."""
 
+_NOTHING_LEFT = "suites: nothing is left behind on the machine"
+
 MOST_MINUTES = 40
 """For all suites on 2 cores, once nothing has to be built any more."""
 
@@ -101,8 +103,8 @@ def main(wanted: Sequence[str]) -> int:
         console.print(f"unknown suite {unknown[0]}; the suites are: {', '.join(SUITES)}")
         return 64
     names = list(wanted) or list(SUITES)
-    before = _before() if "e2e" in names else None
     total, began = Tally(), time.monotonic()
+    before = _before(total) if "e2e" in names else None
     for stage in STAGES:
         for found in _run_side_by_side([[n for n in lane if n in names] for lane in stage]):
             total.add(found)
@@ -207,13 +209,21 @@ def _run_and_log(command: list[str], log: Path, *, echo: bool) -> int:
     return process.returncode
 
 
-def _before() -> Record | None:
-    """Record the machine's state once nothing of an earlier run that was cut off is left."""
-    if not look().why_no_engine:
-        # Its end would otherwise fall into this run, and count as a change made by this run.
-        for line in remove_remains(say=console.print):
-            console.print(f"[red]could not be removed[/] {escape(line)}")
-    return _record()
+def _before(total: Tally) -> Record | None:
+    """Record the machine's state once nothing of an earlier run that was cut off is left.
+
+    Where that cannot be done, or another run changes it, there is nothing to compare with.
+    """
+    try:
+        if not look().why_no_engine:
+            # Its end would otherwise fall into this run, and count as a change made by this run.
+            for line in remove_remains(say=console.print):
+                console.print(f"[red]could not be removed[/] {escape(line)}")
+        return _record()
+    except ClusterError as error:
+        total.skipped.append(f"{_NOTHING_LEFT}: {error}")
+        console.print(f"[yellow]skipped:[/] {escape(total.skipped[-1])}", soft_wrap=True)
+        return None
 
 
 def _record() -> Record | None:
@@ -225,12 +235,15 @@ def _record() -> Record | None:
 
 def _compare(before: Record) -> Tally:
     found = Tally()
-    after = _record()
+    try:
+        after = _record()
+    except ClusterError as error:
+        return Tally(failed=[f"{_NOTHING_LEFT}: {error}"])
     lines = leftovers.compare(before, after) if after is not None else []
     if lines:
         for line in lines:
             console.print(f"[red]left behind[/] {escape(line)}")
-        found.failed.append("suites: nothing is left behind on the machine")
+        found.failed.append(_NOTHING_LEFT)
     else:
         found.passed += 1
     return found

@@ -15,7 +15,7 @@ from tools.cluster import check as checks
 from tools.cluster import engine, images
 from tools.cluster.binaries import SOURCES, binary, version
 from tools.cluster.cache import cache_dir
-from tools.cluster.cluster import NAME, down, find, up
+from tools.cluster.cluster import NAME, alone, down, find, up
 from tools.cluster.machine import look
 from tools.cluster.shell import ClusterError, NoClusterError, Say, succeeds
 
@@ -47,7 +47,7 @@ def up_command(
 @app.command("down")
 def down_command(name: Name = NAME) -> None:
     """Delete the cluster and everything that came with it."""
-    with _progress() as say:
+    with _progress() as say, alone(name, say):
         rest = down(name, say=say)
     if rest:
         raise ClusterError("could not remove:\n" + "\n".join(rest))

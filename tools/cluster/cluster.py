@@ -74,17 +74,18 @@ def obtain(
     `start` is called in the place of `up`.
     """
     given = given_kubeconfig()
-    used = digest(given) if given else name
-    with locked(
-        cache_dir() / "locks" / f"used-{used}",
-        lambda: say("another run uses this cluster: waiting until it has ended"),
-    ):
+    with alone(digest(given) if given else name, say):
         stays = keep or is_there(name)
         try:
             yield (start or up)(name, say=say, workers=workers)
         finally:
             if not stays:
                 down(name, say=say)
+
+
+def alone(used: str, say: Say) -> AbstractContextManager[None]:
+    """Wait until no other run uses this cluster."""
+    return _held(used, lambda: say("another run uses this cluster: waiting until it has ended"))
 
 
 def is_there(name: str = NAME) -> bool:
@@ -151,15 +152,22 @@ def remove_remains(name: str = NAME, *, say: Say = print) -> list[str]:
     """Remove a cluster that no longer answers and an engine that was cut off.
 
     The machine is then as it was before them, which a comparison needs. Returns what could not be
-    removed.
+    removed. Raises ClusterError if another run uses, creates or deletes a cluster at this moment.
     """
     if given_kubeconfig() or not engines.used():
         return []
-    # What runs in its containers may outlive an engine that was killed, for a while.
-    if engines.pid() is not None and _is_up(_kind_cluster(name)):
-        return []
-    say("removing what an earlier run left that was cut off")
-    return down(name, say=say)
+    with _held(name, _raise_busy):
+        with _exclusive(_raise_busy):
+            pass
+        # What runs in its containers may outlive an engine that was killed, for a while.
+        if engines.pid() is not None and _is_up(_kind_cluster(name)):
+            return []
+        say("removing what an earlier run left that was cut off")
+        return down(name, say=say)
+
+
+def _raise_busy() -> None:
+    raise ClusterError("another run uses the cluster or its engine")
 
 
 def given_kubeconfig() -> Path | None:
@@ -208,9 +216,13 @@ def _answers(cluster: Cluster) -> bool:
     return succeeds([*kubectl, "get", "--raw", "/readyz", "--request-timeout=5s"])
 
 
-def _exclusive() -> AbstractContextManager[None]:
+def _held(used: str, waits: Callable[[], None]) -> AbstractContextManager[None]:
+    return locked(cache_dir() / "locks" / f"used-{used}", waits)
+
+
+def _exclusive(waits: Callable[[], None] = lambda: None) -> AbstractContextManager[None]:
     """Wait for other runs; one lock for all names, because the last cluster stops the engine."""
-    return locked(cache_dir() / "locks" / "clusters")
+    return locked(cache_dir() / "locks" / "clusters", waits)
 
 
 def _folders() -> Path:

@@ -8,11 +8,12 @@ from typing import Any
 import pytest
 
 from tools import suites
-from tools.cluster import leftovers
+from tools.cluster import ClusterError, leftovers
 from tools.cluster.leftovers import Record
 from tools.cluster.machine import Machine
 from tools.suites import Tally, tally
 
+ROOT = Machine(root=True, debian="trixie", cgroup_v1=False, sys_resource=True, architecture="")
 REPORT = """<testsuites><testsuite>
   <testcase classname="a" name="good"/>
   <testcase classname="a" name="bad"><failure message="no&#10;at all"/></testcase>
@@ -127,9 +128,8 @@ def test_what_an_earlier_run_left_goes_before_the_state_is_recorded(
     def record(*_: object) -> Record:
         return Record((), (), (), (), (), (), forwarding[0])
 
-    root = Machine(root=True, debian="trixie", cgroup_v1=False, sys_resource=True, architecture="")
     monkeypatch.setattr(suites, "_run_side_by_side", end_the_engine)
-    monkeypatch.setattr(suites, "look", lambda: root)
+    monkeypatch.setattr(suites, "look", lambda: ROOT)
     monkeypatch.setattr(suites, "toolbox", lambda _: None)
     monkeypatch.setattr(suites, "remove_remains", end_the_engine)
     monkeypatch.setattr(leftovers, "record", record)
@@ -137,3 +137,35 @@ def test_what_an_earlier_run_left_goes_before_the_state_is_recorded(
     suites.main(["e2e"])
 
     assert "left behind" not in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("fails", ["remove_remains", "_record"])
+def test_all_suites_run_where_nothing_can_be_compared(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], fails: str
+) -> None:
+    def fail(*_: object, **__: object) -> Any:
+        raise ClusterError("[another] run uses the cluster")
+
+    ran: list[object] = []
+    monkeypatch.setattr(suites, "_run_side_by_side", lambda *_: ran.append(1) or [Tally(1)])
+    monkeypatch.setattr(suites, "remove_remains", lambda **_: [])
+    monkeypatch.setattr(suites, "look", lambda: ROOT)
+    monkeypatch.setattr(suites, "_record", lambda: None)
+    monkeypatch.setattr(suites, fails, fail)
+
+    assert suites.main(["e2e"]) == 0
+
+    skipped = "skipped: suites: nothing is left behind on the machine: [another] run uses the"
+    assert capsys.readouterr().out.count(skipped) == 2, "at once, and in the summary"
+    assert len(ran) == len(suites.STAGES)
+
+
+def test_a_state_that_can_no_longer_be_read_is_a_failure(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail() -> None:
+        raise ClusterError("iptables-save failed")
+
+    monkeypatch.setattr(suites, "_record", fail)
+
+    (failed,) = suites._compare(Record((), (), (), (), (), (), "0")).failed
+
+    assert failed.endswith("left behind on the machine: iptables-save failed")

@@ -5,7 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from tools.cluster import Cluster, cluster, engine, obtain, remove_remains
+from tools.cluster import Cluster, ClusterError, cluster, engine, obtain, remove_remains
+from tools.cluster import __main__ as commands
+from tools.cluster.cache import locked
 
 _SECONDS = 10
 
@@ -107,3 +109,44 @@ def test_only_what_was_cut_off_is_removed(
 
     assert remove_remains("mine") == []
     assert deleted == removed
+
+
+@pytest.mark.parametrize("lock", ["used-mine", "clusters"])
+def test_nothing_is_removed_while_another_run_builds_or_uses_a_cluster(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, lock: str
+) -> None:
+    monkeypatch.delenv("KUBECONFIG")
+    monkeypatch.setattr(engine, "used", lambda: True)
+    monkeypatch.setattr(cluster, "down", lambda *_, **__: pytest.fail("deleted"))
+
+    with (
+        locked(tmp_path / "cache/locks" / lock),
+        pytest.raises(ClusterError, match="another run"),
+    ):
+        remove_remains("mine")
+
+
+def test_deleting_the_cluster_waits_for_the_run_that_uses_it(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    waits, deleted = threading.Event(), threading.Event()
+
+    def down(*_: object, **__: object) -> list[str]:
+        deleted.set()
+        return []
+
+    monkeypatch.delenv("KUBECONFIG")
+    monkeypatch.setattr(cluster, "up", lambda name, **_: Cluster(name, Path("config")))
+    monkeypatch.setattr(cluster, "down", down)
+    monkeypatch.setattr(commands, "down", down)
+    monkeypatch.setattr(commands, "_line", lambda _: waits.set())
+    second = threading.Thread(target=commands.down_command, args=("mine",))
+
+    with obtain("mine", keep=True):
+        second.start()
+        assert waits.wait(_SECONDS)
+        assert not deleted.is_set()
+    second.join(_SECONDS)
+
+    assert deleted.is_set()
+    assert "deleted" in capsys.readouterr().out
