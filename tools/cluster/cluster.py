@@ -17,7 +17,7 @@ from tools.cluster.binaries import program
 from tools.cluster.cache import cache_dir, digest, locked
 from tools.cluster.engine import Engine
 from tools.cluster.node_image import node_image
-from tools.cluster.shell import Argument, ClusterError, Say, run, silent, succeeds
+from tools.cluster.shell import Argument, ClusterError, NoClusterError, Say, run, silent, succeeds
 
 NAME = "tftraining"
 NODE_IMAGE = "TFTRAINING_NODE_IMAGE"
@@ -133,19 +133,29 @@ def down(name: str = NAME, *, say: Say = print) -> list[str]:
     """Delete the cluster, and the engine with the last one; return what could not be removed."""
     with _exclusive():
         _ready_file(name).unlink(missing_ok=True)
-        engine = _engine_of_earlier(say)
-        if engine is not None and name in kind.clusters(engine):
-            say(f"deleting the cluster {name}")
-            kind.delete(engine, name, _folder(name))
-        if _folder(name).exists():
-            shutil.rmtree(_folder(name))
-        if engine is None or kind.clusters(engine):
-            return []
-        if engine.ours:
-            if engine.docker("network", "ls", "--quiet", "--filter", f"name=^{kind.NETWORK}$"):
-                engine.docker("network", "rm", kind.NETWORK)
-            return engines.stop(say)
-        return []
+        try:
+            last = _delete(name, say)
+        except ClusterError:
+            # Without a client that works, a cluster still ends with its engine.
+            if not [folder for folder in _folders().glob("*") if folder != _folder(name)]:
+                engines.stop(say)
+            raise
+        return engines.stop(say) if last else []
+
+
+def _delete(name: str, say: Say) -> bool:
+    """Delete the cluster; return whether it was the last one of an engine of ours."""
+    engine = _engine_of_earlier(say)
+    if engine is not None and name in kind.clusters(engine):
+        say(f"deleting the cluster {name}")
+        kind.delete(engine, name, _folder(name))
+    if _folder(name).exists():
+        shutil.rmtree(_folder(name))
+    if engine is None or kind.clusters(engine) or not engine.ours:
+        return False
+    if engine.docker("network", "ls", "--quiet", "--filter", f"name=^{kind.NETWORK}$"):
+        engine.docker("network", "rm", kind.NETWORK)
+    return True
 
 
 def remove_remains(name: str = NAME, *, say: Say = print) -> list[str]:
@@ -179,7 +189,7 @@ def given_kubeconfig() -> Path | None:
     if path.is_relative_to(_folders()):
         return None
     if not path.is_file():
-        raise ClusterError(f"KUBECONFIG must name one file; {named} is not a file")
+        raise NoClusterError(f"KUBECONFIG must name one file; {named} is not a file")
     return path
 
 
