@@ -4,6 +4,7 @@ A cluster given in KUBECONFIG is used as it is. A kind cluster is ready once its
 exists, which is written last: the next run deletes what a killed run left.
 """
 
+import contextlib
 import os
 import shutil
 from collections.abc import Callable, Iterator
@@ -131,6 +132,7 @@ def find(name: str = NAME, *, say: Say = silent) -> Cluster:
 
 def down(name: str = NAME, *, say: Say = print) -> list[str]:
     """Delete the cluster, and the engine with the last one; return what could not be removed."""
+    say = _regardless(say)
     with _exclusive():
         _ready_file(name).unlink(missing_ok=True)
         try:
@@ -141,6 +143,17 @@ def down(name: str = NAME, *, say: Say = print) -> list[str]:
                 engines.stop(say)
             raise
         return engines.stop(say) if last else []
+
+
+def _regardless(say: Say) -> Say:
+    """Return how to report to somebody who may be gone, such as a terminal that was closed."""
+
+    def reported(line: str) -> None:
+        # rich ends the program where a pipe is closed.
+        with contextlib.suppress(OSError, SystemExit):
+            say(line)
+
+    return reported
 
 
 def _delete(name: str, say: Say) -> bool:

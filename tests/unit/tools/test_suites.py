@@ -1,6 +1,9 @@
 """The runner of the suites counts results by pytest's report and hides no failure."""
 
+import os
 import re
+import signal
+import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -12,6 +15,7 @@ from tools.cluster import ClusterError, leftovers
 from tools.cluster.leftovers import Record
 from tools.cluster.machine import Machine
 from tools.suites import Tally, tally
+from tools.waiting import eventually
 
 ROOT = Machine(root=True, debian="trixie", cgroup_v1=False, sys_resource=True, architecture="")
 REPORT = """<testsuites><testsuite>
@@ -169,3 +173,53 @@ def test_a_state_that_can_no_longer_be_read_is_a_failure(monkeypatch: pytest.Mon
     (failed,) = suites._compare(Record((), (), (), (), (), (), "0")).failed
 
     assert failed.endswith("left behind on the machine: iptables-save failed")
+
+
+SLOW_END = """
+import pathlib, signal, sys, time
+try:
+    print("begun", flush=True)
+    time.sleep(60)
+except KeyboardInterrupt:
+    time.sleep(0.3)
+    print("cleans up", flush=True)
+    pathlib.Path(sys.argv[1]).touch()
+    sys.exit(2)
+"""
+RUNNER = """
+import pathlib, signal, sys
+from tools import suites
+# Ignored where nohup runs these tests.
+signal.signal(signal.SIGHUP, signal.SIG_DFL)
+suites.LOGS = pathlib.Path(sys.argv[1])
+slow = [sys.executable, "-c", sys.argv[2]]
+suites.SUITES = {name: [*slow, f"{sys.argv[1]}/{name} ended"] for name in "abc"}
+suites.STAGES = ((("a", "b"), ("c",)),)
+sys.exit(suites.main([]))
+"""
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+@pytest.mark.parametrize("to_all", [True, False], ids=["as a terminal does", "to it alone"])
+def test_suites_end_with_their_clean_up_when_the_runner_is_interrupted(
+    tmp_path: Path, number: signal.Signals, *, to_all: bool
+) -> None:
+    command = [sys.executable, "-c", RUNNER, str(tmp_path), SLOW_END]
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, text=True, start_new_session=True
+    ) as runner:
+        eventually(lambda: all(_begun(tmp_path / f"{name}.log") for name in "ac"), "both run", 20)
+        (os.killpg if to_all else os.kill)(runner.pid, number)
+        if number == signal.SIGHUP:
+            # The kernel sends it, and so does the shell.
+            os.kill(runner.pid, number)
+        lines, _ = runner.communicate(timeout=20)
+
+    assert lines.count("cleans up") == 2
+    assert "FAILED: suites: interrupted" in lines
+    assert runner.returncode == 1
+    assert {path.name for path in tmp_path.glob("* ended")} == {"a ended", "c ended"}
+
+
+def _begun(log: Path) -> bool:
+    return log.exists() and "begun" in log.read_text()

@@ -82,3 +82,17 @@ def test_an_engine_that_does_not_start_to_clean_up_is_stopped(
         down("mine", say=lambda _: None)
 
     assert stopped == ["stopped"]
+
+
+@pytest.mark.parametrize("error", [BrokenPipeError(), SystemExit(1)])
+def test_all_goes_also_where_nobody_reads_of_it_any_more(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, stopped: list[str], error: BaseException
+) -> None:
+    use(monkeypatch, tmp_path, "true")
+
+    def say(_: str) -> None:
+        raise error
+
+    down("mine", say=say)
+
+    assert stopped == ["stopped"]
