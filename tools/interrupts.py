@@ -41,6 +41,24 @@ class Interrupts:
             _interrupt(program)
 
 
+@contextmanager
+def raised() -> Iterator[None]:
+    """Have SIGTERM and SIGHUP raise KeyboardInterrupt in the block, as Ctrl-C does, but only once.
+
+    A second one would end the clean-up that follows.
+    """
+    asked = False
+
+    def handle(number: int, _frame: FrameType | None) -> None:
+        nonlocal asked
+        if not asked or number == signal.SIGINT:
+            asked = True
+            raise KeyboardInterrupt
+
+    with handled(handle):
+        yield
+
+
 def _interrupt(program: subprocess.Popen[bytes]) -> None:
     # Only SIGINT is something that pytest ends with its fixtures.
     with contextlib.suppress(ProcessLookupError):

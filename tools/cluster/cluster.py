@@ -1,7 +1,8 @@
 """Creates, finds and deletes the cluster; scenarios, demo and the command line call it.
 
 A cluster given in KUBECONFIG is used as it is. A kind cluster is ready once its `ready` file
-exists, which is written last: the next run deletes what a killed run left.
+exists, which is written last: the next run deletes what a killed run left. A `temporary` file says
+that the cluster is to be deleted at the end of the run that made it or, if it was killed, the next.
 """
 
 import contextlib
@@ -76,12 +77,22 @@ def obtain(
     """
     given = given_kubeconfig()
     with alone(digest(given) if given else name, say):
-        stays = keep or is_there(name)
+        stays = keep or given is not None or (is_there(name) and not _mark(name).exists())
+        if keep:
+            keep_up(name)
+        elif not stays:
+            _mark(name).parent.mkdir(parents=True, exist_ok=True)
+            _mark(name).touch()
         try:
             yield (start or up)(name, say=say, workers=workers)
         finally:
             if not stays:
                 down(name, say=say)
+
+
+def keep_up(name: str) -> None:
+    """Have a cluster stay after the next run, though it may be what a killed run left."""
+    _mark(name).unlink(missing_ok=True)
 
 
 def alone(used: str, say: Say) -> AbstractContextManager[None]:
@@ -183,7 +194,8 @@ def remove_remains(name: str = NAME, *, say: Say = print) -> list[str]:
         with _exclusive(_raise_busy):
             pass
         # What runs in its containers may outlive an engine that was killed, for a while.
-        if engines.pid() is not None and _is_up(_kind_cluster(name)):
+        runs = engines.pid() is not None and not _mark(name).exists()
+        if runs and _is_up(_kind_cluster(name)):
             return []
         say("removing what an earlier run left that was cut off")
         return down(name, say=say)
@@ -258,3 +270,7 @@ def _folder(name: str) -> Path:
 
 def _ready_file(name: str) -> Path:
     return _folder(name) / "ready"
+
+
+def _mark(name: str) -> Path:
+    return _folder(name) / "temporary"

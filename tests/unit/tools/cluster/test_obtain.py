@@ -150,3 +150,66 @@ def test_deleting_the_cluster_waits_for_the_run_that_uses_it(
 
     assert deleted.is_set()
     assert "deleted" in capsys.readouterr().out
+
+
+class Killed(BaseException):
+    """Ends a run without its clean-up."""
+
+
+@pytest.fixture
+def left(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[str]:
+    """A cluster that is up, left by a run that was killed; and what is deleted from now on."""
+    folder, deleted = tmp_path / "cache/clusters/mine", list[str]()
+
+    def up(name: str, **_: object) -> Cluster:
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / "ready").touch()
+        return Cluster(name, folder)
+
+    def down(name: str, **_: object) -> list[str]:
+        deleted.append(name)
+        return []
+
+    def killed(*_: object, **__: object) -> list[str]:
+        raise Killed
+
+    monkeypatch.delenv("KUBECONFIG")
+    monkeypatch.setattr(engine, "used", lambda: True)
+    monkeypatch.setattr(engine, "pid", lambda: 1)
+    monkeypatch.setattr(cluster, "program", lambda *_: Path("true"))
+    monkeypatch.setattr(cluster, "up", up)
+    monkeypatch.setattr(commands, "up", up)
+    monkeypatch.setattr(cluster, "down", killed)
+    with pytest.raises(Killed), obtain("mine"):
+        pass
+    monkeypatch.setattr(cluster, "down", down)
+    return deleted
+
+
+def test_the_next_run_deletes_the_cluster_of_one_that_was_killed(left: list[str]) -> None:
+    with obtain("mine"):
+        assert left == []
+
+    assert left == ["mine"]
+
+
+def test_what_is_left_of_a_run_that_was_killed_is_removed_though_it_answers(
+    left: list[str],
+) -> None:
+    remove_remains("mine")
+
+    assert left == ["mine"]
+
+
+@pytest.mark.parametrize("by", ["keep", "make cluster-up"])
+def test_a_cluster_stays_once_somebody_wants_it_to(left: list[str], by: str) -> None:
+    if by == "keep":
+        with obtain("mine", keep=True):
+            pass
+    else:
+        commands.up_command("mine")
+    with obtain("mine"):
+        pass
+    remove_remains("mine")
+
+    assert left == []
