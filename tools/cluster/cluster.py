@@ -8,6 +8,7 @@ that the cluster is to be deleted at the end of the run that made it or, if it w
 import contextlib
 import os
 import shutil
+import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field, replace
@@ -26,6 +27,7 @@ NODE_IMAGE = "TFTRAINING_NODE_IMAGE"
 """Variable that names another node image than that of node_image, such as kind's for a version."""
 
 _READY_SECONDS = 120
+_LATE_SECONDS = 60.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +104,7 @@ def alone(used: str, say: Say) -> AbstractContextManager[None]:
 
 def is_there(name: str = NAME) -> bool:
     """Whether a cluster is given, or is running."""
-    return given_kubeconfig() is not None or _is_up(_kind_cluster(name))
+    return given_kubeconfig() is not None or _is_there(_kind_cluster(name))
 
 
 def up(name: str = NAME, *, say: Say = print, workers: int = 0, gangs: bool = False) -> Cluster:
@@ -116,7 +118,13 @@ def up(name: str = NAME, *, say: Say = print, workers: int = 0, gangs: bool = Fa
         engine = engines.engine(say)
         cluster = _kind_cluster(name, engine, say)
         if name in kind.clusters(engine):
-            if _is_up(cluster):
+            if _is_foreign(engine, name):
+                raise NoClusterError(
+                    f"the Docker engine has a cluster {name} that was not made from this cache, "
+                    f"{cache_dir()}: set KUBECONFIG to use it, or delete it: "
+                    f"kind delete cluster --name {name}"
+                )
+            if _is_up(cluster) or _answers_late(cluster):
                 return cluster
             say(f"deleting an incomplete cluster {name}")
             kind.delete(engine, name, folder)
@@ -171,8 +179,11 @@ def _delete(name: str, say: Say) -> bool:
     """Delete the cluster; return whether it was the last one of an engine of ours."""
     engine = _engine_of_earlier(say)
     if engine is not None and name in kind.clusters(engine):
-        say(f"deleting the cluster {name}")
-        kind.delete(engine, name, _folder(name))
+        if _is_foreign(engine, name):
+            say(f"the cluster {name} stays: it was not made from this cache, {cache_dir()}")
+        else:
+            say(f"deleting the cluster {name}")
+            kind.delete(engine, name, _folder(name))
     if _folder(name).exists():
         shutil.rmtree(_folder(name))
     if engine is None or kind.clusters(engine) or not engine.ours:
@@ -195,7 +206,7 @@ def remove_remains(name: str = NAME, *, say: Say = print) -> list[str]:
             pass
         # What runs in its containers may outlive an engine that was killed, for a while.
         runs = engines.pid() is not None and not _mark(name).exists()
-        if runs and _is_up(_kind_cluster(name)):
+        if runs and _is_there(_kind_cluster(name)):
             return []
         say("removing what an earlier run left that was cut off")
         return down(name, say=say)
@@ -244,6 +255,39 @@ def _kind_cluster(name: str, engine: Engine | None = None, say: Say = silent) ->
 def _is_up(cluster: Cluster) -> bool:
     # The file alone says nothing: it outlives a machine that was switched off under its cluster.
     return _ready_file(cluster.name).exists() and _answers(cluster)
+
+
+def _is_there(cluster: Cluster) -> bool:
+    return _is_up(cluster) or _runs(cluster)
+
+
+def _runs(cluster: Cluster) -> bool:
+    """Whether the nodes of a complete cluster run; it may be too busy to answer."""
+    if not _ready_file(cluster.name).exists():
+        return False
+    engine = cluster.engine or engines.running()
+    return engine is not None and bool(kind.nodes(engine, cluster.name))
+
+
+def _answers_late(cluster: Cluster) -> bool:
+    """Wait for a complete cluster whose nodes run, rather than delete what is in it."""
+    if not _runs(cluster):
+        return False
+    cluster.say(f"waiting for the cluster {cluster.name} to answer")
+    end = time.monotonic() + _LATE_SECONDS
+    while not _answers(cluster):
+        if time.monotonic() > end:
+            raise ClusterError(
+                f"the cluster {cluster.name} runs, but does not answer: `make cluster-down` "
+                "deletes it with all that is in it"
+            )
+        time.sleep(1)
+    return True
+
+
+def _is_foreign(engine: Engine, name: str) -> bool:
+    # An engine of the user's may serve several users; ours belongs to one cache.
+    return not engine.ours and not (_folder(name) / "kind.yaml").exists()
 
 
 def _answers(cluster: Cluster) -> bool:

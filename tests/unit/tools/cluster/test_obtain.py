@@ -64,6 +64,7 @@ def test_only_a_cluster_that_was_up_before_stays(
     ready.write_text("an image")
     deleted: list[str] = []
     monkeypatch.delenv("KUBECONFIG")
+    monkeypatch.setattr(engine, "running", lambda: None)
     monkeypatch.setattr(cluster, "program", lambda *_: Path("true" if answers else "false"))
     monkeypatch.setattr(cluster, "up", lambda name, **_: Cluster(name, tmp_path))
     monkeypatch.setattr(cluster, "down", lambda name, **_: deleted.append(name))
@@ -104,6 +105,7 @@ def test_only_what_was_cut_off_is_removed(
     monkeypatch.delenv("KUBECONFIG")
     monkeypatch.setattr(engine, "used", lambda: used)
     monkeypatch.setattr(engine, "pid", lambda: pid)
+    monkeypatch.setattr(engine, "running", lambda: None)
     monkeypatch.setattr(cluster, "program", lambda *_: Path("true" if answers else "false"))
     monkeypatch.setattr(cluster, "down", down)
 
