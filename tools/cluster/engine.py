@@ -7,6 +7,7 @@ whose command line names one of these two folders are ever ended.
 
 import contextlib
 import os
+import shlex
 import shutil
 import signal
 import stat
@@ -218,8 +219,9 @@ def _runtime_wrapper(tools: Toolbox) -> Path:
     program = shutil.copy(oci_runtime.__file__, run_dir())
     wrapper = run_dir() / "runc-wrapper"
     # Isolated and without site-packages to start fast: it runs for every exec.
-    python = f"{Path(sys.executable).resolve()} -IS {program}"
-    wrapper.write_text(f'#!/bin/sh\nexec {python} {tools.tool("runc")} "$@"\n')
+    python = [Path(sys.executable).resolve(), "-IS", program, tools.tool("runc")]
+    words = " ".join(shlex.quote(str(word)) for word in python)
+    wrapper.write_text(f'#!/bin/sh\nexec {words} "$@"\n')
     wrapper.chmod(wrapper.stat().st_mode | stat.S_IXUSR)
     return wrapper
 
