@@ -8,6 +8,8 @@ TRAINER_PY := .venv-trainer/bin/python
 # TENSORFLOW=2.20 has the trainer's tests run with another version than that of its image.
 TENSORFLOW_VENV := .venv-trainer$(if $(TENSORFLOW),-$(TENSORFLOW))
 UV := .tools/bin/uv
+# Else uv may download another Python, which no lock file pins.
+VENV := venv --quiet --clear --no-python-downloads --python python3
 export PYTHONPATH := operator:.
 export MYPYPATH := operator
 # Where this is set, every process compiles again all that it imports.
@@ -20,20 +22,20 @@ help: ## List the targets
 # ---- set-up: virtual environments from the lock files ----------------------------------------
 .tools/ready: requirements/uv.lock
 	@echo "· installing uv"
-	@python3 -c 'import sys; sys.exit(sys.version_info < (3, 11, 4) and "Python 3.11.4 or newer is needed")'
+	@python3 -c 'import sys; sys.exit(not (3, 11, 4) <= sys.version_info < (3, 14) and "Python 3.11.4 to 3.13 is required")'
 	@rm -rf .tools && python3 -m venv .tools
 	@.tools/bin/pip install --quiet --require-hashes -r requirements/uv.lock
 	@touch $@
 
 .venv/ready: requirements/dev.lock .tools/ready
 	@echo "· installing Python packages into .venv"
-	@$(UV) venv --quiet --clear .venv
+	@$(UV) $(VENV) .venv
 	@$(UV) pip sync --quiet --require-hashes --python $(PY) requirements/dev.lock
 	@touch $@
 
 define install_tensorflow
 	@echo "· installing TensorFlow into $(@D) (300 MB; a minute the first time)"
-	@$(UV) venv --quiet --clear $(@D)
+	@$(UV) $(VENV) $(@D)
 	@$(UV) pip sync --quiet --require-hashes --python $(@D)/bin/python $<
 	@touch $@
 endef

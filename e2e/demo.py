@@ -24,6 +24,7 @@ from e2e.install import ROOT, installed, make_namespace
 from e2e.local_training import LocalTraining, commands
 from e2e.terminal import console
 from tools.cluster import Cluster, ClusterError, first_build, obtain
+from tools.interrupts import raised
 
 MANIFEST = ROOT / "examples/mnist.yaml"
 NAMESPACE = "tftraining-demo"
@@ -74,9 +75,9 @@ def main() -> int:
     local = LocalTraining(commands(MANIFEST, KEPT / "local"), _say_locally)
     start = partial(first_build.start, beside=_beside(local))
     try:
-        with obtain(say=say, start=start) as cluster:
+        with raised(), obtain(say=say, start=start) as cluster:
             _await(local)
-            with installed(cluster, say):
+            with installed(cluster, say, NAMESPACE):
                 good = _train(cluster)
                 console.rule("cleaning up")
     except ClusterError as error:

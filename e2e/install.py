@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from tools.cluster import Cluster
+from tools.cluster import Cluster, NoClusterError
 from tools.cluster.images import build_images, image_name
 from tools.cluster.shell import Say, run
 
@@ -12,6 +12,7 @@ ROOT = Path(__file__).parents[1]
 CHART = ROOT / "charts/tftraining-operator"
 RELEASE = "tftraining"
 NAMESPACE = "tftraining-system"
+CRD = "tftrainingjobs.tftraining.dev"
 OPERATOR = f"deployment/{RELEASE}-operator"
 OPERATOR_PODS = ("-l", "app.kubernetes.io/name=tftraining-operator")
 """By which kubectl selects them."""
@@ -84,13 +85,37 @@ def remove_release(cluster: Cluster) -> None:
 def uninstall(cluster: Cluster) -> None:
     """Take out everything that `install` put in, the CRD and with it all jobs included."""
     remove_release(cluster)
-    cluster.kubectl("delete", "crd", "tftrainingjobs.tftraining.dev", "--ignore-not-found")
+    cluster.kubectl("delete", "crd", CRD, "--ignore-not-found")
     cluster.kubectl("delete", "namespace", NAMESPACE, "--ignore-not-found")
 
 
+def refuse_existing(cluster: Cluster, *namespaces: str) -> None:
+    """Raise NoClusterError if the user's cluster has what a run would replace and then delete.
+
+    `namespaces` are those that the caller makes. In a cluster of ours it is left by a run that was
+    interrupted.
+    """
+    if not cluster.given:
+        return
+    listed = helm(cluster, "list", "--all-namespaces", "--short", "--filter", f"^{RELEASE}$")
+    found = [f"release {name}" for name in listed.split()]
+    wanted = [f"crd/{CRD}", *(f"namespace/{name}" for name in (NAMESPACE, *namespaces))]
+    found += cluster.kubectl("get", *wanted, "--ignore-not-found", "--output=name").split()
+    if found:
+        raise NoClusterError(
+            f"the cluster of your KUBECONFIG has {', '.join(found)}, which would be replaced and "
+            "then deleted with all jobs: set KUBECONFIG to another cluster, or unset it to have "
+            "one created; if an interrupted run left them, delete them"
+        )
+
+
 @contextmanager
-def installed(cluster: Cluster, say: Say) -> Iterator[None]:
-    """Have the operator of this checkout in the cluster for the time of the block."""
+def installed(cluster: Cluster, say: Say, *namespaces: str) -> Iterator[None]:
+    """Have the operator of this checkout in the cluster for the time of the block.
+
+    `namespaces` are those that the caller makes in it. Raises NoClusterError.
+    """
+    refuse_existing(cluster, *namespaces)
     load_images(cluster, say)
     say("installing the operator with helm")
     try:

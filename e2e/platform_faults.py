@@ -154,7 +154,9 @@ def progress_unreachable(cluster: Cluster) -> Iterator[None]:
 @contextmanager
 def no_room(cluster: Cluster) -> Iterator[None]:
     """Have no node that takes new pods; those that run stay."""
-    nodes = cluster.kubectl("get", "nodes", "-o", "name").split()
+    # One that its owner has cordoned stays so.
+    free = ("--field-selector=spec.unschedulable=false",)
+    nodes = cluster.kubectl("get", "nodes", *free, "-o", "name").split()
     for node in nodes:
         cluster.kubectl("cordon", node)
     try:

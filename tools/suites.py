@@ -5,6 +5,7 @@ is skipped, named in the summary and never counted as passed. After the e2e suit
 be as it was before: anything left behind counts as a failure.
 """
 
+import contextlib
 import os
 import subprocess
 import sys
@@ -19,11 +20,13 @@ from xml.etree import ElementTree as ET
 from rich.console import Console
 from rich.markup import escape
 
-from tools.cluster import leftovers, remove_remains
+from tools.cluster import ClusterError, leftovers, remove_remains
 from tools.cluster.cache import cache_dir
 from tools.cluster.debian import toolbox
 from tools.cluster.leftovers import Record
 from tools.cluster.machine import look
+from tools.cluster.shell import bound
+from tools.interrupts import Interrupts, handled
 
 ROOT = Path(__file__).parents[1]
 LOGS = ROOT / ".test-logs"
@@ -68,6 +71,8 @@ STAGES = (
 Nothing runs beside e2e: the containers of its cluster weigh as much as 16 processes, which would
 starve."""
 
+_NOTHING_LEFT = "suites: nothing is left behind on the machine"
+
 MOST_MINUTES = 40
 """For all suites on 2 cores, once nothing has to be built any more."""
 
@@ -101,11 +106,16 @@ def main(wanted: Sequence[str]) -> int:
         console.print(f"unknown suite {unknown[0]}; the suites are: {', '.join(SUITES)}")
         return 64
     names = list(wanted) or list(SUITES)
-    before = _before() if "e2e" in names else None
     total, began = Tally(), time.monotonic()
-    for stage in STAGES:
-        for found in _run_side_by_side([[n for n in lane if n in names] for lane in stage]):
-            total.add(found)
+    interrupts = Interrupts()
+    before = _before(total) if "e2e" in names else None
+    with handled(interrupts.handle):
+        for stage in STAGES:
+            lanes = [[name for name in lane if name in names] for lane in stage]
+            for found in _run_side_by_side(lanes, interrupts):
+                total.add(found)
+    if interrupts.interrupted:
+        total.failed.append("suites: interrupted")
     if before is not None:
         total.add(_compare(before))
     print_summary(total, time.monotonic() - began)
@@ -139,12 +149,12 @@ def _first_line(failure: ET.Element) -> str:
     return (failure.get("message") or "").partition("\n")[0]
 
 
-def _run_side_by_side(lanes: Sequence[Sequence[str]]) -> list[Tally]:
+def _run_side_by_side(lanes: Sequence[Sequence[str]], interrupts: Interrupts) -> list[Tally]:
     """Run lanes of suites; the output of all but the first is shown when the first has ended."""
     first, *others = [lane for lane in lanes if lane] or [[]]
     with ThreadPoolExecutor(max_workers=len(lanes)) as pool:
-        beside = [(lane, pool.submit(_run_lane, lane, echo=False)) for lane in others]
-        tallies = _run_lane(first, echo=True)
+        beside = [(lane, pool.submit(_run_lane, lane, interrupts, echo=False)) for lane in others]
+        tallies = _run_lane(first, interrupts, echo=True)
         for lane, running in beside:
             tallies += running.result()
             for name in lane:
@@ -152,11 +162,11 @@ def _run_side_by_side(lanes: Sequence[Sequence[str]]) -> list[Tally]:
     return tallies
 
 
-def _run_lane(names: Sequence[str], *, echo: bool) -> list[Tally]:
-    return [_run(name, echo=echo) for name in names]
+def _run_lane(names: Sequence[str], interrupts: Interrupts, *, echo: bool) -> list[Tally]:
+    return [_run(name, interrupts, echo=echo) for name in names if not interrupts.interrupted]
 
 
-def _run(name: str, *, echo: bool) -> Tally:
+def _run(name: str, interrupts: Interrupts, *, echo: bool) -> Tally:
     if echo:
         console.rule(f"{name} tests")
     else:
@@ -165,7 +175,7 @@ def _run(name: str, *, echo: bool) -> Tally:
     with tempfile.TemporaryDirectory() as folder:
         report = Path(folder) / "report.xml"
         command = [*SUITES[name], f"--junitxml={report}"]
-        code = _run_and_log(command, LOGS / f"{name}.log", echo=echo)
+        code = _run_and_log(command, LOGS / f"{name}.log", interrupts, echo=echo)
         found = tally(name, report, code)
     seconds = time.monotonic() - began
     work, idle = (after - b for after, b in zip(_processor_time(), before, strict=True))
@@ -184,36 +194,52 @@ def _processor_time() -> tuple[int, int]:
     return user + nice + system + sum(others), idle + waiting
 
 
-def _run_and_log(command: list[str], log: Path, *, echo: bool) -> int:
-    """Run a command with its output in a file, and on the terminal if wanted; return its code."""
+def _run_and_log(command: list[str], log: Path, interrupts: Interrupts, *, echo: bool) -> int:
+    """Run a command with its output in a file, and on the terminal if wanted; return its code.
+
+    Its output is read to the end also after an interrupt: it cleans up only if it can write.
+    """
     log.parent.mkdir(exist_ok=True)
     with (
         # Unbuffered: what was written is still there if this process is killed.
         log.open("wb", buffering=0) as file,
         subprocess.Popen(
-            command,
+            bound(command),
             cwd=ROOT,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
+            # What a terminal sends to all would otherwise reach it beside what is handed on.
+            start_new_session=True,
         ) as process,
+        interrupts.reaching(process),
     ):
         assert process.stdout is not None
         for line in iter(process.stdout.readline, b""):
             file.write(line)
             if echo:
-                sys.stdout.buffer.write(line)
-                sys.stdout.buffer.flush()
+                # The terminal may be gone.
+                with contextlib.suppress(OSError):
+                    sys.stdout.buffer.write(line)
+                    sys.stdout.buffer.flush()
     return process.returncode
 
 
-def _before() -> Record | None:
-    """Record the machine's state once nothing of an earlier run that was cut off is left."""
-    if not look().why_no_engine:
-        # Its end would otherwise fall into this run, and count as a change made by this run.
-        for line in remove_remains(say=console.print):
-            console.print(f"[red]could not be removed[/] {escape(line)}")
-    return _record()
+def _before(total: Tally) -> Record | None:
+    """Record the machine's state once nothing of an earlier run that was cut off is left.
+
+    Where that cannot be done, or another run changes it, there is nothing to compare with.
+    """
+    try:
+        if not look().why_no_engine:
+            # Its end would otherwise fall into this run, and count as a change made by this run.
+            for line in remove_remains(say=console.print):
+                console.print(f"[red]could not be removed[/] {escape(line)}")
+        return _record()
+    except ClusterError as error:
+        total.skipped.append(f"{_NOTHING_LEFT}: {error}")
+        console.print(f"[yellow]skipped:[/] {escape(total.skipped[-1])}", soft_wrap=True)
+        return None
 
 
 def _record() -> Record | None:
@@ -225,12 +251,15 @@ def _record() -> Record | None:
 
 def _compare(before: Record) -> Tally:
     found = Tally()
-    after = _record()
+    try:
+        after = _record()
+    except ClusterError as error:
+        return Tally(failed=[f"{_NOTHING_LEFT}: {error}"])
     lines = leftovers.compare(before, after) if after is not None else []
     if lines:
         for line in lines:
             console.print(f"[red]left behind[/] {escape(line)}")
-        found.failed.append("suites: nothing is left behind on the machine")
+        found.failed.append(_NOTHING_LEFT)
     else:
         found.passed += 1
     return found

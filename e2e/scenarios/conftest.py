@@ -22,14 +22,14 @@ from e2e.recording import recording
 from e2e.scenarios.drill import Drill
 from e2e.scenarios.space import Space, new_space
 from e2e.terminal import console
-from tools.cluster import Cluster, NoClusterError, find, first_build, obtain
+from tools.cluster import Cluster, ClusterError, NoClusterError, find, first_build, obtain
 from tools.cluster.cache import cache_dir, locked
 from tools.cluster.steps import Progress
 from tools.time_limit import seconds_left
 
 _PROVIDED = pytest.StashKey[ExitStack]()
 _NO_CLUSTER = pytest.StashKey[str]()
-"""Why no cluster can run on this machine, or ''."""
+"""Why no cluster can be used, or ''."""
 _START_SECONDS = 300.0
 """What a cluster takes at least on a machine that has to build one."""
 
@@ -60,12 +60,16 @@ def pytest_sessionstart(session: pytest.Session) -> None:
     # A machine without a node image builds side by side what takes long, as the demo does.
     beside = first_build.Beside(lambda: None, show)
     start = partial(first_build.start, beside=beside)
-    stack = config.stash[_PROVIDED] = ExitStack()
     try:
-        cluster = stack.enter_context(obtain(say=print_line, start=start))
-        stack.enter_context(installed(cluster, print_line))
+        # pytest calls no pytest_sessionfinish after an exception in this function.
+        with ExitStack() as stack:
+            cluster = stack.enter_context(obtain(say=print_line, start=start))
+            stack.enter_context(installed(cluster, print_line))
+            config.stash[_PROVIDED] = stack.pop_all()
     except NoClusterError as error:
         config.stash[_NO_CLUSTER] = str(error)
+    except ClusterError as error:
+        pytest.exit(str(error), returncode=pytest.ExitCode.INTERNAL_ERROR)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -101,7 +105,7 @@ def _turn(request: pytest.FixtureRequest) -> Iterator[None]:
 def cluster(request: pytest.FixtureRequest) -> Cluster:
     """The cluster, with the operator installed."""
     if why := request.config.stash[_NO_CLUSTER]:
-        pytest.skip(f"no cluster can run on this machine: {why}")
+        pytest.skip(f"no cluster can be used: {why}")
     return find()
 
 

@@ -15,7 +15,7 @@ from tools.cluster import check as checks
 from tools.cluster import engine, images
 from tools.cluster.binaries import SOURCES, binary, version
 from tools.cluster.cache import cache_dir
-from tools.cluster.cluster import NAME, down, find, up
+from tools.cluster.cluster import NAME, alone, down, find, keep_up, up
 from tools.cluster.machine import look
 from tools.cluster.shell import ClusterError, NoClusterError, Say, succeeds
 
@@ -39,6 +39,7 @@ def up_command(
     """Start the cluster unless it is running, and print its KUBECONFIG."""
     with _progress() as say:
         cluster = up(name, say=say, workers=workers)
+    keep_up(name)
     console.print(f"[green]ready[/]  export KUBECONFIG={cluster.kubeconfig}", soft_wrap=True)
     if cluster.docker:
         console.print(f"        export DOCKER_HOST={cluster.docker.get('DOCKER_HOST', '')}")
@@ -47,7 +48,7 @@ def up_command(
 @app.command("down")
 def down_command(name: Name = NAME) -> None:
     """Delete the cluster and everything that came with it."""
-    with _progress() as say:
+    with _progress() as say, alone(name, say):
         rest = down(name, say=say)
     if rest:
         raise ClusterError("could not remove:\n" + "\n".join(rest))
@@ -103,6 +104,7 @@ def images_command(name: Name = NAME) -> None:
     """Build the project's images and load them into the cluster."""
     with _progress() as say:
         cluster = up(name, say=say)
+        keep_up(name)
         for image in images.build_images(say=say):
             say(f"loading {image}")
             cluster.load(image)

@@ -60,6 +60,9 @@ def _anonymous(member: tarfile.TarInfo) -> tarfile.TarInfo:
     member.uid = member.gid = 0
     member.uname = member.gname = ""
     member.mtime = 0
+    if not member.issym():
+        # Pods do not run as root, and the umask of who builds it may be 077.
+        member.mode = 0o755 if member.isdir() or member.mode & 0o111 else 0o644
     return member
 
 

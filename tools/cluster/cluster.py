@@ -1,11 +1,14 @@
 """Creates, finds and deletes the cluster; scenarios, demo and the command line call it.
 
 A cluster given in KUBECONFIG is used as it is. A kind cluster is ready once its `ready` file
-exists, which is written last: the next run deletes what a killed run left.
+exists, which is written last: the next run deletes what a killed run left. A `temporary` file says
+that the cluster is to be deleted at the end of the run that made it or, if it was killed, the next.
 """
 
+import contextlib
 import os
 import shutil
+import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field, replace
@@ -17,13 +20,14 @@ from tools.cluster.binaries import program
 from tools.cluster.cache import cache_dir, digest, locked
 from tools.cluster.engine import Engine
 from tools.cluster.node_image import node_image
-from tools.cluster.shell import Argument, ClusterError, Say, run, silent, succeeds
+from tools.cluster.shell import Argument, ClusterError, NoClusterError, Say, run, silent, succeeds
 
 NAME = "tftraining"
 NODE_IMAGE = "TFTRAINING_NODE_IMAGE"
 """Variable that names another node image than that of node_image, such as kind's for a version."""
 
 _READY_SECONDS = 120
+_LATE_SECONDS = 60.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,12 +78,13 @@ def obtain(
     `start` is called in the place of `up`.
     """
     given = given_kubeconfig()
-    used = digest(given) if given else name
-    with locked(
-        cache_dir() / "locks" / f"used-{used}",
-        lambda: say("another run uses this cluster: waiting until it has ended"),
-    ):
-        stays = keep or is_there(name)
+    with alone(digest(given) if given else name, say):
+        stays = keep or given is not None or (is_there(name) and not _mark(name).exists())
+        if keep:
+            keep_up(name)
+        elif not stays:
+            _mark(name).parent.mkdir(parents=True, exist_ok=True)
+            _mark(name).touch()
         try:
             yield (start or up)(name, say=say, workers=workers)
         finally:
@@ -87,9 +92,19 @@ def obtain(
                 down(name, say=say)
 
 
+def keep_up(name: str) -> None:
+    """Have a cluster stay after the next run, though it may be what a killed run left."""
+    _mark(name).unlink(missing_ok=True)
+
+
+def alone(used: str, say: Say) -> AbstractContextManager[None]:
+    """Wait until no other run uses this cluster."""
+    return _held(used, lambda: say("another run uses this cluster: waiting until it has ended"))
+
+
 def is_there(name: str = NAME) -> bool:
     """Whether a cluster is given, or is running."""
-    return given_kubeconfig() is not None or _is_up(_kind_cluster(name))
+    return given_kubeconfig() is not None or _is_there(_kind_cluster(name))
 
 
 def up(name: str = NAME, *, say: Say = print, workers: int = 0, gangs: bool = False) -> Cluster:
@@ -103,7 +118,13 @@ def up(name: str = NAME, *, say: Say = print, workers: int = 0, gangs: bool = Fa
         engine = engines.engine(say)
         cluster = _kind_cluster(name, engine, say)
         if name in kind.clusters(engine):
-            if _is_up(cluster):
+            if _is_foreign(engine, name):
+                raise NoClusterError(
+                    f"the Docker engine has a cluster {name} that was not made from this cache, "
+                    f"{cache_dir()}: set KUBECONFIG to use it, or delete it: "
+                    f"kind delete cluster --name {name}"
+                )
+            if _is_up(cluster) or _answers_late(cluster):
                 return cluster
             say(f"deleting an incomplete cluster {name}")
             kind.delete(engine, name, folder)
@@ -130,36 +151,69 @@ def find(name: str = NAME, *, say: Say = silent) -> Cluster:
 
 def down(name: str = NAME, *, say: Say = print) -> list[str]:
     """Delete the cluster, and the engine with the last one; return what could not be removed."""
+    say = _regardless(say)
     with _exclusive():
         _ready_file(name).unlink(missing_ok=True)
-        engine = _engine_of_earlier(say)
-        if engine is not None and name in kind.clusters(engine):
+        try:
+            last = _delete(name, say)
+        except ClusterError:
+            # Without a client that works, a cluster still ends with its engine.
+            if not [folder for folder in _folders().glob("*") if folder != _folder(name)]:
+                engines.stop(say)
+            raise
+        return engines.stop(say) if last else []
+
+
+def _regardless(say: Say) -> Say:
+    """Return how to report to somebody who may be gone, such as a terminal that was closed."""
+
+    def reported(line: str) -> None:
+        # rich ends the program where a pipe is closed.
+        with contextlib.suppress(OSError, SystemExit):
+            say(line)
+
+    return reported
+
+
+def _delete(name: str, say: Say) -> bool:
+    """Delete the cluster; return whether it was the last one of an engine of ours."""
+    engine = _engine_of_earlier(say)
+    if engine is not None and name in kind.clusters(engine):
+        if _is_foreign(engine, name):
+            say(f"the cluster {name} stays: it was not made from this cache, {cache_dir()}")
+        else:
             say(f"deleting the cluster {name}")
             kind.delete(engine, name, _folder(name))
-        if _folder(name).exists():
-            shutil.rmtree(_folder(name))
-        if engine is None or kind.clusters(engine):
-            return []
-        if engine.ours:
-            if engine.docker("network", "ls", "--quiet", "--filter", f"name=^{kind.NETWORK}$"):
-                engine.docker("network", "rm", kind.NETWORK)
-            return engines.stop(say)
-        return []
+    if _folder(name).exists():
+        shutil.rmtree(_folder(name))
+    if engine is None or kind.clusters(engine) or not engine.ours:
+        return False
+    if engine.docker("network", "ls", "--quiet", "--filter", f"name=^{kind.NETWORK}$"):
+        engine.docker("network", "rm", kind.NETWORK)
+    return True
 
 
 def remove_remains(name: str = NAME, *, say: Say = print) -> list[str]:
     """Remove a cluster that no longer answers and an engine that was cut off.
 
     The machine is then as it was before them, which a comparison needs. Returns what could not be
-    removed.
+    removed. Raises ClusterError if another run uses, creates or deletes a cluster at this moment.
     """
     if given_kubeconfig() or not engines.used():
         return []
-    # What runs in its containers may outlive an engine that was killed, for a while.
-    if engines.pid() is not None and _is_up(_kind_cluster(name)):
-        return []
-    say("removing what an earlier run left that was cut off")
-    return down(name, say=say)
+    with _held(name, _raise_busy):
+        with _exclusive(_raise_busy):
+            pass
+        # What runs in its containers may outlive an engine that was killed, for a while.
+        runs = engines.pid() is not None and not _mark(name).exists()
+        if runs and _is_there(_kind_cluster(name)):
+            return []
+        say("removing what an earlier run left that was cut off")
+        return down(name, say=say)
+
+
+def _raise_busy() -> None:
+    raise ClusterError("another run uses the cluster or its engine")
 
 
 def given_kubeconfig() -> Path | None:
@@ -171,7 +225,7 @@ def given_kubeconfig() -> Path | None:
     if path.is_relative_to(_folders()):
         return None
     if not path.is_file():
-        raise ClusterError(f"KUBECONFIG must name one file; {named} is not a file")
+        raise NoClusterError(f"KUBECONFIG must name one file; {named} is not a file")
     return path
 
 
@@ -203,14 +257,51 @@ def _is_up(cluster: Cluster) -> bool:
     return _ready_file(cluster.name).exists() and _answers(cluster)
 
 
+def _is_there(cluster: Cluster) -> bool:
+    return _is_up(cluster) or _runs(cluster)
+
+
+def _runs(cluster: Cluster) -> bool:
+    """Whether the nodes of a complete cluster run; it may be too busy to answer."""
+    if not _ready_file(cluster.name).exists():
+        return False
+    engine = cluster.engine or engines.running()
+    return engine is not None and bool(kind.nodes(engine, cluster.name))
+
+
+def _answers_late(cluster: Cluster) -> bool:
+    """Wait for a complete cluster whose nodes run, rather than delete what is in it."""
+    if not _runs(cluster):
+        return False
+    cluster.say(f"waiting for the cluster {cluster.name} to answer")
+    end = time.monotonic() + _LATE_SECONDS
+    while not _answers(cluster):
+        if time.monotonic() > end:
+            raise ClusterError(
+                f"the cluster {cluster.name} runs, but does not answer: `make cluster-down` "
+                "deletes it with all that is in it"
+            )
+        time.sleep(1)
+    return True
+
+
+def _is_foreign(engine: Engine, name: str) -> bool:
+    # An engine of the user's may serve several users; ours belongs to one cache.
+    return not engine.ours and not (_folder(name) / "kind.yaml").exists()
+
+
 def _answers(cluster: Cluster) -> bool:
     kubectl: list[Argument] = [cluster.tool("kubectl"), "--kubeconfig", cluster.kubeconfig]
     return succeeds([*kubectl, "get", "--raw", "/readyz", "--request-timeout=5s"])
 
 
-def _exclusive() -> AbstractContextManager[None]:
+def _held(used: str, waits: Callable[[], None]) -> AbstractContextManager[None]:
+    return locked(cache_dir() / "locks" / f"used-{used}", waits)
+
+
+def _exclusive(waits: Callable[[], None] = lambda: None) -> AbstractContextManager[None]:
     """Wait for other runs; one lock for all names, because the last cluster stops the engine."""
-    return locked(cache_dir() / "locks" / "clusters")
+    return locked(cache_dir() / "locks" / "clusters", waits)
 
 
 def _folders() -> Path:
@@ -223,3 +314,7 @@ def _folder(name: str) -> Path:
 
 def _ready_file(name: str) -> Path:
     return _folder(name) / "ready"
+
+
+def _mark(name: str) -> Path:
+    return _folder(name) / "temporary"

@@ -10,12 +10,16 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tools.cluster.cache import digest, kept
+from tools.cluster.machine import look
 from tools.cluster.shell import ClusterError, Say, run
 
 RELEASE = "bookworm"
 """The release of the root filesystems: its systemd still runs on cgroup v1, its Python is 3.11."""
 
 _TOOLS = ("docker.io", "containerd", "runc", "tini", "iptables", "iproute2", "mmdebstrap", "zstd")
+# The client is a package of its own since Debian 13, which docker.io only recommends.
+_CLIENT = ("docker-cli",)
+_CLIENT_IN_ENGINE = ("bullseye", "bookworm")
 _FOLDERS = ("usr/local/bin", "usr/sbin", "usr/bin", "sbin", "bin")
 _SOURCE_FILES = ("sources.list", "sources.list.d/debian.sources")
 _INSTALLED = Path("/var/lib/dpkg/status")
@@ -61,7 +65,8 @@ class Toolbox:
 
 def toolbox(say: Say) -> Toolbox:
     """Return the toolbox of an engine; the first call extracts the packages."""
-    return extracted("toolbox", _TOOLS, say)
+    client = () if look().debian in _CLIENT_IN_ENGINE else _CLIENT
+    return extracted("toolbox", (*_TOOLS, *client), say)
 
 
 def extracted(name: str, packages: tuple[str, ...], say: Say) -> Toolbox:

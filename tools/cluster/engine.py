@@ -7,6 +7,7 @@ whose command line names one of these two folders are ever ended.
 
 import contextlib
 import os
+import shlex
 import shutil
 import signal
 import stat
@@ -21,7 +22,7 @@ from tools.cluster import leftovers, oci_runtime
 from tools.cluster.cache import cache_dir, digest, locked
 from tools.cluster.debian import Toolbox, toolbox
 from tools.cluster.machine import Machine, look
-from tools.cluster.shell import ClusterError, NoClusterError, Say, merged, run, succeeds
+from tools.cluster.shell import ClusterError, NoClusterError, Say, merged, run, silent, succeeds
 
 # Of the range reserved for benchmarks, so that no private network can be in the way.
 BRIDGE = "198.18.200.1/24"
@@ -81,10 +82,9 @@ def data_dir() -> Path:
 def engine(say: Say) -> Engine:
     """Return the running engine, or start our own. Raises ClusterError."""
     machine = look()
-    if pid() is not None:
-        return _ours(machine, toolbox(say))
-    if succeeds(["docker", "version", "--format", "{{.Server.Version}}"], timeout=20):
-        return Engine(env={}, ours=False, machine=machine)
+    found = running(say)
+    if found is not None:
+        return found
     if machine.why_no_engine:
         raise NoClusterError(machine.why_no_engine)
     say("no Docker engine answers: starting one from Debian's packages")
@@ -93,6 +93,16 @@ def engine(say: Say) -> Engine:
         if pid() is None:
             _start(machine, tools)
     return _ours(machine, tools)
+
+
+def running(say: Say = silent) -> Engine | None:
+    """Return the running engine, ours or the machine's."""
+    machine = look()
+    if pid() is not None:
+        return _ours(machine, toolbox(say))
+    if succeeds(["docker", "version", "--format", "{{.Server.Version}}"], timeout=20):
+        return Engine(env={}, ours=False, machine=machine)
+    return None
 
 
 def pid() -> int | None:
@@ -209,8 +219,9 @@ def _runtime_wrapper(tools: Toolbox) -> Path:
     program = shutil.copy(oci_runtime.__file__, run_dir())
     wrapper = run_dir() / "runc-wrapper"
     # Isolated and without site-packages to start fast: it runs for every exec.
-    python = f"{Path(sys.executable).resolve()} -IS {program}"
-    wrapper.write_text(f'#!/bin/sh\nexec {python} {tools.tool("runc")} "$@"\n')
+    python = [Path(sys.executable).resolve(), "-IS", program, tools.tool("runc")]
+    words = " ".join(shlex.quote(str(word)) for word in python)
+    wrapper.write_text(f'#!/bin/sh\nexec {words} "$@"\n')
     wrapper.chmod(wrapper.stat().st_mode | stat.S_IXUSR)
     return wrapper
 

@@ -97,6 +97,7 @@ def _build(engine: Engine, recipe: Recipe, image: str, base: str, say: Say) -> s
         context = folder / "context"
         shutil.copytree(recipe.folder, context, ignore=shutil.ignore_patterns(*IGNORED))
         shutil.copyfile(recipe.lock, context / "requirements.lock")
+        _open_to_all(context)
         # Hard links, because the trainer's wheels are half a gigabyte.
         shutil.copytree(wheels, context / "wheels", copy_function=os.link)
         flavor = ("--build-arg", f"FLAVOR={recipe.flavor}") if recipe.flavor else ()
@@ -110,6 +111,13 @@ def _build(engine: Engine, recipe: Recipe, image: str, base: str, say: Say) -> s
         with contextlib.suppress(ClusterError):
             engine.docker("rmi", older)
     return image
+
+
+def _open_to_all(folder: Path) -> None:
+    """Let everybody read a folder: pods do not run as root, and a checkout may have umask 077."""
+    for path in (folder, *folder.rglob("*")):
+        if not path.is_symlink():
+            path.chmod(0o755 if path.is_dir() or path.stat().st_mode & 0o111 else 0o644)
 
 
 def _label(engine: Engine, image: str) -> str:

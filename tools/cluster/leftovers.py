@@ -66,9 +66,7 @@ def record(tools: Toolbox, *folders: Path) -> Record:
         rules=tuple(rules_of(run([tools.tool("iptables-save")], env=tools.env))),
         mounts=tuple(
             point
-            for point in (
-                line.split()[4] for line in Path("/proc/self/mountinfo").read_text().splitlines()
-            )
+            for point in mount_points(Path("/proc/self/mountinfo").read_text())
             if any(mark in point for mark in marks) or "/docker/" in point
         ),
         cgroups=tuple(
@@ -83,6 +81,12 @@ def record(tools: Toolbox, *folders: Path) -> Record:
         processes=tuple(processes(marks)),
         forwarding=_FORWARD.read_text().strip(),
     )
+
+
+def mount_points(mountinfo: str) -> list[str]:
+    """Return the mount points that /proc/self/mountinfo lists; it escapes spaces and others."""
+    points = [line.split(" ")[4] for line in mountinfo.splitlines()]
+    return [re.sub(r"\\([0-7]{3})", lambda found: chr(int(found[1], 8)), each) for each in points]
 
 
 def rules_of(saved: str) -> list[str]:

@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
-_CAP_SYS_RESOURCE = 24
+_CAP_NET_ADMIN, _CAP_SYS_ADMIN, _CAP_SYS_RESOURCE = 12, 21, 24
 _ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64"}
 
 
@@ -21,13 +21,19 @@ class Machine:
     sys_resource: bool
     """Whether this process has CAP_SYS_RESOURCE, which engines expect."""
     architecture: str
+    privileged: bool = True
+    """Whether this process may set up mounts and networks, which a container may not."""
 
     @property
     def why_no_engine(self) -> str:
         """The reason why no engine can be started here, in one line; empty if one can."""
         lacking = [
             word
-            for word, there in (("root", self.root), ("Debian with apt", bool(self.debian)))
+            for word, there in (
+                ("root", self.root),
+                ("Debian with apt", bool(self.debian)),
+                ("CAP_SYS_ADMIN and CAP_NET_ADMIN", self.privileged),
+            )
             if not there
         ]
         if not lacking:
@@ -41,12 +47,14 @@ class Machine:
 
 def look() -> Machine:
     """Detect the properties of the machine that this process runs on."""
+    status = _text("/proc/self/status")
     return Machine(
         root=os.geteuid() == 0,
         debian=debian_release(_text("/etc/os-release")),
         cgroup_v1=not Path("/sys/fs/cgroup/cgroup.controllers").exists(),
-        sys_resource=has_capability(_text("/proc/self/status"), _CAP_SYS_RESOURCE),
+        sys_resource=has_capability(status, _CAP_SYS_RESOURCE),
         architecture=_ARCHITECTURES.get(platform.machine(), platform.machine()),
+        privileged=all(has_capability(status, each) for each in (_CAP_NET_ADMIN, _CAP_SYS_ADMIN)),
     )
 
 

@@ -21,7 +21,7 @@ class ClusterError(Exception):
 
 
 class NoClusterError(ClusterError):
-    """No cluster was given, and none can run on this machine; the message says what is missing."""
+    """No cluster can be used: that of KUBECONFIG must not, or none can run on this machine."""
 
 
 def silent(_line: str) -> None:

@@ -10,7 +10,14 @@ import time
 from pathlib import Path
 
 from e2e.demo import say
-from e2e.install import install, load_images, make_namespace, roll_back, uninstall
+from e2e.install import (
+    install,
+    load_images,
+    make_namespace,
+    refuse_existing,
+    roll_back,
+    uninstall,
+)
 from e2e.previous import Version, previous_version
 from e2e.scenarios.space import Space
 from e2e.scenarios.upgrade.measuring import upgrading
@@ -28,6 +35,7 @@ def main() -> int:
     """Measure and write the page; return the exit code."""
     try:
         with obtain(say=say) as cluster:
+            refuse_existing(cluster)
             load_images(cluster, say)
             with previous_version(cluster, say) as before:
                 changes = _measured(cluster, before)

@@ -2,6 +2,12 @@
 
 from __future__ import annotations
 
+import signal
+import subprocess
+import sys
+
+import pytest
+
 from e2e.curve import curve
 from e2e.demo import points
 
@@ -25,3 +31,41 @@ def test_a_value_that_stays_is_a_line_and_one_alone_is_nothing() -> None:
 def test_the_points_are_what_the_watch_wrote_each_step_once() -> None:
     written = " \n10 2.5\n10 2.4\n\n30 \n40 0.5\n"
     assert points(written) == [(10, 2.4), (40, 0.5)]
+
+
+RUNNER = """
+import contextlib, signal, time
+from e2e import demo
+# Ignored where nohup runs these tests.
+signal.signal(signal.SIGHUP, signal.SIG_DFL)
+
+@contextlib.contextmanager
+def obtain(**_):
+    try:
+        print("begun", flush=True)
+        time.sleep(60)
+        yield
+    finally:
+        time.sleep(0.3)
+        print("cleaned up", flush=True)
+
+demo.obtain = obtain
+demo.main()
+"""
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_a_demo_that_is_asked_to_end_cleans_up(number: signal.Signals) -> None:
+    pipe = subprocess.PIPE
+    with subprocess.Popen(
+        [sys.executable, "-c", RUNNER], stdout=pipe, stderr=pipe, text=True
+    ) as demo:
+        assert demo.stdout is not None
+        assert demo.stdout.readline() == "begun\n"
+        demo.send_signal(number)
+        # The kernel sends SIGHUP, and so does the shell.
+        demo.send_signal(signal.SIGHUP if number == signal.SIGHUP else 0)
+        rest, _ = demo.communicate(timeout=20)
+
+    assert rest == "cleaned up\n"
+    assert demo.returncode

@@ -1,6 +1,9 @@
 """The runner of the suites counts results by pytest's report and hides no failure."""
 
+import os
 import re
+import signal
+import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -8,11 +11,13 @@ from typing import Any
 import pytest
 
 from tools import suites
-from tools.cluster import leftovers
+from tools.cluster import ClusterError, leftovers
 from tools.cluster.leftovers import Record
 from tools.cluster.machine import Machine
 from tools.suites import Tally, tally
+from tools.waiting import eventually
 
+ROOT = Machine(root=True, debian="trixie", cgroup_v1=False, sys_resource=True, architecture="")
 REPORT = """<testsuites><testsuite>
   <testcase classname="a" name="good"/>
   <testcase classname="a" name="bad"><failure message="no&#10;at all"/></testcase>
@@ -127,9 +132,8 @@ def test_what_an_earlier_run_left_goes_before_the_state_is_recorded(
     def record(*_: object) -> Record:
         return Record((), (), (), (), (), (), forwarding[0])
 
-    root = Machine(root=True, debian="trixie", cgroup_v1=False, sys_resource=True, architecture="")
     monkeypatch.setattr(suites, "_run_side_by_side", end_the_engine)
-    monkeypatch.setattr(suites, "look", lambda: root)
+    monkeypatch.setattr(suites, "look", lambda: ROOT)
     monkeypatch.setattr(suites, "toolbox", lambda _: None)
     monkeypatch.setattr(suites, "remove_remains", end_the_engine)
     monkeypatch.setattr(leftovers, "record", record)
@@ -137,3 +141,85 @@ def test_what_an_earlier_run_left_goes_before_the_state_is_recorded(
     suites.main(["e2e"])
 
     assert "left behind" not in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("fails", ["remove_remains", "_record"])
+def test_all_suites_run_where_nothing_can_be_compared(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], fails: str
+) -> None:
+    def fail(*_: object, **__: object) -> Any:
+        raise ClusterError("[another] run uses the cluster")
+
+    ran: list[object] = []
+    monkeypatch.setattr(suites, "_run_side_by_side", lambda *_: ran.append(1) or [Tally(1)])
+    monkeypatch.setattr(suites, "remove_remains", lambda **_: [])
+    monkeypatch.setattr(suites, "look", lambda: ROOT)
+    monkeypatch.setattr(suites, "_record", lambda: None)
+    monkeypatch.setattr(suites, fails, fail)
+
+    assert suites.main(["e2e"]) == 0
+
+    skipped = "skipped: suites: nothing is left behind on the machine: [another] run uses the"
+    assert capsys.readouterr().out.count(skipped) == 2, "at once, and in the summary"
+    assert len(ran) == len(suites.STAGES)
+
+
+def test_a_state_that_can_no_longer_be_read_is_a_failure(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail() -> None:
+        raise ClusterError("iptables-save failed")
+
+    monkeypatch.setattr(suites, "_record", fail)
+
+    (failed,) = suites._compare(Record((), (), (), (), (), (), "0")).failed
+
+    assert failed.endswith("left behind on the machine: iptables-save failed")
+
+
+SLOW_END = """
+import pathlib, signal, sys, time
+try:
+    print("begun", flush=True)
+    time.sleep(60)
+except KeyboardInterrupt:
+    time.sleep(0.3)
+    print("cleans up", flush=True)
+    pathlib.Path(sys.argv[1]).touch()
+    sys.exit(2)
+"""
+RUNNER = """
+import pathlib, signal, sys
+from tools import suites
+# Ignored where nohup runs these tests.
+signal.signal(signal.SIGHUP, signal.SIG_DFL)
+suites.LOGS = pathlib.Path(sys.argv[1])
+slow = [sys.executable, "-c", sys.argv[2]]
+suites.SUITES = {name: [*slow, f"{sys.argv[1]}/{name} ended"] for name in "abc"}
+suites.STAGES = ((("a", "b"), ("c",)),)
+sys.exit(suites.main([]))
+"""
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+@pytest.mark.parametrize("to_all", [True, False], ids=["as a terminal does", "to it alone"])
+def test_suites_end_with_their_clean_up_when_the_runner_is_interrupted(
+    tmp_path: Path, number: signal.Signals, *, to_all: bool
+) -> None:
+    command = [sys.executable, "-c", RUNNER, str(tmp_path), SLOW_END]
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, text=True, start_new_session=True
+    ) as runner:
+        eventually(lambda: all(_begun(tmp_path / f"{name}.log") for name in "ac"), "both run", 20)
+        (os.killpg if to_all else os.kill)(runner.pid, number)
+        if number == signal.SIGHUP:
+            # The kernel sends it, and so does the shell.
+            os.kill(runner.pid, number)
+        lines, _ = runner.communicate(timeout=20)
+
+    assert lines.count("cleans up") == 2
+    assert "FAILED: suites: interrupted" in lines
+    assert runner.returncode == 1
+    assert {path.name for path in tmp_path.glob("* ended")} == {"a ended", "c ended"}
+
+
+def _begun(log: Path) -> bool:
+    return log.exists() and "begun" in log.read_text()

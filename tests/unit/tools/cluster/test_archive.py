@@ -65,3 +65,19 @@ def test_the_same_folder_gives_the_same_bytes(written: Path, tmp_path: Path) -> 
     archive.write(again, "localhost/tool:1", tmp_path / "root", entrypoint=["/bin/tool"])
 
     assert again.read_bytes() == written.read_bytes()
+
+
+def test_everybody_can_read_what_was_built_with_a_strict_umask(tmp_path: Path) -> None:
+    root = tmp_path / "root"
+    (root / "bin").mkdir(parents=True, mode=0o700)
+    (root / "bin/tool").touch(mode=0o700)
+    (root / "bin/text").touch(mode=0o600)
+    archive.write(tmp_path / "image.tar", "localhost/tool:1", root)
+
+    with (
+        tarfile.open(tmp_path / "image.tar") as tar,
+        tarfile.open(fileobj=tar.extractfile("layer.tar")) as layer,
+    ):
+        modes = {member.name: member.mode for member in layer}
+
+    assert modes == {"bin": 0o755, "bin/tool": 0o755, "bin/text": 0o644}

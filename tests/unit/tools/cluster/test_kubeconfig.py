@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from tools.cluster.cluster import given_kubeconfig
-from tools.cluster.shell import ClusterError
+from tools.cluster.shell import NoClusterError
 
 
 @pytest.fixture(autouse=True)
@@ -35,8 +35,12 @@ def test_the_kubeconfig_of_our_own_cluster_is_not_given(
     assert given_kubeconfig() is None
 
 
-def test_a_missing_file_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("KUBECONFIG", str(tmp_path / "nothing"))
+@pytest.mark.parametrize("named", ["nothing", "config:{0}/config"])
+def test_what_is_not_one_file_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, named: str
+) -> None:
+    (tmp_path / "config").touch()
+    monkeypatch.setenv("KUBECONFIG", f"{tmp_path}/{named.format(tmp_path)}")
 
-    with pytest.raises(ClusterError, match="KUBECONFIG"):
+    with pytest.raises(NoClusterError, match="KUBECONFIG must name one file"):
         given_kubeconfig()

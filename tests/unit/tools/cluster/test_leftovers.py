@@ -3,7 +3,7 @@
 from dataclasses import replace
 from pathlib import Path
 
-from tools.cluster.leftovers import Record, compare, rules_of, undo_rules
+from tools.cluster.leftovers import Record, compare, mount_points, rules_of, undo_rules
 
 EMPTY = Record(
     links=("eth0", "lo"),
@@ -82,3 +82,12 @@ def test_a_record_is_saved_and_loaded(tmp_path: Path) -> None:
     EMPTY.save(tmp_path / "record.json")
 
     assert Record.load(tmp_path / "record.json") == EMPTY
+
+
+def test_mount_points_are_read_as_they_are_called() -> None:
+    mountinfo = (
+        "22 1 0:20 / /proc rw,nosuid shared:12 - proc proc rw\n"
+        "40 1 0:50 / /root/my\\040cache/engine/overlay2 rw - overlay overlay rw\n"
+    )
+
+    assert mount_points(mountinfo) == ["/proc", "/root/my cache/engine/overlay2"]

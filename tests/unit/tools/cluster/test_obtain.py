@@ -5,7 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from tools.cluster import Cluster, cluster, engine, obtain, remove_remains
+from tools.cluster import Cluster, ClusterError, cluster, engine, obtain, remove_remains
+from tools.cluster import __main__ as commands
+from tools.cluster.cache import locked
 
 _SECONDS = 10
 
@@ -62,6 +64,7 @@ def test_only_a_cluster_that_was_up_before_stays(
     ready.write_text("an image")
     deleted: list[str] = []
     monkeypatch.delenv("KUBECONFIG")
+    monkeypatch.setattr(engine, "running", lambda: None)
     monkeypatch.setattr(cluster, "program", lambda *_: Path("true" if answers else "false"))
     monkeypatch.setattr(cluster, "up", lambda name, **_: Cluster(name, tmp_path))
     monkeypatch.setattr(cluster, "down", lambda name, **_: deleted.append(name))
@@ -102,8 +105,113 @@ def test_only_what_was_cut_off_is_removed(
     monkeypatch.delenv("KUBECONFIG")
     monkeypatch.setattr(engine, "used", lambda: used)
     monkeypatch.setattr(engine, "pid", lambda: pid)
+    monkeypatch.setattr(engine, "running", lambda: None)
     monkeypatch.setattr(cluster, "program", lambda *_: Path("true" if answers else "false"))
     monkeypatch.setattr(cluster, "down", down)
 
     assert remove_remains("mine") == []
     assert deleted == removed
+
+
+@pytest.mark.parametrize("lock", ["used-mine", "clusters"])
+def test_nothing_is_removed_while_another_run_builds_or_uses_a_cluster(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, lock: str
+) -> None:
+    monkeypatch.delenv("KUBECONFIG")
+    monkeypatch.setattr(engine, "used", lambda: True)
+    monkeypatch.setattr(cluster, "down", lambda *_, **__: pytest.fail("deleted"))
+
+    with (
+        locked(tmp_path / "cache/locks" / lock),
+        pytest.raises(ClusterError, match="another run"),
+    ):
+        remove_remains("mine")
+
+
+def test_deleting_the_cluster_waits_for_the_run_that_uses_it(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    waits, deleted = threading.Event(), threading.Event()
+
+    def down(*_: object, **__: object) -> list[str]:
+        deleted.set()
+        return []
+
+    monkeypatch.delenv("KUBECONFIG")
+    monkeypatch.setattr(cluster, "up", lambda name, **_: Cluster(name, Path("config")))
+    monkeypatch.setattr(cluster, "down", down)
+    monkeypatch.setattr(commands, "down", down)
+    monkeypatch.setattr(commands, "_line", lambda _: waits.set())
+    second = threading.Thread(target=commands.down_command, args=("mine",))
+
+    with obtain("mine", keep=True):
+        second.start()
+        assert waits.wait(_SECONDS)
+        assert not deleted.is_set()
+    second.join(_SECONDS)
+
+    assert deleted.is_set()
+    assert "deleted" in capsys.readouterr().out
+
+
+class Killed(BaseException):
+    """Ends a run without its clean-up."""
+
+
+@pytest.fixture
+def left(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[str]:
+    """A cluster that is up, left by a run that was killed; and what is deleted from now on."""
+    folder, deleted = tmp_path / "cache/clusters/mine", list[str]()
+
+    def up(name: str, **_: object) -> Cluster:
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / "ready").touch()
+        return Cluster(name, folder)
+
+    def down(name: str, **_: object) -> list[str]:
+        deleted.append(name)
+        return []
+
+    def killed(*_: object, **__: object) -> list[str]:
+        raise Killed
+
+    monkeypatch.delenv("KUBECONFIG")
+    monkeypatch.setattr(engine, "used", lambda: True)
+    monkeypatch.setattr(engine, "pid", lambda: 1)
+    monkeypatch.setattr(cluster, "program", lambda *_: Path("true"))
+    monkeypatch.setattr(cluster, "up", up)
+    monkeypatch.setattr(commands, "up", up)
+    monkeypatch.setattr(cluster, "down", killed)
+    with pytest.raises(Killed), obtain("mine"):
+        pass
+    monkeypatch.setattr(cluster, "down", down)
+    return deleted
+
+
+def test_the_next_run_deletes_the_cluster_of_one_that_was_killed(left: list[str]) -> None:
+    with obtain("mine"):
+        assert left == []
+
+    assert left == ["mine"]
+
+
+def test_what_is_left_of_a_run_that_was_killed_is_removed_though_it_answers(
+    left: list[str],
+) -> None:
+    remove_remains("mine")
+
+    assert left == ["mine"]
+
+
+@pytest.mark.parametrize("by", ["keep", "make cluster-up"])
+def test_a_cluster_stays_once_somebody_wants_it_to(left: list[str], by: str) -> None:
+    if by == "keep":
+        with obtain("mine", keep=True):
+            pass
+    else:
+        commands.up_command("mine")
+    with obtain("mine"):
+        pass
+    remove_remains("mine")
+
+    assert left == []

@@ -1,0 +1,99 @@
+"""An installation that the user's cluster had before is neither replaced nor deleted."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from e2e import install
+from e2e.platform_faults import no_room
+from tools.cluster import Cluster, ClusterError, NoClusterError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+
+class Calls(list[str]):
+    """What was called, and what it answers to those that ask."""
+
+    def __init__(self, there: Mapping[str, str], failing: str = "never") -> None:
+        self.there, self.failing = there, failing
+
+    def __call__(self, *arguments: object, **_: object) -> str:
+        words = " ".join(map(str, arguments[1:]))
+        self.append(words)
+        if words.startswith(self.failing):
+            raise ClusterError("failed")
+        return next((said for asked, said in self.there.items() if words.startswith(asked)), "")
+
+    @property
+    def changes(self) -> list[str]:
+        """Those that change the cluster."""
+        asking = ("list", "get")
+        return [words for words in self if not words.startswith(asking)]
+
+
+def _method(calls: Calls) -> Callable[..., str]:
+    def kubectl(cluster: Cluster, *arguments: object, **more: object) -> str:
+        return calls(cluster, *arguments, **more)
+
+    return kubectl
+
+
+def watched(monkeypatch: pytest.MonkeyPatch, calls: Calls) -> Calls:
+    monkeypatch.setattr(install, "helm", calls)
+    monkeypatch.setattr(Cluster, "kubectl", _method(calls))
+    monkeypatch.setattr(install, "build_images", lambda **_: [])
+    return calls
+
+
+@pytest.mark.parametrize(
+    ("asked", "name"),
+    [
+        ("list --all-namespaces", "tftraining"),
+        ("get crd", "customresourcedefinition.apiextensions.k8s.io/tftrainingjobs.tftraining.dev"),
+        ("get crd", "namespace/tftraining-system"),
+        ("get crd", "namespace/demo"),
+    ],
+)
+def test_a_given_cluster_with_an_installation_is_refused_and_not_changed(
+    monkeypatch: pytest.MonkeyPatch, asked: str, name: str
+) -> None:
+    calls = watched(monkeypatch, Calls({asked: f"{name}\n"}))
+    cluster = Cluster("given", Path("config"), given=True)
+
+    with (
+        pytest.raises(NoClusterError, match=f"{name}, which would be replaced"),
+        install.installed(cluster, lambda _: None, "demo"),
+    ):
+        pytest.fail("installed")
+
+    assert calls.changes == []
+    assert "namespace/demo" in calls[-1]
+
+
+@pytest.mark.parametrize("given", [True, False])
+def test_what_a_run_installed_goes_again_though_it_failed(
+    monkeypatch: pytest.MonkeyPatch, *, given: bool
+) -> None:
+    # In a cluster of ours, an interrupted run leaves what the next one replaces.
+    there = {} if given else {"list": "tftraining", "get": "namespace/tftraining-system"}
+    calls = watched(monkeypatch, Calls(there, failing="upgrade"))
+    cluster = Cluster("mine", Path("config"), given=given)
+
+    with pytest.raises(ClusterError, match="failed"), install.installed(cluster, lambda _: None):
+        pytest.fail("installed")
+
+    assert [words.split()[0] for words in calls.changes[-3:]] == ["uninstall", "delete", "delete"]
+
+
+def test_a_node_that_was_cordoned_before_stays_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    free = "get nodes --field-selector=spec.unschedulable=false"
+    calls = watched(monkeypatch, Calls({free: "node/b", "get nodes": "node/a\nnode/b"}))
+
+    with no_room(Cluster("given", Path("config"), given=True)):
+        assert calls.changes == ["cordon node/b"]
+
+    assert calls.changes == ["cordon node/b", "uncordon node/b"]
