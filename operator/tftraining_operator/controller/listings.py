@@ -26,14 +26,17 @@ class Listings:
         store: Store,
         namespaces: Sequence[str | None],
         look: Callable[[JobKey], None],
+        *,
         first: Sequence[Callable[[], Awaitable[object]]],
+        beside: Sequence[Callable[[str | None], Awaitable[object]]],
     ) -> None:
-        """List what `first` lists, and then pods, services and jobs."""
+        """List what `first` lists; then pods, services and jobs, and what `beside` lists there."""
         self._cluster = cluster
         self._store = store
         self._namespaces = namespaces
         self._look = look
         self._first = first
+        self._beside = beside
         self._lock = asyncio.Lock()
         self.versions: dict[tuple[Kind, str | None], str] = {}
         """The resource version at which each kind was listed last, by namespace."""
@@ -49,13 +52,7 @@ class Listings:
             for each in self._first:
                 await each()
             for namespace in self._namespaces:
-                for kind in (Kind.POD, Kind.SERVICE, Kind.JOB):
-                    version = await self._list(kind, namespace)
-                    self.versions[kind, namespace] = version
-                # Before the passes: a chief that is not known would be restarted.
-                for raw in (await self._cluster.list_unlabelled_pods(namespace)).items:
-                    if (key := self._store.put(Kind.POD, raw)) is not None:
-                        self._look(key)
+                await self._list_everything(namespace)
             self.took = loop.time() - began
 
     async def succeed(self) -> None:
@@ -77,6 +74,18 @@ class Listings:
         """List one kind in a namespace; return its resource version. Raises ApiError."""
         async with self._lock:
             return await self._list(kind, namespace)
+
+    async def _list_everything(self, namespace: str | None) -> None:
+        # These first: where they are forbidden, what is said of the others would mislead.
+        for kind in (Kind.POD, Kind.SERVICE):
+            self.versions[kind, namespace] = await self._list(kind, namespace)
+        for each in self._beside:
+            await each(namespace)
+        self.versions[Kind.JOB, namespace] = await self._list(Kind.JOB, namespace)
+        # Before the passes: a chief that is not known would be restarted.
+        for raw in (await self._cluster.list_unlabelled_pods(namespace)).items:
+            if (key := self._store.put(Kind.POD, raw)) is not None:
+                self._look(key)
 
     async def _list(self, kind: Kind, namespace: str | None) -> str:
         return await take_in(self._cluster, self._store, kind, namespace, self._look)
