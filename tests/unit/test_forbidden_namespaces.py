@@ -229,6 +229,69 @@ def warnings_of(caplog: pytest.LogCaptureFixture, namespace: str) -> list[str]:
     ]
 
 
+def test_at_a_start_a_forbidden_namespace_is_left_out_and_taken_up_later(
+    play: Play, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def scene(tenants: Tenants) -> None:
+        tenants.api.closed = {RED}
+        for namespace in (RED, BLUE):
+            tenants.submit(namespace)
+        async with tenants.operator(RED, BLUE) as runtime:
+            await asyncio.sleep(AT_ONCE)
+            assert (tenants.pods(RED), tenants.pods(BLUE)) == (set(), {"mnist"})
+            assert runtime.unready() is None, "nobody else's rollout is to wait for a tenant"
+            assert tenants.states() == {"held": 1, "forbidden": 1}
+            tenants.submit(BLUE, "second")
+            await asyncio.sleep(AT_ONCE)
+            assert tenants.pods(BLUE) == {"mnist", "second"}
+            await asyncio.sleep(3600)
+            assert len(warnings_of(caplog, RED)) == 1
+
+            tenants.api.closed = set()
+            await asyncio.sleep(TAKEN_UP)
+            assert tenants.pods(RED) == {"mnist"}
+            assert tenants.states() == {"held": 2}
+            tenants.submit(RED, "second")
+            await asyncio.sleep(AT_ONCE)
+            assert tenants.pods(RED) == {"mnist", "second"}, "it is watched"
+
+    play(scene)
+
+
+def test_a_namespace_that_becomes_forbidden_is_left_and_taken_up_again(
+    play: Play, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def scene(tenants: Tenants) -> None:
+        for namespace in (RED, BLUE):
+            tenants.submit(namespace)
+        async with tenants.operator(RED, BLUE) as runtime:
+            await asyncio.sleep(AT_ONCE)
+            assert tenants.pods(RED) == {"mnist"}
+            tenants.api.closed = {RED}
+            await asyncio.sleep(NOTICED_BY_LEASE)
+            assert tenants.states() == {"held": 1, "forbidden": 1}
+            assert len(warnings_of(caplog, RED)) == 1
+            await asyncio.sleep(NOTICED)
+            tenants.submit(RED, "second")
+            tenants.submit(BLUE, "second")
+            await asyncio.sleep(AT_ONCE)
+            assert (tenants.pods(RED), tenants.pods(BLUE)) == ({"mnist"}, {"mnist", "second"})
+            assert runtime.unready() is None
+            tenants.api.refused.clear()
+            await asyncio.sleep(3600)
+            assert len(warnings_of(caplog, RED)) == 1
+            assert len(tenants.api.refused) < 3600, "it is seldom asked for"
+
+            tenants.api.cluster.remove_job(JobKey(RED, "mnist"))
+            tenants.api.closed = set()
+            await asyncio.sleep(TAKEN_UP)
+            assert tenants.pods(RED) >= {"second"}
+            assert tenants.states() == {"held": 2}
+            assert runtime._store.job(JobKey(RED, "mnist")) is None
+
+    play(scene)
+
+
 def test_where_network_policies_are_forbidden_only_its_own_jobs_lack_them(play: Play) -> None:
     async def scene(tenants: Tenants) -> None:
         kinds = (Kind.NETWORK_POLICY, Kind.DISRUPTION_BUDGET)
@@ -284,5 +347,47 @@ def test_where_kueue_is_forbidden_only_its_own_jobs_cannot_queue(play: Play) -> 
             assert not tenants.has(Kind.WORKLOAD, RED)
             told = tenants.api.cluster.status(JobKey(RED, "mnist")).model_dump_json()
             assert "set scheduling.kueue=true in its chart" in told
+
+    play(scene)
+
+
+def test_what_is_known_of_a_namespace_is_listed_before_its_jobs_are_worked_on(play: Play) -> None:
+    """A gang is formed at the start of a job, or never."""
+
+    async def scene(tenants: Tenants) -> None:
+        tenants.api.unserved -= {Kind.IN_TREE_GROUP, Kind.WORKLOAD}
+        tenants.api.closed = {RED}
+        job = a_job().with_spec(network={"policy": "Isolated"})
+        tenants.submit(RED, job=job)
+        async with tenants.operator(RED, BLUE):
+            await asyncio.sleep(AT_ONCE)
+            tenants.api.closed = set()
+            await asyncio.sleep(TAKEN_UP)
+            assert tenants.api.cluster.status(JobKey(RED, "mnist")).gang is not None
+            assert tenants.has(Kind.NETWORK_POLICY, RED)
+
+    play(scene)
+
+
+@pytest.mark.parametrize(
+    ("named", "closed"),
+    [
+        pytest.param((), {None}, id="one that watches all, without its ClusterRole"),
+        pytest.param((RED,), {RED}, id="the only namespace"),
+        pytest.param((RED, BLUE), {RED, BLUE}, id="all namespaces"),
+    ],
+)
+def test_who_may_read_nothing_is_not_ready_until_it_may(
+    play: Play, named: tuple[str, ...], closed: set[str | None]
+) -> None:
+    async def scene(tenants: Tenants) -> None:
+        tenants.api.closed = closed
+        tenants.submit(RED)
+        async with tenants.operator(*named, begins=False) as runtime:
+            assert runtime.unready() == "jobs, pods and services are not listed yet"
+            tenants.api.closed = closed - {None, RED}
+            await asyncio.sleep(AT_ONCE)
+            assert runtime.unready() is None
+            assert tenants.pods(RED) == {"mnist"}
 
     play(scene)

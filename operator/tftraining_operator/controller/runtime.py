@@ -17,10 +17,11 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from tftraining_operator.controller import garbage, logs, wire
+from tftraining_operator.controller.access import Access
 from tftraining_operator.controller.first_looks import FirstLooks
 from tftraining_operator.controller.groups import Groups
 from tftraining_operator.controller.kubernetes_api import Call, KubernetesApi
-from tftraining_operator.controller.listings import Listings
+from tftraining_operator.controller.listings import KINDS, Listings
 from tftraining_operator.controller.metrics import Metrics
 from tftraining_operator.controller.namespaces import Namespaces
 from tftraining_operator.controller.outbox import Outbox
@@ -84,6 +85,7 @@ class Runtime:
         self._share = Share(settings.shards)
         self._store = Store(self._share.takes_in)
         self._first_looks = FirstLooks(self._store, self._look, _now)
+        self._access = Access()
         self._changing = asyncio.Lock()
         self._tasks: list[asyncio.Task[object]] = []
         self._cluster: KubernetesApi | None = None
@@ -127,6 +129,7 @@ class Runtime:
             self._store,
             namespaces,
             self._look,
+            access=self._access,
             first=[groups.list],
             beside=[policies.list, budgets.list, self._list_workloads],
         )
@@ -155,6 +158,7 @@ class Runtime:
             self._settings,
             cluster,
             self._store,
+            access=self._access,
             listings=listings,
             reconciler=reconciler,
             look_at=self._first_looks.begin,
@@ -187,9 +191,12 @@ class Runtime:
             self.start_task("resync", self._keep_in_sync(listings))
             self.start_task("collection of garbage", garbage.look_often())
             self.start_task("listing of groups", self._follow(groups))
-            listed = listings.versions | policies.versions | budgets.versions
+            self.start_task("access to namespaces", own.regain(self._settings.groups_seconds))
+            listed = self._unlisted() | listings.versions | policies.versions | budgets.versions
             for (kind, namespace), version in listed.items():
-                watch = Watch(cluster, kind, namespace, self.see, listings.list_kind)
+                watch = Watch(
+                    cluster, kind, namespace, self.see, listings.list_kind, access=self._access
+                )
                 self.start_task(f"watch of {kind}s", watch.follow(version))
             for each in self._workloads.values():
                 follow = each.follow(self._settings.groups_seconds)
@@ -340,6 +347,11 @@ class Runtime:
     def _look_at_all(self, namespace: str | None = None) -> None:
         self._first_looks.begin(self._store.job_keys(namespace))
 
+    def _unlisted(self) -> dict[tuple[Kind, str | None], str]:
+        """Return what is to be listed, and then watched, once it can be."""
+        kinds = (*KINDS, *_SAFEGUARDS)
+        return {(kind, each): "" for each in self._access.forbidden() for kind in kinds}
+
     async def _list_workloads(self, namespace: str | None) -> None:
         await self._workloads[namespace].list()
 
@@ -367,7 +379,7 @@ class Runtime:
         while True:
             self._untold.clear()
             try:
-                await read_unlisted(cluster, self._store, self._look)
+                await read_unlisted(cluster, self._store, self._look, self._access.is_forbidden)
                 await mend_buckets(cluster, self._store, own.has)
             except ApiError as error:
                 reason = one_line(error.message)
