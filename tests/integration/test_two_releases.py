@@ -7,8 +7,8 @@ import signal
 import subprocess
 import time
 from contextlib import contextmanager
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
 
 import pytest
 import yaml
@@ -43,6 +43,7 @@ class Release:
 
     namespace: str
     operator: Operator
+    rights: list[dict[str, Any]] = field(default_factory=list)
 
     @property
     def name(self) -> str:
@@ -246,13 +247,13 @@ def test_a_release_that_comes_back_within_the_time_of_its_claim_keeps_its_namesp
 
 
 @pytest.fixture
-def releases(
-    server: ApiServer, helm: Path, tmp_path: Path, red: Namespace, blue: Namespace
-) -> Iterator[dict[str, Release]]:
-    """Two releases as the guide installs them: the chart's Roles and settings, and no more."""
-    found: dict[str, Release] = {}
-    for name, space in (("vision", red), ("speech", blue)):
-        values = (f"watchNamespaces={{{space.name}}}", "crds.enabled=false", "rbac.aggregate=false")
+def by_chart(server: ApiServer, helm: Path, tmp_path: Path) -> Iterator[Install]:
+    """Make a release as the guide installs it: the chart's Roles and settings, and no more."""
+    found: list[Release] = []
+
+    def make(name: str, *watched: Namespace) -> Release:
+        spaces = ",".join(space.name for space in watched)
+        values = (f"watchNamespaces={{{spaces}}}", "crds.enabled=false", "rbac.aggregate=false")
         home = f"{name}-system"
         command = [str(helm), "template", name, str(ROOT / "charts/tftraining-operator")]
         command += ["-n", home, "--no-hooks", *(f"--set={value}" for value in values)]
@@ -273,17 +274,19 @@ def releases(
         # The process of the tests has ports of its own.
         del settings["TFTRAINING_METRICS_PORT"]
         account = kubeconfig_of(server, home, pod["serviceAccountName"], tmp_path / name)
-        found[name] = Release(home, Operator(account, tmp_path / f"{name}.log", settings))
-    yield found
-    for release in found.values():
+        found.append(Release(home, Operator(account, tmp_path / f"{name}.log", settings), rights))
+        return found[-1]
+
+    yield make
+    for release in found:
         release.operator.stop(signal.SIGKILL)
 
 
 def test_roles_in_its_namespaces_are_all_the_rights_that_a_release_needs(
-    releases: dict[str, Release], red: Namespace, blue: Namespace
+    by_chart: Install, red: Namespace, blue: Namespace
 ) -> None:
     for name, space in (("vision", red), ("speech", blue)):
-        operator = releases[name].operator
+        operator = by_chart(name, space).operator
         operator.start()
         space.apply(manifest())
         space.wait_for_pods(*names("mnist"))
@@ -300,3 +303,49 @@ def test_roles_in_its_namespaces_are_all_the_rights_that_a_release_needs(
         )
         assert operator.metric(counter, code="403") == sought
         assert "orbidden" not in operator.logged()
+
+
+def test_a_namespace_that_has_lost_its_role_stops_no_other(
+    by_chart: Install, server: ApiServer, red: Namespace, blue: Namespace
+) -> None:
+    """Kubernetes' own role admin may delete it; and the deletion of a namespace does."""
+    green = _namespace(server, "green")
+    release = by_chart("shared", red, blue, green)
+    operator = release.operator
+    operator.settings |= {"TFTRAINING_LEASE_SECONDS": "3", "TFTRAINING_GROUPS_SECONDS": "1"}
+
+    def states(**expected: int) -> None:
+        metric = "tftraining_operator_namespaces"
+        for claim, count in expected.items():
+            eventually(lambda: operator.metric(metric, claim=claim) == count, f"{claim}", 60)  # noqa: B023
+
+    for space, kind in ((red, "rolebinding"), (green, "role")):
+        space.kubectl("delete", kind, "--all")
+    red.apply(manifest("early"))
+    operator.start()
+    blue.apply(manifest("one", network={"policy": "Isolated"}))
+    blue.wait_for_pods(*names("one"))
+    assert red.pods() == {}
+    states(forbidden=2, held=1)
+    for space in (red, green):
+        assert operator.logged().count(f"cannot read namespace {space.name}") == 1
+
+    server.apply(*release.rights)
+    red.wait_for_pods(*names("early"))
+    green.apply(manifest("late"))
+    green.wait_for_pods(*names("late"))
+    states(forbidden=0, held=3)
+    assert "cannot claim" not in operator.logged()
+    assert "upgrade its chart" not in operator.logged()
+
+    red.kubectl("delete", "role", "--all")
+    states(forbidden=1, held=2)
+    blue.apply(manifest("two", network={"policy": "Isolated"}))
+    blue.wait_for_pods(*names("one", "two"))
+    red.delete_pod("early-worker-0")
+    time.sleep(2)
+    assert "early-worker-0" not in red.pods()
+    server.apply(*release.rights)
+    red.wait_for_pods(*names("early"))
+    states(forbidden=0, held=3)
+    assert operator.ready()

@@ -557,9 +557,9 @@ class Operator:
             trainer_image=IMAGE,
             pod_metadata=pod_metadata or PodMetadata(),
             clock=cluster.clock,
-            offer=lambda: self.offer,
-            networking=lambda: self.networking,
-            budgeting=lambda: self.budgeting,
+            offer=lambda _namespace: self.offer,
+            networking=lambda _namespace: self.networking,
+            budgeting=lambda _namespace: self.budgeting,
             observe=observe,
             give_way=self._give_way,
         )

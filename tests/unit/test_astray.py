@@ -104,6 +104,30 @@ def test_what_could_not_be_written_is_tried_again() -> None:
     assert other.raw["status"]["bucket"] == OWN
 
 
+def test_one_that_may_not_be_written_keeps_no_other_waiting() -> None:
+    other = Other()
+    foreign = [JobKey(name, "mnist") for name in ("allowed", "forbidden", "also-allowed")]
+    other.store = Store(lambda _key: False)
+    for key in foreign:
+        wrong = {"bucket": bucket(*key) + 1}
+        other.cluster.submit(a_job().named(key.name, namespace=key.namespace).raw)
+        version = other.cluster.job(key)["metadata"]["resourceVersion"]
+        asyncio.run(other.cluster.patch_status(*key, version, wrong))
+        other.store.put(Kind.JOB, copied(other.cluster.job(key)))
+
+    async def works_in(namespace: str) -> bool:
+        if namespace == "forbidden":
+            raise errors.ForbiddenError("no", status=403)
+        return True
+
+    for _ in range(2):
+        with pytest.raises(errors.ForbiddenError):
+            asyncio.run(mend_buckets(other.cluster, other.store, works_in))
+        mended = [other.cluster.job(key)["status"]["bucket"] == bucket(*key) for key in foreign]
+        assert mended == [True, False, True]
+        assert other.store.has_astray, "it is tried again"
+
+
 def test_the_first_status_has_the_bucket_and_none_is_written_for_it_alone() -> None:
     with asyncio.Runner() as runner:
         operator = Operator(FakeCluster(), runner)

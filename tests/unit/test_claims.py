@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from tftraining_operator.controller.claim import LEASE
-from tftraining_operator.controller.claims import LEASES, Claims
+from tftraining_operator.controller.claims import LEASES, Claims, State
 from tftraining_operator.reconcile import errors
 
 from tests.unit.lease_server import LeaseServer
@@ -29,6 +29,7 @@ class Installation:
     def __init__(self, place: Place, name: str, *named: str, shared: bool = False) -> None:
         self.place = place
         self.without_jobs = False
+        self.forbidden: set[str] = set()
         self.name = name
         self.calls = Calls(place.server)
         self.looked: list[str] = []
@@ -70,6 +71,9 @@ class Installation:
 
     def look_into(self, namespace: str) -> None:
         self.looked.append(namespace)
+
+    async def may_read(self, namespace: str) -> bool:
+        return namespace not in self.forbidden
 
     async def kill(self) -> None:
         self.task.cancel()
@@ -548,4 +552,31 @@ def test_a_first_lease_that_cannot_be_read_fails_the_pass() -> None:
         one.calls.problem = None
         assert await one.has("red")
 
+    played(scene)
+
+
+@pytest.mark.parametrize("before", [True, False])
+def test_a_namespace_that_may_not_be_read_is_nobodys_until_it_may(
+    caplog: pytest.LogCaptureFixture, *, before: bool
+) -> None:
+    async def scene(place: Place) -> None:
+        one = place.install("one", "red")
+        if before:
+            assert await one.has("red")
+        one.forbidden.add("red")
+        one.calls.problem = errors.ForbiddenError("leases is forbidden", status=403)
+        await asyncio.sleep(2 * RENEWED)
+        assert not await one.has("red")
+        assert [one.claims.count(state) for state in State] == [0, 0, 0, 0]
+        assert one.claims.problem() is None, "it has other namespaces"
+        assert caplog.records == [], "whoever would read it has warned"
+
+        one.calls.problem = None
+        one.forbidden.clear()
+        await asyncio.sleep(LASTS)
+        assert await one.has("red")
+        assert one.looked == ["red"]
+        assert one.claims.count(State.HELD) == 1
+
+    caplog.set_level(logging.WARNING)
     played(scene)

@@ -42,13 +42,13 @@ async def test_an_api_that_goes_takes_its_groups_along_and_is_no_restore_of_etcd
     groups = Groups(cast("KubernetesApi", cluster), store, [None], looked.append)
     cluster.served = {Kind.IN_TREE_GROUP, Kind.COSCHEDULING_GROUP}
     await groups.list()
-    assert dict(groups.offer.versions) == {Gang.IN_TREE: "v1", Gang.POD_GROUP: "v1"}
+    assert dict(groups.offer(KEY.namespace).versions) == {Gang.IN_TREE: "v1", Gang.POD_GROUP: "v1"}
     assert store.children(Kind.COSCHEDULING_GROUP, KEY)
 
     looked.clear()
     cluster.served = {Kind.IN_TREE_GROUP}
     await groups.list()
-    assert dict(groups.offer.versions) == {Gang.IN_TREE: "v1"}
+    assert dict(groups.offer(KEY.namespace).versions) == {Gang.IN_TREE: "v1"}
     assert not store.children(Kind.COSCHEDULING_GROUP, KEY)
     assert store.children(Kind.IN_TREE_GROUP, KEY)
     assert looked == [KEY]

@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, cast
 
 import pytest
+from tftraining_operator.controller.access import Access
 from tftraining_operator.controller.claim import LEASE
 from tftraining_operator.controller.claims import State
 from tftraining_operator.controller.namespaces import Namespaces
@@ -24,7 +25,16 @@ if TYPE_CHECKING:
     from tests.unit.fakes import FakeCluster, Operator
 
 CLAIMING = Settings(lease_namespace="ours", lease_name="operator", lease_seconds=15)
-UNLISTED = cast("Listings", None)
+
+
+class Unlisted:
+    """No listings: whatever is asked for may be read."""
+
+    async def may_read(self, _namespace: str) -> bool:
+        return True
+
+
+UNLISTED = cast("Listings", Unlisted())
 
 
 class Place:
@@ -35,11 +45,13 @@ class Place:
         self.key = operator.cluster.submit(a_job().raw)
         operator.settle()
         self.server = LeaseServer()
+        self.access = Access()
         self.looked: list[JobKey] = []
         self.namespaces = Namespaces(
             settings,
             self.server,
             operator.store,
+            access=self.access,
             listings=UNLISTED,
             reconciler=operator.reconciler,
             look_at=self.looked.extend,
@@ -55,7 +67,9 @@ class Place:
 
 
 def counted(place: Place) -> dict[State, int]:
-    return {state: place.namespaces.count(state) for state in State}
+    """Count the namespaces in each state that any is in."""
+    found = {state: place.namespaces.count(state) for state in State}
+    return {state: count for state, count in found.items() if count}
 
 
 def test_without_the_permission_for_leases_a_namespace_is_unguarded(operator: Operator) -> None:
@@ -66,7 +80,7 @@ def test_without_the_permission_for_leases_a_namespace_is_unguarded(operator: Op
 
     place.server.get_lease = forbidden  # type: ignore[method-assign]
     place.one_pass()
-    assert counted(place) == {State.HELD: 0, State.OTHER: 0, State.UNGUARDED: 1}
+    assert counted(place) == {State.UNGUARDED: 1}
 
 
 def test_an_operator_without_a_lease_claims_nothing(operator: Operator) -> None:
@@ -77,6 +91,26 @@ def test_an_operator_without_a_lease_claims_nothing(operator: Operator) -> None:
     assert place.namespaces.problem() is None
 
 
+@pytest.mark.parametrize("settings", [CLAIMING, Settings()])
+def test_in_a_namespace_that_may_not_be_read_nothing_is_done(
+    operator: Operator, cluster: FakeCluster, settings: Settings
+) -> None:
+    place = Place(operator, settings)
+    place.access.lose(place.key.namespace, errors.ForbiddenError("no pods", status=403))
+    for name in list(cluster.pods()):
+        cluster.collect(name)
+    operator.see()
+    calls = cluster.calls.total()
+    assert place.one_pass() is None
+    assert not place.namespaces.works_in(place.key.namespace)
+    assert (cluster.calls.total(), place.server.leases) == (calls, {})
+
+    place.access.regain(place.key.namespace)
+    place.one_pass()
+    assert cluster.calls.total() > calls
+    assert place.namespaces.works_in(place.key.namespace)
+
+
 def test_the_first_pass_claims_the_namespace_for_the_installation(operator: Operator) -> None:
     place = Place(operator)
     assert not place.namespaces.works_in(place.key.namespace)
@@ -85,7 +119,7 @@ def test_the_first_pass_claims_the_namespace_for_the_installation(operator: Oper
     assert (spec["holderIdentity"], spec["leaseDurationSeconds"]) == ("ours/operator", 60)
     assert place.namespaces.works_in(place.key.namespace)
     assert place.looked == []
-    assert counted(place) == {State.HELD: 1, State.OTHER: 0, State.UNGUARDED: 0}
+    assert counted(place) == {State.HELD: 1}
 
 
 def test_in_a_namespace_of_another_installation_nothing_is_done(
@@ -99,7 +133,7 @@ def test_in_a_namespace_of_another_installation_nothing_is_done(
     assert place.one_pass() is None
     assert cluster.pods() == {}
     assert not place.namespaces.works_in(place.key.namespace)
-    assert counted(place) == {State.HELD: 0, State.OTHER: 1, State.UNGUARDED: 0}
+    assert counted(place) == {State.OTHER: 1}
 
 
 def test_what_is_known_of_a_job_that_is_gone_is_forgotten_without_a_claim(

@@ -10,6 +10,7 @@ from tftraining_operator.api import keys
 from tftraining_operator.api.keys import Role
 from tftraining_operator.core import desired
 from tftraining_operator.core.job import parse_job
+from tftraining_operator.reconcile import errors
 from tftraining_operator.reconcile.store import JobKey, Kind, Store
 from tftraining_operator.reconcile.unlisted import read_unlisted
 
@@ -18,6 +19,8 @@ from tests.unit.fakes import FakeCluster, Operator, copied
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+
+    from tests.unit.builders import Raw
 
 KEY = JobKey("default", "mnist")
 POD = "mnist-worker-0"
@@ -91,6 +94,31 @@ def test_its_end_is_noticed(end: Callable[[Bench], None], left: str | None) -> N
     assert bench.phase == left
     assert uid not in {raw["metadata"]["uid"] for raw in bench.store.children(Kind.POD, KEY)}
     assert KEY in bench.looked
+
+
+def test_one_that_may_not_be_read_keeps_no_other_from_being_read() -> None:
+    bench = Bench()
+    own = copied(bench.cluster.pods()[POD])
+    other = {**own, "metadata": own["metadata"] | {"namespace": "forbidden", "uid": "other"}}
+    store, asked = Store(), list[str]()
+    for raw in (other, own):
+        store.put(Kind.POD, raw)
+    bench.cluster.act(POD, lambda pod: pod.running())
+
+    class Api(FakeCluster):
+        async def get(self, kind: Kind, namespace: str, name: str) -> Raw:
+            asked.append(namespace)
+            if namespace == "forbidden":
+                raise errors.ForbiddenError("no", status=403)
+            return await bench.cluster.get(kind, namespace, name)
+
+    with pytest.raises(errors.ForbiddenError):
+        asyncio.run(read_unlisted(Api(), store, bench.looked.append))
+    assert asked == ["forbidden", "default"]
+    assert bench.looked == [KEY]
+    asked.clear()
+    asyncio.run(read_unlisted(Api(), store, bench.looked.append, {"forbidden"}.__contains__))
+    assert asked == ["default"], "it is known"
 
 
 @pytest.fixture

@@ -16,7 +16,7 @@ from typing import Any
 
 from tftraining.cluster.cluster import Calls
 from tftraining.cluster.watching import WATCH_SECONDS, Change, Kind, changes
-from tftraining.errors import TFTrainingError
+from tftraining.errors import TFTrainingError, UnreachableError
 from tftraining.web.details import DetailsReader
 from tftraining.web.job_page import Details
 from tftraining.web.jobs import Jobs
@@ -37,6 +37,8 @@ class _Watched:
     listed: bool = False
     heard: float = field(default_factory=time.monotonic)
     error: str = ""
+    refused: bool = False
+    """Whether the API server did not let its jobs be read, as without a Role in the namespace."""
 
 
 class Source:
@@ -71,13 +73,17 @@ class Source:
 
     @property
     def ready(self) -> bool:
-        """Whether all jobs were listed once."""
-        return all(each.listed for each in self._watched.values())
+        """Whether all jobs were listed once, but for those of namespaces that may not be read."""
+        watched = self._watched.values()
+        return any(each.listed for each in watched) and all(
+            each.listed or each.refused for each in watched
+        )
 
     @property
     def problem(self) -> str:
         """Why the jobs may not be up to date; "" if they are."""
-        for each in self._watched.values():
+        # Of a namespace that may not be read last: it must not hide what all others lack.
+        for each in sorted(self._watched.values(), key=lambda each: each.refused):
             silent = time.monotonic() - each.heard
             if each.error:
                 return f"Not up to date: {each.error}"
@@ -121,18 +127,19 @@ class Source:
                     in_loop(_apply, change)
                     delay = _FIRST_RETRY
             except TFTrainingError as error:
-                in_loop(_fail, str(error))
+                in_loop(_fail, error)
             except Exception as error:
                 # Without this thread the page would show what it has for ever.
                 where = namespace or "all namespaces"
                 logger.exception("the watch of %s ended unexpectedly", where)
-                in_loop(_fail, f"unexpected {type(error).__name__}: {error}")
+                text = f"unexpected {type(error).__name__}: {error}"
+                in_loop(_fail, UnreachableError(text))
             stop.wait(delay)
             delay = min(2 * delay, _LAST_RETRY)
 
 
 def _apply(watched: _Watched, change: Change) -> None:
-    watched.heard, watched.error = time.monotonic(), ""
+    watched.heard, watched.error, watched.refused = time.monotonic(), "", False
     now = datetime.now(UTC)
     if change.kind is Kind.LISTED:
         watched.jobs.replace(change.jobs, now)
@@ -144,5 +151,8 @@ def _apply(watched: _Watched, change: Change) -> None:
             watched.jobs.remove(job)
 
 
-def _fail(watched: _Watched, error: str) -> None:
-    watched.error = error
+def _fail(watched: _Watched, error: TFTrainingError) -> None:
+    refused = not isinstance(error, UnreachableError)
+    if refused and not watched.refused:
+        logger.warning("jobs are not shown: %s", error)
+    watched.error, watched.refused = str(error), refused

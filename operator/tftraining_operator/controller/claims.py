@@ -36,6 +36,8 @@ class State(StrEnum):
     OTHER = "other_installation"
     UNGUARDED = "unguarded"
     """This installation, without a lease: whether another one does too is not known."""
+    FORBIDDEN = "forbidden"
+    """Nobody of this installation, which may not read it; see access."""
 
 
 class Worker(Protocol):
@@ -49,6 +51,9 @@ class Worker(Protocol):
 
     def look_into(self, namespace: str) -> None:
         """Ask for passes over a namespace's jobs."""
+
+    async def may_read(self, namespace: str) -> bool:
+        """Ask whether a namespace may be read, and not only its lease may not. Raises ApiError."""
 
 
 @dataclass(slots=True)
@@ -199,19 +204,19 @@ class Claims:
 
     async def _try(self, found: _Namespace) -> None:
         """Take a namespace if it can be had. Raises errors.ApiError."""
-        is_first = found.tried_at is None
+        is_first, other = found.tried_at is None, ""
         try:
             taken, unguarded = await found.claim.take(), False
+            other = found.claim.taken_by
         except errors.NotFoundError:
             # There is no such namespace, and so no job in it.
             taken, unguarded, found.taken_by = False, False, ""
         except errors.ForbiddenError as error:
-            taken = unguarded = True
-            _warn_of_rights(found, error)
+            taken = unguarded = await self._may_work(found, error)
         found.tried_at = self._clock()
         found.unguarded = unguarded
         if not taken:
-            self._leave(found, found.claim.taken_by)
+            self._leave(found, other)
             return
         if not found.claimed:
             found.claimed = True
@@ -223,6 +228,14 @@ class Claims:
                 found.held = True
             else:
                 self._hold(found)
+
+    async def _may_work(self, found: _Namespace, error: errors.ForbiddenError) -> bool:
+        """Tell whether passes may run in a namespace whose lease is forbidden."""
+        if not await self._worker.may_read(found.claim.namespace):
+            found.taken_by = ""
+            return False
+        _warn_of_rights(found, error)
+        return True
 
     async def _take_over(self, taken: Sequence[_Namespace]) -> None:
         await self._worker.take_over()
@@ -242,8 +255,10 @@ class Claims:
             return
         except errors.ForbiddenError as error:
             # As without the right from the beginning: the jobs are not to stop for it.
-            _warn_of_rights(found, error)
-            found.unguarded = True
+            found.unguarded = await self._may_work(found, error)
+            if not found.unguarded:
+                self._leave(found, "")
+                return
         found.tried_at = self._clock()
         if found.held and found.asked_in_vain:
             found.asked_in_vain = False

@@ -5,20 +5,23 @@ What is urgent about a gang, its pods tell, which are watched. Called by runtime
 """
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from tftraining_operator.api.scheduling import Gang
 from tftraining_operator.controller.kubernetes_api import KubernetesApi
 from tftraining_operator.core.schedulers.offer import Offer
 from tftraining_operator.core.text import one_line
 from tftraining_operator.reconcile.errors import ApiError, ForbiddenError, NotFoundError
-from tftraining_operator.reconcile.store import GROUPS, JobKey, Store
+from tftraining_operator.reconcile.store import GROUPS, JobKey, Kind, Store
 
 logger = logging.getLogger(__name__)
 
+_Versions = dict[str | None, str | None]
+"""The version of a scheduler's API by namespace, None where it is forbidden."""
+
 
 class Groups:
-    """The groups of all schedulers, in the store, and what the cluster offers."""
+    """The groups of all schedulers, in the store, and what can be used of them where."""
 
     def __init__(
         self,
@@ -31,42 +34,43 @@ class Groups:
         self._store = store
         self._namespaces = namespaces
         self._look = look
-        self.offer = Offer()
+        self._versions: dict[Gang, _Versions] = {}
+        self._offers: dict[str | None, Offer] = {}
+
+    def offer(self, namespace: str) -> Offer:
+        """Return what can be used in a namespace."""
+        return self._offers.get(namespace) or self._offers.get(None) or Offer()
 
     async def list(self) -> None:
         """List all groups. What was known of a scheduler stays until a listing tells of it."""
-        versions: dict[Gang, str] = {}
-        forbidden: set[Gang] = set()
-        for gang in GROUPS:
+        self._versions = {gang: await self._list(gang) for gang in GROUPS}
+        for namespace in self._namespaces:
+            self._have(namespace, _offered(self._versions, namespace))
+
+    async def _list(self, gang: Gang) -> _Versions:
+        """List the groups of a scheduler, where that is allowed."""
+        found: _Versions = {}
+        for namespace in self._namespaces:
             try:
-                versions[gang] = await self._list(gang)
+                found[namespace] = await self._list_in(namespace, GROUPS[gang])
             except NotFoundError:
                 self._forget(gang)
+                return {}
             except ForbiddenError:
-                forbidden.add(gang)
+                found[namespace] = None
             except ApiError as error:
                 # An API of others that does not answer must not stop jobs that do not need it.
                 logger.warning("cannot list groups of %s: %s", gang, one_line(error.message))
-                if gang in self.offer.versions:
-                    versions[gang] = self.offer.versions[gang]
-                forbidden |= self.offer.forbidden & {gang}
-        offer = Offer(versions, frozenset(forbidden))
-        if offer != self.offer:
-            names = ", ".join(f"{gang} ({version})" for gang, version in sorted(versions.items()))
-            logger.info("gang schedulers that can be used: %s", names or "none")
-            self.offer = offer
-            for key in self._store.job_keys():
-                self._look(key)
+                return self._versions.get(gang, {}) | found
+        return found
 
-    async def _list(self, gang: Gang) -> str:
+    async def _list_in(self, namespace: str | None, kind: Kind) -> str:
         """List the groups of a scheduler; return the version of its API."""
-        kind = GROUPS[gang]
-        for namespace in self._namespaces:
-            mark = self._store.mark()
-            found = await self._cluster.list(kind, namespace)
-            version = found.resource_version
-            for key in self._store.replace(kind, found.items, version, namespace, mark):
-                self._look(key)
+        mark = self._store.mark()
+        found = await self._cluster.list(kind, namespace)
+        version = found.resource_version
+        for key in self._store.replace(kind, found.items, version, namespace, mark):
+            self._look(key)
         return self._cluster.version(kind)
 
     def _forget(self, gang: Gang) -> None:
@@ -74,3 +78,22 @@ class Groups:
         for namespace in self._namespaces:
             for key in self._store.clear(GROUPS[gang], namespace):
                 self._look(key)
+
+    def _have(self, namespace: str | None, offer: Offer) -> None:
+        if offer == self._offers.get(namespace, Offer()):
+            return
+        self._offers[namespace] = offer
+        versions = sorted(offer.versions.items())
+        logger.info(
+            "gang schedulers that can be used%s: %s",
+            f" in namespace {namespace}" if namespace else "",
+            ", ".join(f"{gang} ({version})" for gang, version in versions) or "none",
+        )
+        for key in self._store.job_keys(namespace):
+            self._look(key)
+
+
+def _offered(listed: Mapping[Gang, _Versions], namespace: str | None) -> Offer:
+    found = {gang: each[namespace] for gang, each in listed.items() if namespace in each}
+    versions = {gang: version for gang, version in found.items() if version is not None}
+    return Offer(versions, frozenset(found.keys() - versions.keys()))

@@ -13,13 +13,15 @@ import socket
 from collections.abc import Callable, Coroutine
 from dataclasses import replace
 from datetime import UTC, datetime
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from tftraining_operator.controller import garbage, logs, wire
+from tftraining_operator.controller.access import Access
 from tftraining_operator.controller.first_looks import FirstLooks
 from tftraining_operator.controller.groups import Groups
 from tftraining_operator.controller.kubernetes_api import Call, KubernetesApi
-from tftraining_operator.controller.listings import Listings
+from tftraining_operator.controller.listings import KINDS, Listings
 from tftraining_operator.controller.metrics import Metrics
 from tftraining_operator.controller.namespaces import Namespaces
 from tftraining_operator.controller.outbox import Outbox
@@ -57,6 +59,7 @@ _RESYNC_SHARE = 0.01
 """Of the time, what resyncs take at most: they come less often where there is much to list."""
 _LAST_EVENTS_SECONDS = 2.0
 """What events that are under way get at the end."""
+_SAFEGUARDS = (Kind.NETWORK_POLICY, Kind.DISRUPTION_BUDGET)
 _FIND_UNTOLD_SECONDS = 10.0
 """Between two reads of a pod that has lost our label, of which no watch tells, and before a bucket
 that could not be mended is tried again."""
@@ -82,6 +85,7 @@ class Runtime:
         self._share = Share(settings.shards)
         self._store = Store(self._share.takes_in)
         self._first_looks = FirstLooks(self._store, self._look, _now)
+        self._access = Access()
         self._changing = asyncio.Lock()
         self._tasks: list[asyncio.Task[object]] = []
         self._cluster: KubernetesApi | None = None
@@ -89,7 +93,7 @@ class Runtime:
         self._outbox: Outbox | None = None
         self._reconciler: Reconciler | None = None
         self._namespaces: Namespaces | None = None
-        self._workloads: list[Workloads] = []
+        self._workloads: dict[str | None, Workloads] = {}
         self._queue: WorkQueue[JobKey] | None = None
         self._untold = asyncio.Event()
         self._stopping = asyncio.Event()
@@ -111,25 +115,23 @@ class Runtime:
         )
         namespaces = self._settings.namespaces or (None,)
         groups = Groups(cluster, self._store, namespaces, self._look)
-        self._workloads = [
-            Workloads(cluster, self._store, each, self._look, self._look_at_all)
+        self._workloads = {
+            each: Workloads(
+                cluster, self._store, each, self._look, partial(self._look_at_all, each)
+            )
             for each in namespaces
-        ]
+        }
         policies, budgets = (
-            Safeguards(kind, cluster, self._store, namespaces, self._look)
-            for kind in (Kind.NETWORK_POLICY, Kind.DISRUPTION_BUDGET)
+            Safeguards(kind, cluster, self._store, self._look) for kind in _SAFEGUARDS
         )
         listings = self._listings = Listings(
             cluster,
             self._store,
             namespaces,
             self._look,
-            [
-                groups.list,
-                policies.list,
-                budgets.list,
-                *(each.list for each in self._workloads),
-            ],
+            access=self._access,
+            first=[groups.list],
+            beside=[policies.list, budgets.list, self._list_workloads],
         )
         outbox = self._outbox = Outbox(Recorder(cluster, socket.gethostname(), _now))
         reconciler = self._reconciler = Reconciler(
@@ -140,9 +142,13 @@ class Runtime:
             trainer_image=self._settings.trainer_image,
             pod_metadata=self._settings.pod_metadata,
             clock=_now,
-            offer=lambda: self._offered(groups.offer),
-            networking=lambda: replace(self._settings.networking, problem=policies.problem),
-            budgeting=lambda: Budgeting(self._settings.disruption_budget, budgets.problem),
+            offer=partial(self._offered, groups),
+            networking=lambda namespace: replace(
+                self._settings.networking, problem=policies.problem(namespace)
+            ),
+            budgeting=lambda namespace: Budgeting(
+                self._settings.disruption_budget, budgets.problem(namespace)
+            ),
             observe=self._metrics.saw_status,
             give_way=self._give_way,
             shards=self._settings.shards,
@@ -152,6 +158,7 @@ class Runtime:
             self._settings,
             cluster,
             self._store,
+            access=self._access,
             listings=listings,
             reconciler=reconciler,
             look_at=self._first_looks.begin,
@@ -184,11 +191,14 @@ class Runtime:
             self.start_task("resync", self._keep_in_sync(listings))
             self.start_task("collection of garbage", garbage.look_often())
             self.start_task("listing of groups", self._follow(groups))
-            listed = listings.versions | policies.versions | budgets.versions
+            self.start_task("access to namespaces", own.regain(self._settings.groups_seconds))
+            listed = self._unlisted() | listings.versions | policies.versions | budgets.versions
             for (kind, namespace), version in listed.items():
-                watch = Watch(cluster, kind, namespace, self.see, listings.list_kind)
+                watch = Watch(
+                    cluster, kind, namespace, self.see, listings.list_kind, access=self._access
+                )
                 self.start_task(f"watch of {kind}s", watch.follow(version))
-            for each in self._workloads:
+            for each in self._workloads.values():
                 follow = each.follow(self._settings.groups_seconds)
                 self.start_task("watch of Workloads", follow)
             self.start_task("search for what no watch tells of", self._find_untold(cluster, own))
@@ -334,16 +344,21 @@ class Runtime:
         if self._queue is not None and self._reconciler is not None and self._share.works_on(key):
             self._queue.add_when(key, self._reconciler.progress_due)
 
-    def _look_at_all(self) -> None:
-        self._first_looks.begin(self._store.job_keys())
+    def _look_at_all(self, namespace: str | None = None) -> None:
+        self._first_looks.begin(self._store.job_keys(namespace))
 
-    def _offered(self, groups: Offer) -> Offer:
-        """Return what the cluster offers: of Kueue, what is true in all namespaces."""
-        return replace(
-            groups,
-            kueue=all(each.access.usable for each in self._workloads),
-            kueue_forbidden=any(each.access.forbidden for each in self._workloads),
-        )
+    def _unlisted(self) -> dict[tuple[Kind, str | None], str]:
+        """Return what is to be listed, and then watched, once it can be."""
+        kinds = (*KINDS, *_SAFEGUARDS)
+        return {(kind, each): "" for each in self._access.forbidden() for kind in kinds}
+
+    async def _list_workloads(self, namespace: str | None) -> None:
+        await self._workloads[namespace].list()
+
+    def _offered(self, groups: Groups, namespace: str) -> Offer:
+        """Return what can be used in a namespace."""
+        kueue = (self._workloads.get(namespace) or self._workloads[None]).access
+        return replace(groups.offer(namespace), kueue=kueue.usable, kueue_forbidden=kueue.forbidden)
 
     async def _keep_in_sync(self, listings: Listings) -> None:
         while True:
@@ -364,7 +379,7 @@ class Runtime:
         while True:
             self._untold.clear()
             try:
-                await read_unlisted(cluster, self._store, self._look)
+                await read_unlisted(cluster, self._store, self._look, self._access.is_forbidden)
                 await mend_buckets(cluster, self._store, own.has)
             except ApiError as error:
                 reason = one_line(error.message)

@@ -5,7 +5,7 @@ be listed is not watched. Called by runtime.py.
 """
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 from tftraining_operator.controller.kubernetes_api import KubernetesApi, plural
 from tftraining_operator.controller.listings import take_in
@@ -17,43 +17,42 @@ logger = logging.getLogger(__name__)
 
 
 class Safeguards:
-    """The objects of one kind of all jobs, in the store, and why they cannot be used."""
+    """The objects of one kind of all jobs, in the store, and where they cannot be used, and why."""
 
     def __init__(
         self,
         kind: Kind,
         cluster: KubernetesApi,
         store: Store,
-        namespaces: Sequence[str | None],
         look: Callable[[JobKey], None],
     ) -> None:
         self.kind = kind
         self._cluster = cluster
         self._store = store
-        self._namespaces = namespaces
         self._look = look
-        self.problem = ""
+        self._problems: dict[str | None, str] = {}
         self.versions: dict[tuple[Kind, str | None], str] = {}
         """The resource version at which they were listed last, by namespace."""
 
-    async def list(self) -> None:
-        """List them all. Raises ApiError, but none for a missing permission."""
+    def problem(self, namespace: str) -> str:
+        """Say why they cannot be used in a namespace; "" if they can."""
+        return self._problems.get(namespace) or self._problems.get(None, "")
+
+    async def list(self, namespace: str | None) -> None:
+        """List those of a namespace. Raises ApiError, but none for a missing permission."""
         problem = ""
-        for namespace in self._namespaces:
-            try:
-                version = await take_in(
-                    self._cluster, self._store, self.kind, namespace, self._look
-                )
-            except ForbiddenError as error:
-                problem = (
-                    f"the operator has no permission for {plural(self.kind)}: upgrade its chart"
-                    f" ({one_line(error.message)})"
-                )
-                continue
-            self.versions[self.kind, namespace] = version
-        if problem != self.problem:
+        try:
+            self.versions[self.kind, namespace] = await take_in(
+                self._cluster, self._store, self.kind, namespace, self._look
+            )
+        except ForbiddenError as error:
+            problem = (
+                f"the operator has no permission for {plural(self.kind)}: upgrade its chart"
+                f" ({one_line(error.message)})"
+            )
+        if problem != self._problems.get(namespace, ""):
             if problem:
                 logger.warning("jobs get no %s: %s", self.kind, problem)
-            self.problem = problem
-            for key in self._store.job_keys():
+            self._problems[namespace] = problem
+            for key in self._store.job_keys(namespace):
                 self._look(key)

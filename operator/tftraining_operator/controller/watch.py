@@ -10,6 +10,7 @@ import random
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any, Protocol
 
+from tftraining_operator.controller.access import Access
 from tftraining_operator.core.text import one_line
 from tftraining_operator.reconcile.errors import ApiError
 from tftraining_operator.reconcile.store import Kind
@@ -49,6 +50,8 @@ class Watch:
         namespace: str | None,
         see: Callable[[Kind, _Object, str], None],
         list_all: Callable[[Kind, str | None], Awaitable[str]],
+        *,
+        access: Access | None = None,
     ) -> None:
         """Follow them; `list_all` takes in a whole listing and returns its resource version."""
         self._cluster = cluster
@@ -56,12 +59,14 @@ class Watch:
         self._namespace = namespace
         self._see = see
         self._list_all = list_all
+        self._access = access or Access()
         self._version = ""
 
     async def follow(self, version: str) -> None:
         """Follow them for ever, from a resource version on."""
         self._version = version
         while True:
+            await self._access.wait(self._namespace)
             try:
                 if not self._version:
                     self._version = await self._list_all(self._kind, self._namespace)
@@ -70,7 +75,7 @@ class Watch:
                 # Whatever the server says against a version, one that it lists is good.
                 if error.status not in _VERSION_IS_GOOD:
                     self._version = ""
-                if error.status == _EXPIRED:
+                if error.status == _EXPIRED or self._access.is_forbidden(self._namespace):
                     continue
                 logger.warning("the watch of %ss ended: %s", self._kind, one_line(error.message))
                 await asyncio.sleep(_PAUSE_SECONDS * random.uniform(0.5, 1.5))  # noqa: S311

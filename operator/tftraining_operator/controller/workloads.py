@@ -106,5 +106,6 @@ class Workloads:
     def _have(self, access: Access) -> None:
         if access != self.access:
             self.access = access
-            logger.info("Kueue can be used: %s", "yes" if access.usable else "no")
+            where = f" in namespace {self._namespace}" if self._namespace else ""
+            logger.info("Kueue can be used%s: %s", where, "yes" if access.usable else "no")
             self._changed()

@@ -75,14 +75,16 @@ class Reconciler:
         trainer_image: str,
         pod_metadata: PodMetadata = PodMetadata(),  # noqa: B008 - frozen
         clock: Callable[[], datetime],
-        offer: Callable[[], Offer] = Offer,
-        networking: Callable[[], Networking] = Networking,
-        budgeting: Callable[[], Budgeting] = Budgeting,
+        offer: Callable[[str], Offer] = lambda _namespace: Offer(),
+        networking: Callable[[str], Networking] = lambda _namespace: Networking(),
+        budgeting: Callable[[str], Budgeting] = lambda _namespace: Budgeting(),
         observe: StatusObserver = lambda _raw, _before, _after: None,
         give_way: Callable[[JobKey], bool] = lambda _key: False,
         shards: int = 1,
     ) -> None:
-        """`give_way` asks for a later pass over a job if others wait, and tells whether they do.
+        """`offer`, `networking` and `budgeting` tell what can be used in a namespace.
+
+        `give_way` asks for a later pass over a job if others wait, and tells whether they do.
 
         Of so many `shards` this process serves one: it makes its share of the calls at once.
         """
@@ -142,7 +144,7 @@ class Reconciler:
         job = not_behind(job, observed)
         self._ask(key, job, observed, memory, now)
         queue = NO_QUEUE
-        if self._offer().kueue:
+        if self._offer(key.namespace).kueue:
             queue = await read_queue_facts(self._api, job, observed)
         decision = decide(job, observed, self._facts(key, memory, queue), now)
         plan = make_plan(job, observed, decision, image, given)
@@ -298,9 +300,9 @@ class Reconciler:
     def _facts(self, key: JobKey, memory: Memory, queue: QueueFacts) -> Facts:
         return memory.facts(
             self._reports.reports(key),
-            self._offer(),
-            self._networking(),
-            self._budgeting(),
+            self._offer(key.namespace),
+            self._networking(key.namespace),
+            self._budgeting(key.namespace),
             queue,
         )
 

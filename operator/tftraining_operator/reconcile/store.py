@@ -297,9 +297,9 @@ class Store:
         """Tell whether there is a job; unpacks nothing."""
         return key in self._objects[Kind.JOB]
 
-    def job_keys(self) -> list[JobKey]:
-        """Return the keys of all jobs."""
-        return list(self._objects[Kind.JOB])
+    def job_keys(self, namespace: str | None = None) -> list[JobKey]:
+        """Return the keys of all jobs, or of those in a namespace."""
+        return [key for key in self._objects[Kind.JOB] if namespace in (None, key.namespace)]
 
     def job_count(self, namespace: str | None = None) -> int:
         """Return how many jobs there are, in all or in a namespace."""

@@ -43,6 +43,8 @@ class Api:
     jobs: list[Raw] = field(default_factory=list)
     refused: str = ""
     """Why pods may not be read."""
+    forbidden: str = ""
+    """Why nothing may be read."""
     away: str = ""
     """Why it does not answer."""
     pods: list[Raw] = field(default_factory=list)
@@ -60,6 +62,8 @@ class Api:
         self.asked.append((path, options.get("query") or {}))
         if self.away:
             raise UnreachableError(self.away)
+        if self.forbidden:
+            raise TFTrainingError(self.forbidden)
         if path.endswith("tftrainingjobs"):
             return {"metadata": {"resourceVersion": "7"}, "items": self.jobs}
         if self.refused:
@@ -152,9 +156,11 @@ def test_a_line_that_is_cut_off_ends_the_watch() -> None:
 
 
 @contextlib.asynccontextmanager
-async def browser(api: Api, **options: Any) -> AsyncIterator[Callable[..., Any]]:
-    """Serve; give a function that asks for a path."""
-    app = application(Source(lambda _namespace: api, ()), **options)
+async def browser(*apis: Api, **options: Any) -> AsyncIterator[Callable[..., Any]]:
+    """Serve all namespaces, or those of several; give a function that asks for a path."""
+    named = {api.namespace: api for api in apis} if len(apis) > 1 else {}
+    source = Source(lambda namespace: named.get(str(namespace), apis[0]), list(named))
+    app = application(source, **options)
     async with served(app, "127.0.0.1", 0) as port, aiohttp.ClientSession() as session:
 
         async def ask(path: str, method: str = "GET", **headers: str) -> tuple[int, str, Any]:
@@ -297,6 +303,36 @@ async def test_it_is_ready_when_the_jobs_are_listed(monkeypatch: pytest.MonkeyPa
         await until(ask, "/readyz", "could not find")
         assert (await ask("/readyz"))[0] == 503
         assert (await ask("/healthz"))[0] == 200
+
+
+async def test_a_namespace_that_may_not_be_read_takes_no_other_from_the_page(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Who may delete the page's Role in one namespace must not end the page for all."""
+    monkeypatch.setattr(sources, "_FIRST_RETRY", 0.02)
+    monkeypatch.setattr(sources, "_LAST_RETRY", 0.02)
+    told = 'tftrainingjobs is forbidden: User "x" cannot list in the namespace "red"'
+    red, blue = Api("red", forbidden=told), Api("blue", jobs=[a_job().raw])
+    async with browser(red, blue) as ask:
+        text = await until(ask, "/", "mnist")
+        await until(ask, "/readyz", "cannot list in the namespace")
+        assert (await ask("/readyz"))[0] == 200
+        text = await until(ask, "/", "Not up to date: tftrainingjobs is forbidden")
+        assert "mnist" in text
+        await asyncio.sleep(0.2)
+        assert [r.message for r in caplog.records].count(f"jobs are not shown: {told}") == 1
+
+        blue.away = "cannot reach the cluster at https://api"
+        blue.says(UnreachableError("the connection to the cluster broke"))
+        await until(ask, "/", "Not up to date: cannot reach the cluster")
+        blue.away = red.forbidden = ""
+        await until(ask, "/readyz", "ok")
+
+
+async def test_it_is_not_ready_while_no_namespace_may_be_read() -> None:
+    async with browser(Api("red", forbidden="no"), Api("blue", forbidden="no")) as ask:
+        await until(ask, "/readyz", "Not up to date: no")
+        assert (await ask("/readyz"))[0] == 503
 
 
 async def test_pods_and_events_are_asked_for_once_however_many_look() -> None:
