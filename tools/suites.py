@@ -156,8 +156,10 @@ def _run_side_by_side(lanes: Sequence[Sequence[str]], interrupts: Interrupts) ->
         beside = [(lane, pool.submit(_run_lane, lane, interrupts, echo=False)) for lane in others]
         tallies = _run_lane(first, interrupts, echo=True)
         for lane, running in beside:
-            tallies += running.result()
-            for name in lane:
+            done = running.result()
+            tallies += done
+            # After an interrupt the others have not begun.
+            for name in lane[: len(done)]:
                 sys.stdout.write((LOGS / f"{name}.log").read_text(errors="replace"))
     return tallies
 

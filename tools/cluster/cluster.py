@@ -89,7 +89,8 @@ def obtain(
             yield (start or up)(name, say=say, workers=workers)
         finally:
             if not stays:
-                down(name, say=say)
+                for line in down(name, say=say):
+                    _regardless(say)(f"could not be removed: {line}")
 
 
 def keep_up(name: str) -> None:

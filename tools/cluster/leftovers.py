@@ -27,6 +27,9 @@ _PATHS = (
 )
 _CGROUPS = ("docker", "kubelet", "kubelet.slice", "system.slice/docker*")
 _FORWARD = Path("/proc/sys/net/ipv4/ip_forward")
+# What a kubelet sets on the machine of its node.
+_SYSCTLS = ("vm/overcommit_memory", "kernel/panic", "kernel/panic_on_oops")
+_SYS = Path("/proc/sys")
 _COUNTERS = re.compile(r" ?\[[0-9:]+\]")
 _OUR_LINKS = re.compile(r"docker0|br-[0-9a-f]{12}|veth[0-9a-f]{7}")
 _OURS = re.compile(r"DOCKER|docker0|\bbr-[0-9a-f]{12}\b")
@@ -44,6 +47,8 @@ class Record:
     paths: tuple[str, ...]
     processes: tuple[str, ...]
     forwarding: str
+    sysctls: tuple[str, ...] = ()
+    """Each as name=value; restored, but not compared: kubelets of another engine set them too."""
 
     def save(self, path: Path) -> None:
         """Save the record for a later run."""
@@ -80,6 +85,11 @@ def record(tools: Toolbox, *folders: Path) -> Record:
         paths=tuple(path for path in _PATHS if Path(path).exists()),
         processes=tuple(processes(marks)),
         forwarding=_FORWARD.read_text().strip(),
+        sysctls=tuple(
+            f"{name}={(_SYS / name).read_text().strip()}"
+            for name in _SYSCTLS
+            if (_SYS / name).exists()
+        ),
     )
 
 
@@ -161,6 +171,10 @@ def clean_up(before: Record, tools: Toolbox, *folders: Path) -> list[str]:
         _remove_folders(Path(path))
     if before.forwarding != after.forwarding:
         _FORWARD.write_text(before.forwarding)
+    for sysctl in set(before.sysctls) - set(after.sysctls):
+        name, value = sysctl.split("=")
+        with contextlib.suppress(OSError):
+            (_SYS / name).write_text(value)
     return compare(before, record(tools, *folders))
 
 

@@ -1,8 +1,13 @@
 """Leftovers of an engine are reported and removed; everything else is left as it is."""
 
-from dataclasses import replace
+import json
+from dataclasses import asdict, replace
 from pathlib import Path
 
+import pytest
+
+from tools.cluster import leftovers
+from tools.cluster.debian import Toolbox
 from tools.cluster.leftovers import Record, compare, mount_points, rules_of, undo_rules
 
 EMPTY = Record(
@@ -91,3 +96,24 @@ def test_mount_points_are_read_as_they_are_called() -> None:
     )
 
     assert mount_points(mountinfo) == ["/proc", "/root/my cache/engine/overlay2"]
+
+
+def test_what_a_kubelet_set_is_set_back_but_not_counted_as_left(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    before = replace(EMPTY, sysctls=("kernel/panic=0", "vm/overcommit_memory=1"))
+    after = replace(EMPTY, sysctls=("kernel/panic=10", "vm/overcommit_memory=1"))
+    (tmp_path / "kernel").mkdir()
+    monkeypatch.setattr(leftovers, "_SYS", tmp_path)
+    monkeypatch.setattr(leftovers, "record", lambda *_: after)
+
+    assert leftovers.clean_up(before, Toolbox(tmp_path)) == []
+    assert (tmp_path / "kernel/panic").read_text() == "0"
+    assert not (tmp_path / "vm").exists()
+
+
+def test_a_record_of_an_earlier_version_is_loaded(tmp_path: Path) -> None:
+    fields = {name: value for name, value in asdict(EMPTY).items() if name != "sysctls"}
+    (tmp_path / "record.json").write_text(json.dumps(fields))
+
+    assert Record.load(tmp_path / "record.json") == EMPTY

@@ -67,7 +67,7 @@ def test_only_a_cluster_that_was_up_before_stays(
     monkeypatch.setattr(engine, "running", lambda: None)
     monkeypatch.setattr(cluster, "program", lambda *_: Path("true" if answers else "false"))
     monkeypatch.setattr(cluster, "up", lambda name, **_: Cluster(name, tmp_path))
-    monkeypatch.setattr(cluster, "down", lambda name, **_: deleted.append(name))
+    monkeypatch.setattr(cluster, "down", lambda name, **_: deleted.append(name) or [])
 
     with obtain("mine"):
         assert not deleted
@@ -152,6 +152,18 @@ def test_deleting_the_cluster_waits_for_the_run_that_uses_it(
 
     assert deleted.is_set()
     assert "deleted" in capsys.readouterr().out
+
+
+def test_a_run_names_what_could_not_be_removed(monkeypatch: pytest.MonkeyPatch) -> None:
+    said: list[str] = []
+    monkeypatch.delenv("KUBECONFIG")
+    monkeypatch.setattr(cluster, "up", lambda name, **_: Cluster(name, Path("config")))
+    monkeypatch.setattr(cluster, "down", lambda *_, **__: ["links: br-0123456789ab"])
+
+    with obtain("mine", say=said.append):
+        assert said == []
+
+    assert said == ["could not be removed: links: br-0123456789ab"]
 
 
 class Killed(BaseException):
