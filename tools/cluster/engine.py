@@ -81,10 +81,9 @@ def data_dir() -> Path:
 
 def engine(say: Say) -> Engine:
     """Return the running engine, or start our own. Raises ClusterError."""
-    machine = look()
-    found = running(say)
-    if found is not None:
+    if (found := running(say)) is not None:
         return found
+    machine = look()
     if machine.why_no_engine:
         raise NoClusterError(machine.why_no_engine)
     say("no Docker engine answers: starting one from Debian's packages")

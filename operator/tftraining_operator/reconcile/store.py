@@ -299,7 +299,10 @@ class Store:
 
     def job_keys(self, namespace: str | None = None) -> list[JobKey]:
         """Return the keys of all jobs, or of those in a namespace."""
-        return [key for key in self._objects[Kind.JOB] if namespace in (None, key.namespace)]
+        keys = self._objects[Kind.JOB]
+        if namespace is None:
+            return list(keys)
+        return [key for key in keys if key.namespace == namespace]
 
     def job_count(self, namespace: str | None = None) -> int:
         """Return how many jobs there are, in all or in a namespace."""

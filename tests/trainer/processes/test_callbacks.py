@@ -46,18 +46,25 @@ WANTED = [
 ]
 
 
+def a_task(
+    here: Computer, servers: Servers, mode: str, code: str
+) -> tuple[list[str], dict[str, str]]:
+    """Write a task; return the arguments and variables of a chief that trains it in a mode."""
+    (here.folder / "mine.py").write_text(textwrap.dedent(code))
+    env = {"TFTRAINING_CHECKPOINT_DIR": str(here.folder / "ckpt"), "TFTRAINING_JOB_UID": "u"}
+    if mode == "alone":
+        return ["--task=mine.py"], env
+    return ["--task=mine.py", f"--mode={mode}"], servers.cluster.env("chief", **env)
+
+
 @pytest.mark.parametrize("mode", ["alone", "asynchronous", "synchronous", "local", "fit"])
 def test_they_are_told_of_epochs_and_may_end_training(
     here: Computer, servers: Servers, mode: str
 ) -> None:
-    (here.folder / "mine.py").write_text(textwrap.dedent(STOPPING))
-    env = {"TFTRAINING_CHECKPOINT_DIR": str(here.folder / "ckpt"), "TFTRAINING_JOB_UID": "u"}
+    task, env = a_task(here, servers, mode, STOPPING)
     # The first epoch has the lowest accuracy of the two.
-    task = ["--task=mine.py", "--epochs=5", "--steps-per-epoch=40", "--local-steps=5"]
+    task += ["--epochs=5", "--steps-per-epoch=40", "--local-steps=5"]
     task += ["--keep-best=val_accuracy:min", EXPORTS]
-    if mode != "alone":
-        env = servers.cluster.env("chief", **env)
-        task.append(f"--mode={mode}")
 
     chief = here.start("chief", *task, env=env)
     assert chief.ends() == 0, chief.log
@@ -114,12 +121,8 @@ HALVING = """
 def test_a_scheduler_that_multiplies_does_so_once_an_epoch_whatever_is_resumed(
     here: Computer, servers: Servers, mode: str
 ) -> None:
-    (here.folder / "halving.py").write_text(textwrap.dedent(HALVING))
-    env = {"TFTRAINING_CHECKPOINT_DIR": str(here.folder / "ckpt"), "TFTRAINING_JOB_UID": "u"}
-    task = ["--task=halving.py", "--epochs=2", "--steps-per-epoch=2000"]
-    if mode != "alone":
-        env = servers.cluster.env("chief", **env)
-        task.append(f"--mode={mode}")
+    task, env = a_task(here, servers, mode, HALVING)
+    task += ["--epochs=2", "--steps-per-epoch=2000"]
 
     for _ in range(2):
         chief = here.start("chief", *task, env=env)
@@ -157,12 +160,8 @@ FAILING_AT_THE_END = """
 def test_an_early_end_is_kept_where_what_follows_it_fails(
     here: Computer, servers: Servers, mode: str
 ) -> None:
-    (here.folder / "stops.py").write_text(textwrap.dedent(FAILING_AT_THE_END))
-    env = {"TFTRAINING_CHECKPOINT_DIR": str(here.folder / "ckpt"), "TFTRAINING_JOB_UID": "u"}
-    task = ["--task=stops.py", "--epochs=5", "--steps-per-epoch=40"]
-    if mode != "alone":
-        env = servers.cluster.env("chief", **env)
-        task.append(f"--mode={mode}")
+    task, env = a_task(here, servers, mode, FAILING_AT_THE_END)
+    task += ["--epochs=5", "--steps-per-epoch=40"]
 
     chief = here.start("chief", *task, env=env)
     assert chief.ends() not in (0, 143), chief.log

@@ -193,10 +193,14 @@ def _read(checkpoint: tf_types.Checkpoint, path: str, options: Any = None) -> An
     except tf.errors.InvalidArgumentError:
         raise
     except tf.errors.OpError as error:
-        if is_outage(error):
-            # No damage: an older checkpoint would be no better.
-            raise unavailable(path.rpartition("/")[0], "read", error) from error
+        _raise_if_away(path, error)
         raise UnreadableError(f"{type(error).__name__}: {error.message}") from error
+
+
+def _raise_if_away(path: str, error: tf.errors.OpError) -> None:
+    """Raise CheckpointUnavailableError for an outage: an older checkpoint would be no better."""
+    if is_outage(error):
+        raise unavailable(path.rpartition("/")[0], "read", error) from error
 
 
 @contextmanager
@@ -228,8 +232,7 @@ def _require_reachable(path: str) -> None:
         with tf.io.gfile.GFile(f"{path}.index", "rb") as index:
             index.read(1)
     except tf.errors.OpError as error:
-        if is_outage(error):
-            raise unavailable(path.rpartition("/")[0], "read", error) from error
+        _raise_if_away(path, error)
 
 
 def _graph_that_writes(
