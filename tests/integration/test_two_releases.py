@@ -264,13 +264,14 @@ def by_chart(server: ApiServer, helm: Path, tmp_path: Path) -> Iterator[Install]
         server.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": home}}, *rights)
         (deployment,) = (o for o in objects if o["kind"] == "Deployment")
         pod = deployment["spec"]["template"]["spec"]
-        told = {each["name"]: each.get("value") for each in pod["containers"][0]["env"]}
-        settings = {key: value for key, value in told.items() if value is not None}
-        settings |= {
-            "TFTRAINING_POD_NAMESPACE": home,
-            "TFTRAINING_LEASE_IDENTITY": name,
-            "TFTRAINING_TRAINER_IMAGE": name,
+        of_pod = {"metadata.name": name, "metadata.uid": name, "metadata.namespace": home}
+        settings = {
+            each["name"]: each["value"]
+            if "value" in each
+            else of_pod[each["valueFrom"]["fieldRef"]["fieldPath"]]
+            for each in pod["containers"][0]["env"]
         }
+        settings |= {"TFTRAINING_LEASE_IDENTITY": name, "TFTRAINING_TRAINER_IMAGE": name}
         # The process of the tests has ports of its own.
         del settings["TFTRAINING_METRICS_PORT"]
         account = kubeconfig_of(server, home, pod["serviceAccountName"], tmp_path / name)
