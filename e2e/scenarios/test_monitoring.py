@@ -57,22 +57,29 @@ def expect_targets(server: Prometheus, space: Space) -> None:
 
 def expect_data(server: Prometheus, dashboard: Dashboard, variables: dict[str, str]) -> None:
     """Wait until each query of a dashboard has found a number, with these values to choose from."""
-    for name, query in dashboard.variables:
-        ((series, label),) = re.findall(r"^label_values\((.+), (\w+)\)$", query)
-        found = server.query(_asked(series, variables))
-        assert variables[name] in {each.labels[label] for each in found}
+    choices = {
+        (name, label, _asked(series, variables))
+        for name, query in dashboard.variables
+        for series, label in re.findall(r"^label_values\((.+), (\w+)\)$", query)
+    }
+    assert len(choices) == len(dashboard.variables)
     missing = {
         _asked(query.expr, variables) for panel in dashboard.panels for query in panel.queries
     }
 
+    def can_be_chosen(name: str, label: str, series: str) -> bool:
+        return variables[name] in {each.labels[label] for each in server.query(series)}
+
     def all_have_data() -> bool:
+        # One by one: after a scrape that took too long a series has no number for a moment.
+        choices.difference_update({each for each in choices if can_be_chosen(*each)})
         missing.difference_update({each for each in missing if server.numbers(each)})
-        return not missing
+        return not (choices or missing)
 
     try:
         eventually(all_have_data, f"all panels of {dashboard.title} have data", 30)
     except AssertionError as error:
-        raise AssertionError(f"{error}; these have none: {missing}") from error
+        raise AssertionError(f"{error}; these have none: {missing}, {choices}") from error
 
 
 def _asked(expression: str, variables: dict[str, str]) -> str:

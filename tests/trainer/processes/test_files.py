@@ -69,6 +69,25 @@ def test_a_checkpoint_that_is_away_is_not_taken_for_damaged(
         saved.restore()
 
 
+def test_a_checkpoint_that_goes_away_while_the_servers_are_asked_is_not_damaged(
+    tmp_path: Path,
+) -> None:
+    class Away:
+        own = "/cpu:0"
+
+        def to_write(self, directory: str) -> None:
+            pass
+
+        def to_read(self, path: str) -> None:
+            raise tf.errors.UnavailableError(None, None, f"503 for {path}")
+
+    step = tf.Variable(7, dtype=tf.int64)
+    checkpoints.Checkpoints(str(tmp_path), keep=3, step=step).save(7, POSITION)
+    asks = checkpoints.Checkpoints(str(tmp_path), keep=3, devices=Away(), step=step)
+    with pytest.raises(CheckpointUnavailableError, match="cannot be read: 503"):
+        asks.restore()
+
+
 def test_a_marker_that_cannot_be_written_is_an_error_of_the_directory(tmp_path: Path) -> None:
     last = SavedCheckpoint(7, f"{tmp_path}/ckpt-7", datetime.now(UTC))
     with pytest.raises(CheckpointUnavailableError, match=r"the marker complete\.json in"):

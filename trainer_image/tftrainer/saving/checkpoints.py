@@ -153,6 +153,7 @@ class Checkpoints:
         try:
             return _options(self._devices.to_read(path) if self._devices else None)
         except tf.errors.OpError as error:
+            _raise_if_away(path, error)
             raise UnreadableError(f"{type(error).__name__}: {error.message}") from error
 
 
