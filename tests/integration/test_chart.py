@@ -741,7 +741,15 @@ def test_the_alerts_about_the_operator_are_about_this_release(run_helm: Helm) ->
     operator, jobs = rules["groups"]
     assert [each["alert"] for each in operator["rules"]] == [
         f"TFTrainingOperator{each}"
-        for each in ("Down", "NoLeader", "ShardNotHeld", "QueueOld", "APIErrors", "PassFails")
+        for each in (
+            "Down",
+            "NoLeader",
+            "ShardNotHeld",
+            "NamespaceForbidden",
+            "QueueOld",
+            "APIErrors",
+            "PassFails",
+        )
     ]
     for each in operator["rules"]:
         selectors = re.findall(r"tftraining_operator_\w+(\{[^}]*\})?", each["expr"])

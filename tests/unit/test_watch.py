@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from tftraining_operator.controller import watch
 from tftraining_operator.controller.watch import Watch
-from tftraining_operator.reconcile.errors import ApiError, TransientError
+from tftraining_operator.reconcile.errors import ApiError, ForbiddenError, TransientError
 from tftraining_operator.reconcile.store import Kind
 
 if TYPE_CHECKING:
@@ -111,3 +111,14 @@ async def test_where_the_server_says_nothing_of_the_version_all_is_not_listed_ag
     await server.follow()
     assert server.asked[:2] == ["7", "8"]
     assert server.listed == 0
+
+
+async def test_what_keeps_a_watch_from_its_server_is_told_once_until_an_event_comes(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(watch, "_PAUSE_SECONDS", 0.0)
+    refused = ForbiddenError("may not watch", status=403)
+    await Server([refused], [refused], [refused], [event("ADDED", 8), refused]).follow()
+    assert [each.getMessage() for each in caplog.records] == [
+        "the watch of Pods ended: may not watch"
+    ] * 2

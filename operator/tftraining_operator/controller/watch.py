@@ -61,6 +61,7 @@ class Watch:
         self._list_all = list_all
         self._access = access or Access()
         self._version = ""
+        self._problem = ""
 
     async def follow(self, version: str) -> None:
         """Follow them for ever, from a resource version on."""
@@ -77,7 +78,7 @@ class Watch:
                     self._version = ""
                 if error.status == _EXPIRED or self._access.is_forbidden(self._namespace):
                     continue
-                logger.warning("the watch of %ss ended: %s", self._kind, one_line(error.message))
+                self._warn(one_line(error.message))
                 await asyncio.sleep(_PAUSE_SECONDS * random.uniform(0.5, 1.5))  # noqa: S311
 
     async def _watch(self) -> None:
@@ -86,6 +87,12 @@ class Watch:
             what, raw = event["type"], event["object"]
             if what == "ERROR":
                 raise ApiError(str(raw.get("message")), status=int(raw.get("code") or 0))
-            self._version = raw["metadata"]["resourceVersion"]
+            self._version, self._problem = raw["metadata"]["resourceVersion"], ""
             if what != "BOOKMARK":
                 self._see(self._kind, raw, what)
+
+    def _warn(self, problem: str) -> None:
+        """Tell what ended the watch: once, though a permission may be missing for days."""
+        if problem != self._problem:
+            logger.warning("the watch of %ss ended: %s", self._kind, problem)
+        self._problem = problem

@@ -24,7 +24,7 @@ _EXPIRED = 410
 
 
 @dataclass(frozen=True, slots=True)
-class Access:
+class Availability:
     """Whether Workloads can be listed."""
 
     usable: bool = False
@@ -47,7 +47,7 @@ class Workloads:
         self._namespace = namespace
         self._look = look
         self._changed = changed
-        self.access = Access()
+        self.availability = Availability()
 
     async def list(self) -> str | None:
         """List all; return the resource version to watch from, None if they cannot be listed."""
@@ -57,9 +57,9 @@ class Workloads:
         except NotFoundError:
             for key in self._store.clear(Kind.WORKLOAD, self._namespace):
                 self._look(key)
-            self._have(Access())
+            self._have(Availability())
         except ForbiddenError:
-            self._have(Access(forbidden=True))
+            self._have(Availability(forbidden=True))
         except ApiError as error:
             # Kueue converts what is listed: while it is away, what was known of it stays.
             logger.warning("cannot list Workloads: %s", one_line(error.message))
@@ -69,7 +69,7 @@ class Workloads:
                 Kind.WORKLOAD, found.items, version, self._namespace, mark
             ):
                 self._look(key)
-            self._have(Access(usable=True))
+            self._have(Availability(usable=True))
             return version
         return None
 
@@ -103,9 +103,9 @@ class Workloads:
             if key is not None:
                 self._look(key)
 
-    def _have(self, access: Access) -> None:
-        if access != self.access:
-            self.access = access
+    def _have(self, found: Availability) -> None:
+        if found != self.availability:
+            self.availability = found
             where = f" in namespace {self._namespace}" if self._namespace else ""
-            logger.info("Kueue can be used%s: %s", where, "yes" if access.usable else "no")
+            logger.info("Kueue can be used%s: %s", where, "yes" if found.usable else "no")
             self._changed()
