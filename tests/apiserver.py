@@ -336,8 +336,13 @@ def _spawn(program: Path, flags: Sequence[str], log: Path) -> subprocess.Popen[b
     setpriv = shutil.which("setpriv")
     guard = [setpriv, "--pdeathsig", "KILL"] if setpriv else []
     with log.open("wb") as out:
+        # In a group of its own: Ctrl-C ends the tests, and then their fixtures still need it.
         return subprocess.Popen(
-            [*guard, program, *flags], stdin=subprocess.DEVNULL, stdout=out, stderr=out
+            [*guard, program, *flags],
+            stdin=subprocess.DEVNULL,
+            stdout=out,
+            stderr=out,
+            process_group=0,
         )
 
 

@@ -21,7 +21,7 @@ PUBLIC = (
 REPOSITORY = "tftraining/node"
 
 _FAMILIES = ("kubernetes", "containerd", "kind", "pause")
-_PULL_SECONDS = 300
+_PULL_SECONDS = 900
 
 
 def own_name() -> str:
