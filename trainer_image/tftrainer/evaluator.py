@@ -24,6 +24,12 @@ from tftrainer.user.task import load
 
 _LOG = logging.getLogger(__name__)
 _POLL_SECONDS = 0.5
+_AGAIN_SECONDS = 5.0
+"""How long a checkpoint that cannot be read is left alone; each time twice as long."""
+
+
+_Found = tuple[str, int]
+"""Path of a checkpoint, and when it was written (ns)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,14 +45,10 @@ class _Evaluator:
         step = tf.Variable(0, dtype=tf.int64, trainable=False, name="step")
         return cls(step, tf.train.Checkpoint(model=built, step=step), evaluation)
 
-    def of_checkpoint(self, path: str, run: Run) -> bool:
-        """Restore and evaluate; False if the checkpoint went away or is not whole."""
+    def of_checkpoint(self, path: str, run: Run) -> None:
+        """Restore and evaluate; raises UnreadableError for one that went away or is not whole."""
         began = time.monotonic()
-        try:
-            checkpoints.read(self.checkpoint, path).expect_partial()
-        except checkpoints.UnreadableError as error:
-            _LOG.warning("skipping checkpoint %s, which cannot be read: %s", path, error)
-            return False
+        checkpoints.read(self.checkpoint, path).expect_partial()
         metrics = self.evaluation.metrics()
         step = int(self.step.numpy())
         snapshot = run.progress.update(
@@ -55,7 +57,27 @@ class _Evaluator:
             last_checkpoint=checkpoints.found_or_none(path, step),
         )
         _LOG.info("evaluated %s in %.1f s", describe(snapshot), time.monotonic() - began)
-        return True
+
+
+class _Unreadable:
+    """The checkpoint that could not be read last: it may still come, or be damaged for good."""
+
+    def __init__(self) -> None:
+        self._found: _Found | None = None
+        self._again_at = 0.0
+        self._pause = _AGAIN_SECONDS
+
+    def note(self, found: _Found, error: checkpoints.UnreadableError) -> None:
+        """Leave it alone for a while; warn of it the first time."""
+        if found != self._found:
+            self._found, self._pause = found, _AGAIN_SECONDS
+            _LOG.warning("skipping checkpoint %s, which cannot be read: %s", found[0], error)
+        self._again_at = time.monotonic() + self._pause
+        self._pause *= 2
+
+    def is_left_alone(self, found: _Found) -> bool:
+        """Tell whether it is not to be read again yet."""
+        return found == self._found and time.monotonic() < self._again_at
 
 
 def evaluate(job: Job, run: Run) -> None:
@@ -71,16 +93,22 @@ def evaluate(job: Job, run: Run) -> None:
     logs = tensorboard.Logs(directory)
     run.before_exit.append(logs.close)
     _LOG.info("watching %s for checkpoints", directory)
-    seen: tuple[str, int] | None = None
+    seen: _Found | None = None
+    unreadable = _Unreadable()
     while True:
         # The marker first: a checkpoint found after it is the last one for certain.
         is_last = marker.is_complete(directory, job.environment.job_uid)
         newest = _newest(directory)
         if newest is not None and newest != seen:
-            if evaluator.of_checkpoint(newest[0], run):
-                seen = newest
-                snapshot = run.progress.snapshot
-                logs.write(tensorboard.EVALUATOR, snapshot.step, snapshot.metrics)
+            if not unreadable.is_left_alone(newest):
+                try:
+                    evaluator.of_checkpoint(newest[0], run)
+                except checkpoints.UnreadableError as error:
+                    unreadable.note(newest, error)
+                else:
+                    seen = newest
+                    snapshot = run.progress.snapshot
+                    logs.write(tensorboard.EVALUATOR, snapshot.step, snapshot.metrics)
         elif is_last and newest is not None:
             run.progress.update(phase=Phase.DONE)
             _LOG.info("evaluation is complete: %s", describe(run.progress.snapshot))
@@ -114,7 +142,7 @@ def _wait(run: Run) -> None:
         raise TerminatedError("terminated by SIGTERM before the last checkpoint was evaluated.")
 
 
-def _newest(directory: str) -> tuple[str, int] | None:
+def _newest(directory: str) -> _Found | None:
     """Find the newest, and when it was written: a restarted chief may write a name again."""
     try:
         path = tf.train.latest_checkpoint(directory)

@@ -2,6 +2,7 @@
 
 import os
 import textwrap
+from concurrent.futures import ThreadPoolExecutor, wait
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -9,7 +10,8 @@ import pytest
 from tftrainer.config import arguments, environment
 from tftrainer.config.cluster import Role
 from tftrainer.context import Context
-from tftrainer.errors import BadConfigurationError
+from tftrainer.data.position import Position
+from tftrainer.errors import BadConfigurationError, TerminatedError
 from tftrainer.runtime import process
 from tftrainer.runtime.progress import Progress, SavedCheckpoint, Snapshot
 from tftrainer.runtime.supervisor import Run
@@ -18,7 +20,9 @@ from tftrainer.runtime.watchdog import Watchdog
 process.prepare(os.environ)
 
 import tensorflow as tf  # noqa: E402 -- after what it reads is set
+from tftrainer import evaluator  # noqa: E402
 from tftrainer.config.job import Job  # noqa: E402
+from tftrainer.saving import checkpoints  # noqa: E402
 from tftrainer.training import validation  # noqa: E402
 from tftrainer.user import model  # noqa: E402
 from tftrainer.user.evaluation import Evaluation  # noqa: E402
@@ -253,3 +257,39 @@ def test_data_without_an_end_is_refused(tmp_path: Path) -> None:
     task = mine(tmp_path, "\nfinite = dataset\ndef dataset(s, c): return finite(s, c).repeat()")
     with pytest.raises(BadConfigurationError, match=r'dataset\("test", context\) .* is infinite'):
         validation.Validation(task, Context(), "test", run=a_run())
+
+
+def test_a_damaged_checkpoint_is_told_once_and_tried_again_less_and_less_often(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(evaluator, "_POLL_SECONDS", 0.01)
+    monkeypatch.setattr(evaluator, "_AGAIN_SECONDS", 0.1)
+    reads, read = [], checkpoints.read
+    monkeypatch.setattr(checkpoints, "read", lambda *args: (reads.append(args), read(*args))[1])
+    (tmp_path / "mine.py").write_text(TASK.replace("{compiled}", "'sgd', 'mse'"))
+    task, folder = load(str(tmp_path / "mine.py")), tmp_path / "checkpoints"
+    trained = model.build(task, Context(), task.dataset("evaluation", Context()))
+    step = tf.Variable(7, dtype=tf.int64)
+    saved = checkpoints.Checkpoints(str(folder), keep=3, model=trained, step=step)
+    saved.save(7, Position(seed=1, batch_size=4, epoch_batches=2))
+    (data,) = folder.glob("ckpt-7.data-*")
+    whole = data.read_bytes()
+    data.write_bytes(whole[:-8])
+
+    told = {"TFTRAINING_CHECKPOINT_DIR": str(folder)}
+    job = Job(arguments.parse([f"--task={tmp_path}/mine.py"]), environment.read(told))
+    run = Run(
+        Progress(Snapshot(role=Role.EVALUATOR)), Watchdog(stall_seconds=60, first_step_seconds=60)
+    )
+    with ThreadPoolExecutor() as pool:
+        ends = pool.submit(evaluator.evaluate, job, run)
+        wait([ends], timeout=2)
+        times = len(reads)
+        data.write_bytes(whole)
+        wait([ends], timeout=2)
+        run.stop.set()
+        with pytest.raises(TerminatedError):
+            ends.result()
+    assert 2 < times < 6
+    assert run.progress.snapshot.metrics == {"loss": 17.5}
+    assert len([each for each in caplog.records if "skipping checkpoint" in each.message]) == 1

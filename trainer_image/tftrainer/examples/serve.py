@@ -111,7 +111,10 @@ def main() -> None:
     parser.add_argument("--name", default="model", help="name of the model in requests")
     parser.add_argument("--port", type=int, default=8501, help="port to listen on (default 8501)")
     given = parser.parse_args()
-    serving = server(given.folder, given.name, given.port)
+    try:
+        serving = server(given.folder, given.name, given.port)
+    except (OSError, ValueError) as error:
+        parser.error(str(error))
     logging.basicConfig(level=logging.INFO, format="%(message)s")
     _LOG.info("serving %s at http://127.0.0.1:%d/v1/models/%s", given.name, given.port, given.name)
     serving.serve_forever()
