@@ -1,5 +1,6 @@
 """Fixtures of the operator's process against a real API server."""
 
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -8,7 +9,19 @@ import pytest
 from tests.apiserver import ApiServer
 from tests.integration.charts import Helm, helm_at_home
 from tests.integration.jobs import Namespace
-from tests.integration.process import Operator
+from tests.integration.process import Operator, logged_since
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call() -> Iterator[None]:
+    """Add to a failure what the operators have logged: of one that passes on its rerun, no more."""
+    began = time.time()
+    try:
+        return (yield)
+    except AssertionError as error:
+        for logged in logged_since(began):
+            error.add_note(logged)
+        raise
 
 
 @pytest.fixture(scope="module")

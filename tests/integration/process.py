@@ -16,6 +16,15 @@ from tools.waiting import eventually
 
 ROOT = Path(__file__).parents[2]
 
+_logs: set[Path] = set()
+"""Of all operators that were launched."""
+
+
+def logged_since(moment: float) -> list[str]:
+    """Return how the logs end that were written to since a moment (s since 1970)."""
+    logs = [log for log in sorted(_logs) if log.exists() and log.stat().st_mtime >= moment]
+    return [f"{log.name} ends: {log.read_text()[-3000:]}" for log in logs]
+
 
 @dataclass
 class Operator:
@@ -43,6 +52,7 @@ class Operator:
         self._probes = f"http://127.0.0.1:{port}"
         metrics_port = free_port()
         self._metrics = f"http://127.0.0.1:{metrics_port}/metrics"
+        _logs.add(self.log)
         with self.log.open("ab") as out:
             self._process = subprocess.Popen(
                 [sys.executable, "-m", "tftraining_operator"],

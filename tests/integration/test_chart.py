@@ -500,10 +500,11 @@ def test_a_spread_constraint_selects_the_operators_pods_unless_it_says_otherwise
     spread = "topologySpreadConstraints[0]"
     values = [f"{spread}.maxSkew=1", f"{spread}.topologyKey=topology.kubernetes.io/zone"]
     values.append(f"{spread}.whenUnsatisfiable=DoNotSchedule")
-    deployment = only(render(*values), "Deployment")["spec"]
-    (found,) = deployment["template"]["spec"]["topologySpreadConstraints"]
-    assert found["labelSelector"] == deployment["selector"]
-    assert found["whenUnsatisfiable"] == "DoNotSchedule"
+    for none in ((), (f"{spread}.labelSelector=null",)):
+        deployment = only(render(*values, *none), "Deployment")["spec"]
+        (found,) = deployment["template"]["spec"]["topologySpreadConstraints"]
+        assert found["labelSelector"] == deployment["selector"]
+        assert found["whenUnsatisfiable"] == "DoNotSchedule"
     own = f"{spread}.labelSelector.matchLabels.app=x"
     deployment = only(render(*values, own), "Deployment")["spec"]
     (found,) = deployment["template"]["spec"]["topologySpreadConstraints"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import tempfile
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from tftraining import recreation, submission
@@ -63,9 +63,11 @@ def a_manifest(**metadata: str) -> Raw:
     return {**a_job().raw, "metadata": {"name": "mnist", **metadata}}
 
 
-def succeed(stored: Stored, checkpoint: Raw | None, path: str | None = None) -> None:
+def succeed(
+    stored: Stored, checkpoint: Raw | None, path: str | None = None, **container: Any
+) -> None:
     """Let the job be one that has succeeded, with a last checkpoint at the path."""
-    job = a_job().named("mnist", uid=OLD)
+    job = a_job().named("mnist", uid=OLD).with_container(**container)
     if checkpoint is not None:
         job.with_spec(checkpoint=checkpoint)
     saved = {"step": 100, "time": stamp(), "path": path} if path else None
@@ -264,6 +266,17 @@ def test_a_completed_training_is_not_restarted(
         InputError, match=r"has ended \(Succeeded\): .* holds its completed training"
     ):
         client.resume("mnist")
+
+
+def test_a_script_of_ones_own_is_run_again_by_its_own_rules(
+    stored: Stored, client: TFTrainingClient
+) -> None:
+    succeed(stored, CLAIM, "/checkpoints/ckpt-100", command=["python3", "/script/loop.py"])
+    assert client.restart("mnist").startswith("mnist: created again")
+
+    succeed(stored, CLAIM, "/checkpoints/ckpt-100", command=["python3", "-m", "tftrainer"])
+    with pytest.raises(InputError, match="holds its completed training"):
+        client.restart("mnist")
 
 
 @pytest.mark.parametrize(

@@ -189,8 +189,9 @@ def restart(names: Names, *, namespace: Namespace = None, context: Context = Non
 
     Of a running job the chief is restarted; this does not count toward backoffLimit. A job that has
     ended is deleted and created again with the same spec, unless the API server would refuse that;
-    until it is created, a file keeps its manifest. A job that has succeeded is refused if its
-    checkpoints are on a volume or in an object store, unless checkpoint.resumeFrom names them.
+    until it is created, a file keeps its manifest. A job of the trainer that has succeeded is
+    refused if its checkpoints are on a volume or in an object store, unless checkpoint.resumeFrom
+    names them.
 
     Example: `tftj restart mnist`
     """
