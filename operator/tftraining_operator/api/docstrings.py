@@ -7,6 +7,7 @@ imported, which every start of the operator and of `tftj` would pay for.
 import ast
 import inspect
 import textwrap
+from functools import cache
 from itertools import pairwise
 from typing import cast
 
@@ -35,6 +36,7 @@ def of_fields(model: type[BaseModel]) -> dict[str, str]:
     return {field.alias or name: texts[name] for name, field in fields if name in texts}
 
 
+@cache
 def _of_class(model: type) -> dict[str, str]:
     (tree,) = cast("list[ast.ClassDef]", ast.parse(textwrap.dedent(inspect.getsource(model))).body)
     return {
