@@ -213,6 +213,8 @@ class Claims:
             taken, unguarded, found.taken_by = False, False, ""
         except errors.ForbiddenError as error:
             taken = unguarded = await self._may_work(found, error)
+            if not taken:
+                found.taken_by = ""
         found.tried_at = self._clock()
         found.unguarded = unguarded
         if not taken:
@@ -231,11 +233,10 @@ class Claims:
 
     async def _may_work(self, found: _Namespace, error: errors.ForbiddenError) -> bool:
         """Tell whether passes may run in a namespace whose lease is forbidden."""
-        if not await self._worker.may_read(found.claim.namespace):
-            found.taken_by = ""
-            return False
-        _warn_of_rights(found, error)
-        return True
+        may = await self._worker.may_read(found.claim.namespace)
+        if may:
+            _warn_of_rights(found, error)
+        return may
 
     async def _take_over(self, taken: Sequence[_Namespace]) -> None:
         await self._worker.take_over()
