@@ -27,7 +27,6 @@ _POLL_SECONDS = 0.5
 _AGAIN_SECONDS = 5.0
 """How long a checkpoint that cannot be read is left alone; each time twice as long."""
 
-
 _Found = tuple[str, int]
 """Path of a checkpoint, and when it was written (ns)."""
 

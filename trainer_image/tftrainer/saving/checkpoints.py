@@ -16,7 +16,7 @@ import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
-from typing import Any, Protocol
+from typing import Any, NoReturn, Protocol
 
 import tensorflow as tf
 
@@ -153,8 +153,7 @@ class Checkpoints:
         try:
             return _options(self._devices.to_read(path) if self._devices else None)
         except tf.errors.OpError as error:
-            _raise_if_away(path, error)
-            raise UnreadableError(f"{type(error).__name__}: {error.message}") from error
+            _raise_unreadable(path, error)
 
 
 def found(path: str, step: int) -> SavedCheckpoint:
@@ -194,8 +193,13 @@ def _read(checkpoint: tf_types.Checkpoint, path: str, options: Any = None) -> An
     except tf.errors.InvalidArgumentError:
         raise
     except tf.errors.OpError as error:
-        _raise_if_away(path, error)
-        raise UnreadableError(f"{type(error).__name__}: {error.message}") from error
+        _raise_unreadable(path, error)
+
+
+def _raise_unreadable(path: str, error: tf.errors.OpError) -> NoReturn:
+    """Raise UnreadableError for a damaged checkpoint, another for one that is away."""
+    _raise_if_away(path, error)
+    raise UnreadableError(f"{type(error).__name__}: {error.message}") from error
 
 
 def _raise_if_away(path: str, error: tf.errors.OpError) -> None:
