@@ -167,6 +167,16 @@ class Namespace:
         path = f"/api/v1/namespaces/{self.name}/pods/{name}"
         self.server.request("DELETE", path, query={"gracePeriodSeconds": "0"})
 
+    def end_half_deletions(self) -> None:
+        """Delete pods whose deletion was begun and never done, as their kubelets do.
+
+        The API server first notes that a pod ends, and then takes it away: not if who asked for it
+        is gone by then.
+        """
+        for name, pod in self.pods().items():
+            if pod["metadata"].get("deletionGracePeriodSeconds") == 0:
+                self.delete_pod(name)
+
 
 class Made:
     """The pods of a namespace that were ever made, since this began.

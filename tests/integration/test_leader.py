@@ -72,6 +72,7 @@ class Pair:
         """Kill who leads, wait until the other does, and start the killed one again."""
         self.operators[leader].stop(signal.SIGKILL)
         eventually(lambda: self.holder() != leader, "another leads", SECONDS + 10)
+        self.space.end_half_deletions()
         self.start(leader)
 
     def stop(self) -> None:
