@@ -24,6 +24,12 @@ def test_help_ends_with_an_example_of_the_command(name: str) -> None:
     assert found[1] == name
 
 
+def test_no_command_is_cut_off_in_a_terminal_of_80_columns() -> None:
+    assert [
+        name for name, command in COMMANDS.items() if "..." in command.get_short_help_str(61)
+    ] == []
+
+
 def test_no_help_imports_a_client_or_any_of_the_operator() -> None:
     code = (
         "import sys; from tftraining.cli.app import app\n"

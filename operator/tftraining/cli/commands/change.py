@@ -97,7 +97,7 @@ def submit(
     namespace: Namespace = None,
     context: Context = None,
 ) -> None:
-    """Start a job: from a manifest, or from Python code without building an image.
+    """Start a job from a manifest, or from Python code. No image is built.
 
     Python code is a file with `model()` and `dataset()`, or a folder with such a file. It is put
     into a ConfigMap, which every pod mounts and which is deleted with the job. A manifest is sent
@@ -165,7 +165,7 @@ def scale(
 
 @app.command("suspend", no_args_is_help=True)
 def suspend(names: Names, *, namespace: Namespace = None, context: Context = None) -> None:
-    """Stop jobs: each saves a checkpoint and deletes its pods, until `tftj resume`.
+    """Stop jobs until `tftj resume`. Each saves a checkpoint and deletes its pods.
 
     Example: `tftj suspend mnist`
     """

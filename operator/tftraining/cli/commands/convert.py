@@ -69,12 +69,12 @@ def convert(
     namespace: Namespace = None,
     context: Context = None,
 ) -> None:
-    """Convert TFJobs of Kubeflow (kubeflow.org/v1) to TFTrainingJobs, or back.
+    """Convert TFJobs of Kubeflow to TFTrainingJobs, or back.
 
-    The report on standard error names each difference in meaning: `note`, the same in effect;
-    `differs`, carried over with another meaning in some cases; `lost`, left out; `refused`, the
-    job cannot be converted. Comments and all other objects are kept, and what is converted
-    converts to itself.
+    These are TFJobs of kubeflow.org/v1. The report on standard error names each difference in
+    meaning: `note`, the same in effect; `differs`, carried over with another meaning in some cases;
+    `lost`, left out; `refused`, the job cannot be converted. Comments and all other objects are
+    kept, and what is converted converts to itself.
 
     Exit codes: 0 all was carried over, 1 something was lost or refused, 2 a file is wrong.
 

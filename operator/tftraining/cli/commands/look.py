@@ -90,7 +90,9 @@ def get(
 
 @app.command("describe", no_args_is_help=True)
 def describe(name: Name, *, namespace: Namespace = None, context: Context = None) -> None:
-    """Show what a job does, and why it does not run or failed: the first line says it.
+    """Show what a job does, and why it does not run or failed.
+
+    The first line says it.
 
     Example: `tftj describe mnist`
     """
@@ -136,7 +138,7 @@ def logs(
     namespace: Namespace = None,
     context: Context = None,
 ) -> None:
-    """Show the logs of all pods of a job in one stream, ordered by time.
+    """Show the logs of all pods of a job together, ordered by time.
 
     Each line begins with the pod's role and index.
 
@@ -187,9 +189,10 @@ def progress(
     namespace: Namespace = None,
     context: Context = None,
 ) -> None:
-    """Follow the progress of a job until it has finished: steps, rate, loss, time left, roles.
+    """Follow the progress of a job until it has finished.
 
-    In a pipe it prints lines. Exit codes are those of `tftj wait`.
+    It shows steps, rate, loss, time left and roles; in a pipe it prints lines. Exit codes are those
+    of `tftj wait`.
 
     Example: `tftj progress mnist`
     """
@@ -215,10 +218,10 @@ def wait(
     namespace: Namespace = None,
     context: Context = None,
 ) -> None:
-    """Wait for the end of a job, or until it runs; print its first line of `tftj describe`.
+    """Wait for the end of a job, or until it runs.
 
-    Exit codes: 0 the job succeeded (or runs, with `--for running`), 1 it failed, 2 the time is
-    over, 3 there is no such job.
+    It prints the first line of `tftj describe` then. Exit codes: 0 the job succeeded (or runs, with
+    `--for running`), 1 it failed, 2 the time is over, 3 there is no such job.
 
     Example: `tftj wait mnist --timeout 2h`
     """

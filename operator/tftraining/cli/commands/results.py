@@ -23,7 +23,7 @@ def metrics(
     namespace: Namespace = None,
     context: Context = None,
 ) -> None:
-    """Show the newest values of a job: of training, evaluation and the exported model.
+    """Show the newest values of training, evaluation and export.
 
     Their history is in the logs that `tftj tensorboard` shows.
 
@@ -59,7 +59,9 @@ def get_model(
     namespace: Namespace = None,
     context: Context = None,
 ) -> None:
-    """Copy the exported model of a job to this computer, as FOLDER/STEP.
+    """Copy the exported model of a job to this computer.
+
+    It is put into FOLDER/STEP.
 
     A short-lived pod that mounts the job's volume sends it: you need the rights to get, list,
     create and delete pods, and to create and get pods/exec. TensorFlow Serving takes FOLDER,

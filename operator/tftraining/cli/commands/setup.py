@@ -21,9 +21,9 @@ class Shell(StrEnum):
 
 @app.command("doctor")
 def doctor(*, namespace: Namespace = None, context: Context = None) -> None:
-    """Check the cluster: the API, the operator and your rights; say what to do about a problem.
+    """Check the cluster: the API, the operator and your rights.
 
-    Exit codes: 0 all is well, 1 something is missing.
+    It says what to do about a problem. Exit codes: 0 all is well, 1 something is missing.
 
     Example: `tftj doctor -n training`
     """
@@ -48,7 +48,7 @@ def doctor(*, namespace: Namespace = None, context: Context = None) -> None:
 def completion(
     shell: Annotated[Shell, typer.Argument(metavar="bash|zsh|fish", help="Shell to complete in.")],
 ) -> None:
-    """Print the script that completes commands and options in a shell.
+    """Print what completes commands and options in a shell.
 
     Example: `tftj completion bash > ~/.local/share/bash-completion/completions/tftj`
     """

@@ -24,7 +24,7 @@ def web(
     namespace: Namespace = None,
     context: Context = None,
 ) -> None:
-    """Show jobs in a browser: state, progress, curves, pods, events. It changes nothing.
+    """Show jobs in a browser: state, progress, curves, pods. It changes nothing.
 
     It is served on this computer only, at an address that others cannot guess, with the rights of
     the kubeconfig; Ctrl-C ends it.
