@@ -14,7 +14,7 @@ import shlex
 import socket
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, replace
-from ipaddress import IPv4Network, ip_interface, ip_network
+from ipaddress import IPv4Interface, IPv4Network
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +27,7 @@ BRIDGE = "198.18.200.1/24"
 NETWORKS = "198.18.208.0/20"
 """The addresses of the networks that our engine makes."""
 
-_GIVEN = (ip_interface(BRIDGE).network, ip_network(NETWORKS))
+_GIVEN = (IPv4Interface(BRIDGE).network, IPv4Network(NETWORKS))
 _SHARED_BRIDGE = "docker0"
 """An engine that finds this bridge uses it with the address that it has."""
 _PATHS = (
