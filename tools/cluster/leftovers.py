@@ -184,6 +184,9 @@ def _added(field: str, before: Record, after: Record) -> list[str]:
     """Return the entries of a field that are new and ours."""
     old = set(getattr(before, field))
     new = [entry for entry in getattr(after, field) if entry not in old]
+    if field in ("links", "rules") and any(NETWORKS in other for other in after.others):
+        # An engine of ours for another cache gives the same addresses.
+        return []
     if field == "rules":
         return _our_rules(new, after)
     if field == "links":

@@ -198,6 +198,20 @@ def test_what_engines_share_stays_while_another_one_runs() -> None:
     assert len(compare(EMPTY, replace(after, others=()))) == len(SHARED_RULES) + len(OUR_RULES) + 5
 
 
+def test_addresses_tell_nothing_while_an_engine_of_another_cache_gives_them_too() -> None:
+    after = replace(
+        EMPTY,
+        links=("docker0", OURS),
+        own_links=("docker0", OURS),
+        rules=OUR_RULES,
+        mounts=("/cache/engine/overlay2/1/merged",),
+        others=("9 dockerd --default-address-pool base=198.18.208.0/20,size=24",),
+    )
+
+    assert undo_rules(EMPTY, after) == []
+    assert compare(EMPTY, after) == ["mounts: /cache/engine/overlay2/1/merged"]
+
+
 def test_cleaning_up_touches_nothing_of_another_engine(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
