@@ -5,9 +5,7 @@ is skipped, named in the summary and never counted as passed. After the e2e suit
 be as it was before: anything left behind counts as a failure.
 """
 
-import contextlib
 import os
-import subprocess
 import sys
 import tempfile
 import time
@@ -25,8 +23,8 @@ from tools.cluster.cache import cache_dir
 from tools.cluster.debian import toolbox
 from tools.cluster.leftovers import Record
 from tools.cluster.machine import look
-from tools.cluster.shell import bound
 from tools.interrupts import Interrupts, handled
+from tools.suite_program import Limit, run_and_log
 
 ROOT = Path(__file__).parents[1]
 LOGS = ROOT / ".test-logs"
@@ -75,6 +73,8 @@ _NOTHING_LEFT = "suites: nothing is left behind on the machine"
 
 MOST_MINUTES = 40
 """For all suites on 2 cores, once nothing has to be built any more."""
+SUITE_MINUTES = 45.0
+"""For one suite; one that takes longer hangs, and is ended before CI ends the whole run."""
 
 console = Console(highlight=False)
 
@@ -173,12 +173,19 @@ def _run(name: str, interrupts: Interrupts, *, echo: bool) -> Tally:
         console.rule(f"{name} tests")
     else:
         console.print(f"[dim]· {name} tests run beside these; their output follows[/]")
-    began, before = time.monotonic(), _processor_time()
+    began, before, hung = time.monotonic(), _processor_time(), list[str]()
+
+    def strikes() -> None:
+        hung.append(f"{name}: was ended because it still ran after {SUITE_MINUTES:.0f} minutes")
+        console.print(f"[red]{hung[-1]}[/]", soft_wrap=True)
+
     with tempfile.TemporaryDirectory() as folder:
         report = Path(folder) / "report.xml"
         command = [*SUITES[name], f"--junitxml={report}"]
-        code = _run_and_log(command, LOGS / f"{name}.log", interrupts, echo=echo)
+        limit = Limit(60 * SUITE_MINUTES, strikes)
+        code = run_and_log(command, LOGS / f"{name}.log", interrupts, limit, echo=echo)
         found = tally(name, report, code)
+        found.failed += hung
     seconds = time.monotonic() - began
     work, idle = (after - b for after, b in zip(_processor_time(), before, strict=True))
     busy = f", processors {work / (work + idle):.0%} busy" if work + idle else ""
@@ -194,37 +201,6 @@ def _processor_time() -> tuple[int, int]:
         return 0, 0
     user, nice, system, idle, waiting, *others = map(int, fields[:8])
     return user + nice + system + sum(others), idle + waiting
-
-
-def _run_and_log(command: list[str], log: Path, interrupts: Interrupts, *, echo: bool) -> int:
-    """Run a command with its output in a file, and on the terminal if wanted; return its code.
-
-    Its output is read to the end also after an interrupt: it cleans up only if it can write.
-    """
-    log.parent.mkdir(exist_ok=True)
-    with (
-        # Unbuffered: what was written is still there if this process is killed.
-        log.open("wb", buffering=0) as file,
-        subprocess.Popen(
-            bound(command),
-            cwd=ROOT,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            # What a terminal sends to all would otherwise reach it beside what is handed on.
-            start_new_session=True,
-        ) as process,
-        interrupts.reaching(process),
-    ):
-        assert process.stdout is not None
-        for line in iter(process.stdout.readline, b""):
-            file.write(line)
-            if echo:
-                # The terminal may be gone.
-                with contextlib.suppress(OSError):
-                    sys.stdout.buffer.write(line)
-                    sys.stdout.buffer.flush()
-    return process.returncode
 
 
 def _before(total: Tally) -> Record | None:

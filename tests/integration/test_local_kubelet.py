@@ -33,8 +33,8 @@ STUBBORN = "trap '' TERM; echo up; while :; do sleep 0.1; done"
 
 
 @pytest.fixture
-def kubelet() -> Iterator[Kubelet]:
-    found = Kubelet(lambda: datetime.now(UTC))
+def kubelet(tmp_path: Path) -> Iterator[Kubelet]:
+    found = Kubelet(lambda: datetime.now(UTC), tmp_path / "scratch")
     yield found
     found.kill()
 

@@ -73,6 +73,7 @@ class Run:
 
     def leaves_nothing(self) -> None:
         self.until(lambda: not self.left(), "no process is left")
+        assert not list(scratch(self.folder).iterdir())
 
 
 def _is_of(process: Path, folder: Path) -> bool:
@@ -83,8 +84,14 @@ def _is_of(process: Path, folder: Path) -> bool:
         return False
 
 
+def scratch(folder: Path) -> Path:
+    """Return where tftj makes its own folder, beside that of a run and without a space."""
+    return folder.with_name(f"{folder.name.replace(' ', '-')}-tmp")
+
+
 def start(folder: Path, job: JobBuilder, *options: str, **more: Any) -> subprocess.Popen[str]:
     folder.mkdir(exist_ok=True)
+    scratch(folder).mkdir(exist_ok=True)
     (folder / "job.yaml").write_text(a_file(job, *more.pop("others", ())))
     with (folder / "out").open("a") as out:
         streams = {"stdin": subprocess.DEVNULL, "stdout": out, "stderr": subprocess.STDOUT}
@@ -99,6 +106,7 @@ def start(folder: Path, job: JobBuilder, *options: str, **more: Any) -> subproce
                 "PYTHONPATH": str(ROOT / "operator"),
                 "RUN_FOLDER": str(folder),
                 "COLUMNS": "200",
+                "TMPDIR": str(scratch(folder)),
             },
             text=True,
             **(streams | more),
@@ -276,7 +284,7 @@ def test_a_second_signal_ends_all_processes_at_once(tmp_path: Path) -> None:
         assert run.left() == []
 
 
-def test_no_process_outlives_a_killed_tftj(tmp_path: Path) -> None:
+def test_nothing_outlives_a_killed_tftj(tmp_path: Path) -> None:
     with running(tmp_path, shell(f"echo up; exec {SERVE}")) as run:
         run.logs("mnist-chief-0", "up")
         assert run.left()

@@ -24,10 +24,6 @@ from tools.cluster.debian import Toolbox, toolbox
 from tools.cluster.machine import Machine, look
 from tools.cluster.shell import ClusterError, NoClusterError, Say, merged, run, silent, succeeds
 
-# Of the range reserved for benchmarks, so that no private network can be in the way.
-BRIDGE = "198.18.200.1/24"
-NETWORKS = "198.18.208.0/20"
-
 # After a crash it first stops the containers that it finds, within ten seconds each.
 _START_SECONDS = 90.0
 _STOP_SECONDS = 20.0
@@ -185,8 +181,8 @@ def _command(machine: Machine, tools: Toolbox) -> list[str]:
         *("--pidfile", str(folder / "dockerd.pid")),
         *("--host", f"unix://{folder}/docker.sock"),
         *("--config-file", str(folder / "none.json")),
-        *("--bip", BRIDGE),
-        *("--default-address-pool", f"base={NETWORKS},size=24"),
+        *("--bip", leftovers.BRIDGE),
+        *("--default-address-pool", f"base={leftovers.NETWORKS},size=24"),
         *("--exec-opt", "native.cgroupdriver=cgroupfs"),
         *("--oom-score-adjust", "0"),
     ]

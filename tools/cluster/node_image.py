@@ -4,6 +4,7 @@ import ast
 import contextlib
 import shutil
 import subprocess
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -123,24 +124,20 @@ def _remove_older(engine: Engine, image: str) -> None:
 
 def _preload(root: Path, work: Path, archives: list[Path], say: Say) -> None:
     """Import the images into the node's containerd, so that a node starts without pulling."""
-    state = work / "state"
-    state.mkdir(parents=True)
+    work.mkdir()
+    config = work / "preload.toml"
     store = root / "var/lib/containerd"
     template = (node_root.NODE_DIR / "preload.toml").read_text()
-    config = work / "preload.toml"
-    config.write_text(template.replace("@ROOT@", str(store)).replace("@STATE@", str(state)))
-    ctr: list[Argument] = [
-        binary("ctr", say),
-        "--address",
-        state / "socket",
-        "--namespace",
-        "k8s.io",
-    ]
-    with _containerd(config, work / "log", say) as containerd:
-        _wait(state / "socket", containerd)
-        for archive in archives:
-            # --local, because the transfer service needs plugins that are disabled here.
-            run([*ctr, "images", "import", "--local", "--discard-unpacked-layers", archive])
+    # Not in the cache: the path of a socket may have at most 107 bytes.
+    with tempfile.TemporaryDirectory(prefix="tftraining-") as state:
+        config.write_text(template.replace("@ROOT@", str(store)).replace("@STATE@", state))
+        socket = Path(state) / "socket"
+        ctr: list[Argument] = [binary("ctr", say), "--address", socket, "--namespace", "k8s.io"]
+        with _containerd(config, work / "log", say) as containerd:
+            _wait(socket, containerd)
+            for archive in archives:
+                # --local, because the transfer service needs plugins that are disabled here.
+                run([*ctr, "images", "import", "--local", "--discard-unpacked-layers", archive])
 
 
 @contextmanager

@@ -175,6 +175,26 @@ def test_a_state_that_can_no_longer_be_read_is_a_failure(monkeypatch: pytest.Mon
     assert failed.endswith("left behind on the machine: iptables-save failed")
 
 
+def test_a_suite_that_hangs_is_ended_and_counts_as_failed(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(suites, "LOGS", tmp_path)
+    monkeypatch.setattr(suites, "SUITE_MINUTES", 1 / 60)
+    slow = [sys.executable, "-c", SLOW_END, str(tmp_path / "ended")]
+    good = [sys.executable, "-c", "print('b ran')"]
+    monkeypatch.setattr(suites, "SUITES", {"a": slow, "b": good})
+    monkeypatch.setattr(suites, "STAGES", ((("a", "b"),),))
+
+    assert suites.main([]) == 1
+
+    lines = capsys.readouterr().out.splitlines()
+    because = "a: was ended because it still ran after 0 minutes"
+    assert lines.count(because) == 1, "at once"
+    assert lines.count(f"FAILED: {because}") == 1, "and in the summary"
+    assert (tmp_path / "ended").exists()
+    assert "b ran" in lines, "the others still run"
+
+
 SLOW_END = """
 import pathlib, signal, sys, time
 try:

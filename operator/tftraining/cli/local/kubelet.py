@@ -61,10 +61,11 @@ class _Pod:
 class Kubelet:
     """The pods of one job on this computer; call `tick` often."""
 
-    def __init__(self, clock: Callable[[], datetime]) -> None:
+    def __init__(self, clock: Callable[[], datetime], scratch: Path) -> None:
+        """Begin without pods; if this process is killed, they end and `scratch` is removed."""
         self._clock = clock
         self._pods: dict[str, _Pod] = {}
-        self._guard = Guard()
+        self._guard = Guard(scratch)
 
     def runs(self, roles: Collection[Role]) -> bool:
         """Return whether a process of one of these roles is left."""

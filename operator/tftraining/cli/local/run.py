@@ -67,6 +67,7 @@ class LocalRun:
         labels = metadata.pop("labels", None) or {}
         metadata["labels"] = {k: v for k, v in labels.items() if k != keys.LABEL_QUEUE}
         self._stored = {**manifest.stored, "metadata": metadata, "spec": spec}
+        self._scratch = scratch
         self._tasks = Tasks(manifest, settings, scratch)
         self.pods = _first_pods(manifest.job)
         for pod in self.pods:
@@ -82,7 +83,7 @@ class LocalRun:
         Raises InputError if the job is not accepted, TFTrainingError if a process cannot be
         started.
         """
-        kubelet, store = Kubelet(_now), Store()
+        kubelet, store = Kubelet(_now, self._scratch), Store()
         reports = LocalReports(self._tasks.progress_ports, _now)
         api = LocalApi(self._stored, store, kubelet, self._tasks, _now)
         loop = ReconcileLoop(api, store, reports, display.show_events, _now)

@@ -72,8 +72,9 @@ def run_local(choices: Choices, console: Console) -> ExitCode:
     )
     _refuse_another_jobs(settings.checkpoints, job)
     with (
-        tempfile.TemporaryDirectory(prefix=f"tftj-{job.name}-") as scratch,
+        # Outermost: a signal while the folder is being made or removed would leave it behind.
         stop_requests() as requests,
+        tempfile.TemporaryDirectory(prefix=f"tftj-{job.name}-") as scratch,
         contextlib.ExitStack() as locks,
     ):
         run = LocalRun(found, settings, Path(scratch))
