@@ -7,7 +7,7 @@ from tftraining_operator.core.conditions import is_finished, is_true
 from tftraining_operator.core.environment import checkpoint_directory, promised_step
 from tftraining_operator.core.job import Job, parse_job
 from tftraining_operator.core.podtemplate import InvalidTemplateError, template
-from tftraining_operator.core.raw_pod import container_spec
+from tftraining_operator.core.raw_pod import runs_trainer
 
 from tftraining import recreation
 from tftraining.cluster.cluster import Cluster
@@ -104,20 +104,19 @@ def _completed_directory(job: Job) -> str | None:
     checkpoint, saved = job.spec.checkpoint, job.status.last_checkpoint
     if checkpoint is None or checkpoint.empty_dir is not None:
         return None
-    if not is_true(job.status, ConditionType.SUCCEEDED) or not _runs_trainer(job):
+    if not is_true(job.status, ConditionType.SUCCEEDED) or not _chief_runs_trainer(job):
         return None
     known = saved.path.rpartition("/")[0] if saved is not None else checkpoint_directory(job)
     directory, origin = (known or "").rstrip("/"), (checkpoint.resume_from or "").rstrip("/")
     return None if directory in (origin, origin.rpartition("/")[0]) else directory
 
 
-def _runs_trainer(job: Job) -> bool:
-    """Tell whether the chief runs the trainer, as its image does without a command."""
+def _chief_runs_trainer(job: Job) -> bool:
+    """Tell whether the chief runs the trainer."""
     try:
-        command = container_spec(template(job, Role.CHIEF)).get("command") or []
+        return runs_trainer(template(job, Role.CHIEF))
     except InvalidTemplateError:
         return True  # an operator of another version took it
-    return not command or any("tftrainer" in part for part in command)
 
 
 def _beginning(job: Job) -> str:

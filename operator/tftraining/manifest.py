@@ -5,6 +5,7 @@ What the API server would refuse is refused here, with the same message. Only `r
 
 import base64
 import binascii
+import re
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -27,6 +28,8 @@ Files = Mapping[str, bytes]
 """The contents of a ConfigMap or Secret by key."""
 
 STDIN = "-"
+
+_KEY = re.compile(r"(?!\.\.|\.$)[-._A-Za-z0-9]+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,14 +160,24 @@ def _files(document: _Object, source: str) -> Files:
     files: dict[str, bytes] = {}
     for key, value in (document.get(coded) or {}).items():
         try:
-            files[key] = base64.b64decode(value, validate=True)
+            files[_key(key, f"{where}: {coded}")] = base64.b64decode(value, validate=True)
         except (binascii.Error, TypeError, ValueError) as error:
             raise InputError(f"{where}: {coded}.{key} must be base64") from error
     for key, value in (document.get(plain) or {}).items():
         if not isinstance(value, str):
             raise InputError(f"{where}: {plain}.{key} must be a string: put it in quotes")
-        files[key] = value.encode()
+        files[_key(key, f"{where}: {plain}")] = value.encode()
     return files
+
+
+def _key(key: object, where: str) -> str:
+    """Return a key, which becomes the name of a file. Raises InputError."""
+    if not _KEY.fullmatch(str(key)):
+        raise InputError(
+            f"{where}: rename the key {str(key)!r}: it may have letters, digits, -, _ and . only,"
+            " and must not begin with .."
+        )
+    return str(key)
 
 
 def _name(document: _Object) -> str:

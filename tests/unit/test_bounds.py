@@ -44,7 +44,8 @@ def test_a_deep_job_is_listed_and_watched_as_any_other(levels: int) -> None:
     listed = (
         '{"metadata": {"resourceVersion": "9"}, "items": [' + a_deep_job(levels) + f",{other}]}}"
     )
-    items, version, more = wire.decode_list(Kind.JOB, listed.encode())
+    objects, version, more = wire.decode_list(listed.encode())
+    items = wire.decode_objects(Kind.JOB, objects)
     assert [each["metadata"]["name"] for each in items] == ["deep", "mnist"]
     assert (version, more) == ("9", "")
     store = Store()

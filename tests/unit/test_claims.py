@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import logging
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from tftraining_operator.controller.claim import LEASE
+from tftraining_operator.controller.claim import LEASE, Claim
 from tftraining_operator.controller.claims import LEASES, Claims, State
 from tftraining_operator.reconcile import errors
 
@@ -209,6 +210,43 @@ def test_a_namespace_without_jobs_is_let_go() -> None:
         assert one.calls.sent == sent
         place.with_jobs.add("red")
         assert await one.has("red")
+
+    played(scene)
+
+
+@pytest.mark.parametrize("shared", [False, True])
+def test_of_namespaces_that_come_and_go_nothing_is_kept(shared: bool) -> None:  # noqa: FBT001
+    async def scene(place: Place) -> None:
+        one = place.install("one", "blue", shared=shared)
+        for name in ("short-lived-1", "short-lived-2"):
+            place.with_jobs = {name}
+            assert await one.has(name)
+            await asyncio.sleep(LASTS)
+        place.with_jobs = set()
+        await asyncio.sleep(LASTS)
+        gc.collect()
+        known = {each.namespace for each in gc.get_objects() if isinstance(each, Claim)}
+        assert not known & {"short-lived-1", "short-lived-2"}
+        assert one.works_in("blue")
+        assert not one.works_in("short-lived-1")
+
+    played(scene)
+
+
+def test_a_job_that_comes_while_its_namespace_is_let_go_is_worked_on() -> None:
+    async def scene(place: Place) -> None:
+        one = place.install("one")
+        assert await one.has("red")
+        one.calls.delay = 1.0
+        place.with_jobs = set()
+        while one.works_in("red"):  # noqa: ASYNC110 - until it is being released
+            await asyncio.sleep(0.5)
+        assert place.holder() == "one"
+        place.with_jobs = {"red"}
+        assert await one.has("red"), "nobody would ask for another pass"
+        await asyncio.sleep(10 * LASTS)
+        assert one.works_in("red")
+        assert place.holder() == "one"
 
     played(scene)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 from typing import TYPE_CHECKING
 
 import pytest
@@ -47,9 +48,10 @@ def test_lists_and_watches_bring_what_is_read_of_an_object(
 ) -> None:
     raw = objects()[kind]
     document = {"metadata": {"resourceVersion": "9", "continue": "more"}, "items": [raw]}
-    assert wire.decode_list(kind, wire.encode(document)) == ([read(raw)], "9", "more")
+    (listed, *more) = wire.decode_list(wire.encode(document))
+    assert (wire.decode_objects(kind, listed), more) == ([read(raw)], ["9", "more"])
     last = {"metadata": {"resourceVersion": "9"}, "items": []}
-    assert wire.decode_list(kind, wire.encode(last)) == ([], "9", "")
+    assert wire.decode_list(wire.encode(last)) == ([], "9", "")
     assert wire.is_cut(kind) == (read is not dict)
     for what in ("ADDED", "MODIFIED", "DELETED"):
         line = wire.encode({"type": what, "object": raw})
@@ -88,6 +90,22 @@ def test_a_null_where_a_list_or_an_object_could_be_is_no_error() -> None:
     "text", [b"", b"[]", b"null", b"{", b'"\xff"', b'{"type": 1}', b'{"items": [{}]}']
 )
 def test_what_the_api_server_would_not_say_is_an_error(text: bytes) -> None:
-    for decode in (wire.decode_list, wire.decode_event):
+    for decode in (wire.decode_list, partial(wire.decode_event, Kind.POD)):
         with pytest.raises(ValueError):  # noqa: PT011 - in the words of the library
-            decode(Kind.POD, text)
+            decode(text)
+
+
+def test_an_object_of_a_list_that_lacks_what_all_have_is_an_error() -> None:
+    text = b'{"metadata": {"resourceVersion": "9"}, "items": [{}]}'
+    with pytest.raises(ValueError, match="metadata"):
+        wire.decode_objects(Kind.POD, wire.decode_list(text)[0])
+
+
+def test_objects_are_decoded_by_their_bytes_and_a_large_one_alone() -> None:
+    sizes = [100_000, 100_000, 100_000, 300_000, 300_000, 1]
+    text = wire.encode(
+        {"metadata": {"resourceVersion": "9"}, "items": ["x" * size for size in sizes]}
+    )
+    found = [len(each) for each in wire.portions(wire.decode_list(text)[0])]
+    assert found == [2, 1, 1, 1, 1]
+    assert list(wire.portions([])) == [[]]

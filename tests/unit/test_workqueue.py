@@ -90,6 +90,26 @@ async def test_keys_are_worked_on_side_by_side_up_to_the_number_of_workers() -> 
         assert sorted(await desk.passes(3)) == ["a", "b", "c"]
 
 
+async def test_no_two_passes_begin_in_one_turn_of_the_event_loop() -> None:
+    """What a pass over a large job does before its first call takes long."""
+    turn, begun = 0, []
+
+    async def handle(_key: str) -> None:
+        begun.append(turn)
+
+    queue = WorkQueue(handle, workers=8)
+    for key in "abcd":
+        queue.add(key)
+    running = asyncio.create_task(queue.run())
+    for turn in range(20):
+        await asyncio.sleep(0)
+        if turn == 10:
+            for key in "efgh":
+                queue.add(key)
+    running.cancel()
+    assert len(begun) == len(set(begun)) == 8
+
+
 async def test_a_key_that_is_added_while_in_work_is_worked_on_again_after_it() -> None:
     async with Desk(workers=2) as desk:
         desk.gate.clear()

@@ -116,11 +116,10 @@ class Claims:
 
         Raises errors.ApiError.
         """
-        if (found := self._known.get(namespace)) is None:
-            found = self._known[namespace] = self._namespace(namespace)
-        if found.tried_at is None:
+        while (found := self._find(namespace)).tried_at is None:
             async with found.lock:
-                if found.tried_at is None:
+                # It may have been tried meanwhile, or let go.
+                if found.tried_at is None and self._known.get(namespace) is found:
                     await self._try(found)
         may = found.held and self.seconds_left(namespace) > 0
         found.asked_in_vain |= found.held and not may
@@ -132,7 +131,9 @@ class Claims:
 
     def seconds_left(self, namespace: str) -> float:
         """Return how long (s) passes may run in a namespace; 0 or less if they may not."""
-        found = self._known[namespace]
+        found = self._known.get(namespace)
+        if found is None:
+            return 0.0
         return math.inf if found.unguarded else found.claim.seconds_left()
 
     def count(self, state: State) -> int:
@@ -177,6 +178,11 @@ class Claims:
                         # Beside the renewals, as it may take long.
                         self._taking_over = tasks.create_task(self._take_over(new))
                 await asyncio.sleep(self._seconds * RETRY)
+
+    def _find(self, name: str) -> _Namespace:
+        if name not in self._known:
+            self._known[name] = self._namespace(name)
+        return self._known[name]
 
     def _namespace(self, name: str) -> _Namespace:
         return _Namespace(
@@ -288,11 +294,14 @@ class Claims:
             await found.claim.release()
 
     async def _drop(self, found: _Namespace) -> None:
-        """Let go of a namespace that has no jobs any more."""
+        """Let go of a namespace that has no jobs any more, and keep nothing of it."""
         # What is shared ends by itself, unless somebody renews it.
-        if found.claimed and not found.unguarded and not self._shared:
-            await found.claim.release()
+        is_released = found.claimed and not found.unguarded and not self._shared
+        # Before the release: the pass of a new job waits for it, and then tries anew.
         found.claimed, found.held, found.tried_at, found.taken_by = False, False, None, ""
+        if is_released:
+            await found.claim.release()
+        del self._known[found.claim.namespace]
 
     def _note(self, problem: str) -> None:
         if problem and problem != self._problem:

@@ -9,7 +9,7 @@ import math
 import socket
 import ssl
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
@@ -19,6 +19,7 @@ from urllib.parse import urlsplit
 from urllib.request import getproxies, proxy_bypass
 
 import aiohttp
+import msgspec
 from kubernetes.aio import client, config
 
 from tftraining_operator import __version__
@@ -33,6 +34,7 @@ from tftraining_operator.reconcile.store import GROUPS, Kind
 logger = logging.getLogger(__name__)
 
 _Object = dict[str, Any]
+_S = TypeVar("_S")
 _T = TypeVar("_T")
 
 FIELD_MANAGER = "tftraining-operator"
@@ -40,7 +42,7 @@ USER_AGENT = f"tftraining-operator/{__version__}"
 """By which the API server's logs, metrics and limits know the operator's requests."""
 
 PAGE = 250
-"""Objects that are listed by one request: taken in within some 30 ms, one turn of the loop."""
+"""Objects that are listed by one request: taken in within some 30 ms."""
 PAGES = {Kind.POD: 1000, Kind.SERVICE: 1000}
 """Of these less is read; and for each page the API server looks at all that follow it."""
 
@@ -184,10 +186,11 @@ class KubernetesApi:
         return self._versions[kind]
 
     def pages(self, kind: Kind, namespace: str | None) -> AsyncIterator[Listing]:
-        """List as `list` does, page by page: all of one resource version.
+        """List as `list` does, a page or a part of one at a time: all of one resource version.
 
-        Whoever drops a page before asking for the next one holds only one in memory; and decoding
-        a listing of ten thousand pods at once would stop the process for seconds.
+        Whoever drops a part before asking for the next one holds only one page in memory; and to
+        decode ten thousand pods, or hundreds of large jobs, at once would stop the process for
+        seconds.
         """
         return self._pages(kind, namespace, self._selected(kind))
 
@@ -223,12 +226,10 @@ class KubernetesApi:
                 continue
             if _FIELDS in query:
                 self._selects_jobs = True
-            items, resource_version, more = _decoded(
-                "GET", path, partial(wire.decode_list, kind), text
-            )
-            for item in items:  # a list's items carry neither
-                item.setdefault("kind", _word(kind))
-            yield Listing(items, resource_version, wire.is_cut(kind))
+            parts, more = _parts(kind, path, text)
+            for part in parts:
+                yield part
+                await asyncio.sleep(0)  # all else gets its turn
             if not more:
                 return
             query["continue"] = more
@@ -579,9 +580,22 @@ def _is_denied(message: str) -> bool:
     return any(phrase in message for phrase in _DENIED)
 
 
-def _decoded(method: str, path: str, decode: Callable[[bytes], _T], text: bytes) -> _T:
+def _parts(kind: Kind, path: str, text: bytes) -> tuple[Iterator[Listing], str]:
+    """Return what a page has, decoded part by part, and what asks for the next one, or ""."""
+    objects, version, more = _decoded("GET", path, wire.decode_list, text)
+
+    def part(portion: Sequence[msgspec.Raw]) -> Listing:
+        items = _decoded("GET", path, partial(wire.decode_objects, kind), portion)
+        for item in items:  # a list's items carry none
+            item.setdefault("kind", _word(kind))
+        return Listing(items, version, wire.is_cut(kind))
+
+    return map(part, wire.portions(objects)), more
+
+
+def _decoded(method: str, path: str, decode: Callable[[_S], _T], given: _S) -> _T:
     try:
-        return decode(text)
+        return decode(given)
     except ValueError as error:
         reason = one_line(str(error))
         raise errors.TransientError(f"{method} {path}: not as the API has it: {reason}") from error

@@ -52,14 +52,19 @@ class Watch:
         list_all: Callable[[Kind, str | None], Awaitable[str]],
         *,
         access: Access | None = None,
+        name: str = "",
     ) -> None:
-        """Follow them; `list_all` takes in a whole listing and returns its resource version."""
+        """Follow them; `list_all` takes in a whole listing and returns its resource version.
+
+        `name` is what warnings call them.
+        """
         self._cluster = cluster
         self._kind = kind
         self._namespace = namespace
         self._see = see
         self._list_all = list_all
         self._access = access or Access()
+        self._name = name or f"{kind}s"
         self._version = ""
         self._problem = ""
 
@@ -94,5 +99,5 @@ class Watch:
     def _warn(self, problem: str) -> None:
         """Tell what ended the watch: once, though a permission may be missing for days."""
         if problem != self._problem:
-            logger.warning("the watch of %ss ended: %s", self._kind, problem)
+            logger.warning("the watch of %s ended: %s", self._name, problem)
         self._problem = problem

@@ -5,6 +5,7 @@ of them, which takes a quarter of the time and of the memory. An answer that is 
 be raises ValueError.
 """
 
+from collections.abc import Iterable, Iterator
 from functools import partial
 from typing import Any
 
@@ -28,22 +29,7 @@ class _ListMetadata(msgspec.Struct, rename="camel"):
 
 class _List(msgspec.Struct):
     metadata: _ListMetadata
-
-
-class _Jobs(_List):
-    items: list[slim.Job]
-
-
-class _Pods(_List):
-    items: list[slim.Pod]
-
-
-class _Services(_List):
-    items: list[slim.Service]
-
-
-class _Others(_List):
-    items: list[_Object]
+    items: list[msgspec.Raw]
 
 
 _OBJECT = msgspec.json.Decoder(_Object)
@@ -52,14 +38,12 @@ _READ: dict[Kind, msgspec.json.Decoder[Any]] = {
     Kind.POD: msgspec.json.Decoder(slim.Pod),
     Kind.SERVICE: msgspec.json.Decoder(slim.Service),
 }
-_LISTS: dict[Kind, msgspec.json.Decoder[Any]] = {
-    Kind.JOB: msgspec.json.Decoder(_Jobs),
-    Kind.POD: msgspec.json.Decoder(_Pods),
-    Kind.SERVICE: msgspec.json.Decoder(_Services),
-}
-_OTHERS = msgspec.json.Decoder(_Others)
+_LIST = msgspec.json.Decoder(_List)
 _EVENT = msgspec.json.Decoder(_Event)
 _CHANGES = ("ADDED", "MODIFIED", "DELETED")
+
+_PORTION = 256 * 1024
+"""Bytes of a list's objects that are decoded at once: of braces alone, within some 0.2 s."""
 
 encode = msgspec.json.Encoder().encode
 
@@ -74,9 +58,35 @@ def is_cut(kind: Kind) -> bool:
     return kind in _READ
 
 
-def decode_list(kind: Kind, text: bytes) -> tuple[list[_Object], str, str]:
-    """Return a list's objects, its resource version, and what asks for its next page, or ""."""
-    return bounds.read(text, partial(_list, kind))
+def decode_list(text: bytes) -> tuple[list[msgspec.Raw], str, str]:
+    """Return a list's objects as they came, its resource version, and what asks for its next page.
+
+    There is none for "".
+    """
+    found = bounds.read(text, _LIST.decode)
+    return found.items, found.metadata.resource_version, found.metadata.continue_
+
+
+def portions(objects: Iterable[msgspec.Raw]) -> Iterator[list[msgspec.Raw]]:
+    """Yield a list's objects, as many at a time as are decoded in one turn of the event loop.
+
+    At least one portion, which may be empty.
+    """
+    portion: list[msgspec.Raw] = []
+    size = 0
+    for each in objects:
+        size += len(each)
+        if portion and size > _PORTION:
+            yield portion
+            portion, size = [], len(each)
+        portion.append(each)
+    yield portion
+
+
+def decode_objects(kind: Kind, objects: Iterable[msgspec.Raw]) -> list[_Object]:
+    """Return objects of a list."""
+    decode = partial(_object, kind)
+    return [bounds.read(bytes(each), decode) for each in objects]
 
 
 def decode_event(kind: Kind, line: bytes) -> _Object:
@@ -84,16 +94,18 @@ def decode_event(kind: Kind, line: bytes) -> _Object:
     return bounds.read(line, partial(_event, kind))
 
 
-def _list(kind: Kind, text: bytes) -> tuple[list[_Object], str, str]:
-    decoder = _LISTS.get(kind)
-    found = _OTHERS.decode(text) if decoder is None else decoder.decode(text)
-    items = found.items if decoder is None else msgspec.to_builtins(found.items)
-    return items, found.metadata.resource_version, found.metadata.continue_
-
-
 def _event(kind: Kind, line: bytes) -> _Object:
     event = _EVENT.decode(line)
-    decoder = _READ.get(kind) if event.type in _CHANGES else None
+    is_change = event.type in _CHANGES
+    return {
+        "type": event.type,
+        "object": _object(kind, event.object) if is_change else _OBJECT.decode(event.object),
+    }
+
+
+def _object(kind: Kind, text: bytes | msgspec.Raw) -> _Object:
+    decoder = _READ.get(kind)
     if decoder is None:
-        return {"type": event.type, "object": _OBJECT.decode(event.object)}
-    return {"type": event.type, "object": msgspec.to_builtins(decoder.decode(event.object))}
+        return _OBJECT.decode(text)
+    found: _Object = msgspec.to_builtins(decoder.decode(text))
+    return found

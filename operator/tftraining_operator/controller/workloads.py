@@ -1,6 +1,6 @@
 """Follows the Workloads of Kueue: lists and watches them, where the cluster has them.
 
-watch.py needs an API that exists, and Kueue may come, go and be upgraded at any time. A list
+Kueue may come, go and be upgraded at any time: they are watched once they can be listed. A list
 of groups that is made now and then (groups.py) would not do: a job that is preempted has to stop.
 Called by runtime.py.
 """
@@ -9,18 +9,17 @@ import asyncio
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 from tftraining_operator.controller.kubernetes_api import KubernetesApi
+from tftraining_operator.controller.watch import Watch
 from tftraining_operator.core.text import one_line
 from tftraining_operator.reconcile.errors import ApiError, ForbiddenError, NotFoundError
 from tftraining_operator.reconcile.store import JobKey, Kind, Store
 
 logger = logging.getLogger(__name__)
 
-_WATCH_SECONDS = 300
-
-_EXPIRED = 410
-"""Code of a resource version that is too old to watch from."""
+_Object = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,33 +74,28 @@ class Workloads:
 
     async def follow(self, seconds: float) -> None:
         """Follow them for ever; look every so many seconds whether they have become available."""
-        while True:
-            version = await self.list()
-            if version is None:
-                await asyncio.sleep(seconds)
-                continue
-            try:
-                await self._watch(version)
-            except ApiError as error:
-                logger.warning("the watch of Workloads ended: %s", one_line(error.message))
-                await asyncio.sleep(min(seconds, 1.0))
 
-    async def _watch(self, version: str) -> None:
-        events = self._cluster.watch(Kind.WORKLOAD, self._namespace, version, _WATCH_SECONDS)
-        async for event in events:
-            kind, raw = event["type"], event["object"]
-            if kind == "ERROR":
-                if raw.get("code") != _EXPIRED:
-                    logger.warning("watching Workloads: %s", one_line(str(raw.get("message"))))
-                return
-            if kind == "BOOKMARK":
-                continue
-            if kind == "DELETED":
-                key = self._store.remove(Kind.WORKLOAD, raw)
-            else:
-                key = self._store.put(Kind.WORKLOAD, raw)
-            if key is not None:
-                self._look(key)
+        async def list_once_available(_kind: Kind, _namespace: str | None) -> str:
+            while True:
+                version = await self.list()
+                if version is not None:
+                    return version
+                await asyncio.sleep(seconds)
+
+        watch = Watch(
+            self._cluster,
+            Kind.WORKLOAD,
+            self._namespace,
+            self._see,
+            list_once_available,
+            name="Workloads",
+        )
+        await watch.follow("")
+
+    def _see(self, kind: Kind, raw: _Object, event_type: str) -> None:
+        take_in = self._store.remove if event_type == "DELETED" else self._store.put
+        if (key := take_in(kind, raw)) is not None:
+            self._look(key)
 
     def _have(self, found: Availability) -> None:
         if found != self.availability:

@@ -1,10 +1,14 @@
 """Parts of a raw pod that several modules read: container statuses, conditions, volumes."""
 
+import re
 from typing import Any
 
 from tftraining_operator.api import keys
 
 _Object = dict[str, Any]
+
+_TRAINER = re.compile(r"(?<![\w./-])tftrainer(?![\w/-])")
+"""The trainer's module in a command: by itself, in a line for a shell, or with one of its own."""
 
 
 def condition(pod: _Object, kind: str) -> _Object:
@@ -44,6 +48,15 @@ def last_end(container: _Object) -> _Object:
     """Return the newest end of a container: now, or before its restart in place; {} if none."""
     before: _Object = (container.get("lastState") or {}).get("terminated") or {}
     return state(container, "terminated") or before
+
+
+def runs_trainer(pod: _Object) -> bool:
+    """Tell whether the container that trains runs our trainer, as its image does by itself."""
+    container = container_spec(pod)
+    command = container.get("command")
+    if not command:
+        return True
+    return any(_TRAINER.search(str(part)) for part in (*command, *(container.get("args") or ())))
 
 
 def variable(pod: _Object, name: str) -> str | None:

@@ -81,6 +81,8 @@ class WorkQueue(Generic[K]):
         self._failures: dict[K, int] = {}
         self._immediate: dict[K, int] = {}
         self._tasks: asyncio.TaskGroup | None = None
+        self._begins = False
+        """Whether a pass begins in the next turn of the loop."""
         self._moved = clock()
 
     def add(self, key: K, *, routine: bool = False) -> None:
@@ -177,14 +179,24 @@ class WorkQueue(Generic[K]):
         return len(self._failures)
 
     def _dispatch(self) -> None:
-        """Begin passes while there are keys and workers for them."""
-        while self._tasks is not None and len(self._working) < self._workers:
-            if (key := self._take()) is None:
-                return
-            self._working[key] = self._clock()
-            self.moved()
-            self._busy[self._group(key)] += 1
-            self._tasks.create_task(self._work(key))
+        """Begin passes while there are keys and workers for them: one in a turn of the loop.
+
+        What some do before their first call takes long.
+        """
+        if self._tasks is None or self._begins or len(self._working) >= self._workers:
+            return
+        if (key := self._take()) is None:
+            return
+        self._working[key] = self._clock()
+        self.moved()
+        self._busy[self._group(key)] += 1
+        self._tasks.create_task(self._work(key))
+        self._begins = True
+        asyncio.get_running_loop().call_soon(self._go_on)
+
+    def _go_on(self) -> None:
+        self._begins = False
+        self._dispatch()
 
     def _take(self) -> K | None:
         oldest = self._routine.oldest()

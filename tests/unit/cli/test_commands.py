@@ -13,11 +13,11 @@ from tftraining.cli.local.commands import (
     ignored_features,
     inherited_variables,
     is_probed,
-    runs_trainer,
 )
 from tftraining.errors import InputError
 from tftraining_operator.api.keys import Role
 from tftraining_operator.core import desired
+from tftraining_operator.core.raw_pod import runs_trainer
 
 from tests.unit.builders import a_job
 from tests.unit.cli.plans import CHECKPOINTS, PYTHON, a_manifest, plan
@@ -189,10 +189,31 @@ def test_every_example_becomes_processes(path: Path) -> None:
     assert not [name for name, each in made.items() if ".svc:" in each.variables["TF_CONFIG"]]
 
 
-def test_only_a_container_without_a_command_needs_the_trainer() -> None:
-    own, other = a_job().build(), a_job().with_container(command=["train"]).build()
-    assert runs_trainer(desired.pod(own, Role.CHIEF, 0, 0, TRAINER_IMAGE))
-    assert not runs_trainer(desired.pod(other, Role.CHIEF, 0, 0, TRAINER_IMAGE))
+@pytest.mark.parametrize(
+    ("fields", "expected"),
+    [
+        pytest.param({}, True, id="as the image does"),
+        pytest.param({"args": ["--task=mnist"]}, True, id="with arguments alone"),
+        pytest.param({"command": ["python", "-m", "tftrainer"]}, True, id="by its command"),
+        pytest.param(
+            {"command": ["sh", "-c"], "args": ["pip list; exec python -m tftrainer"]},
+            True,
+            id="by a shell",
+        ),
+        pytest.param(
+            {"command": ["python3", "-m", "tftrainer.examples.placement"]}, True, id="an example"
+        ),
+        pytest.param({"command": ["train"]}, False, id="another program"),
+        pytest.param(
+            {"command": ["python", "/opt/tftrainer/run.py"], "args": ["--name=my-tftrainer"]},
+            False,
+            id="another program, with the word in a name",
+        ),
+    ],
+)
+def test_whether_a_pod_runs_the_trainer(fields: dict[str, object], expected: bool) -> None:  # noqa: FBT001
+    job = a_job().with_container(**fields).build()
+    assert runs_trainer(desired.pod(job, Role.CHIEF, 0, 0, TRAINER_IMAGE)) is expected
 
 
 def test_the_port_makes_a_server_ready_unless_the_user_has_a_probe() -> None:

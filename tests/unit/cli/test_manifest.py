@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import re
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -166,6 +167,29 @@ def test_all_errors_are_reported_at_once() -> None:
 def test_a_secret_that_cannot_be_decoded_is_refused(field: str, value: Any, message: str) -> None:
     with pytest.raises(InputError, match=message):
         manifest.parse(a_file(a_job(), SECRET | {field: value}), "job.yaml", uid="")
+
+
+@pytest.mark.parametrize("key", ["../x", "a/b", "..", "..x", ".", "a b", ""])
+@pytest.mark.parametrize(
+    ("document", "field"),
+    [
+        pytest.param(CONFIG_MAP, "data", id="ConfigMap"),
+        pytest.param(CONFIG_MAP, "binaryData", id="ConfigMap, base64"),
+        pytest.param(SECRET, "stringData", id="Secret"),
+    ],
+)
+def test_a_key_that_is_no_name_of_a_file_is_refused(
+    document: dict[str, Any], field: str, key: str
+) -> None:
+    with pytest.raises(InputError, match=rf"{field}: rename the key '{re.escape(key)}': "):
+        manifest.parse(a_file(a_job(), document | {field: {key: "aGk="}}), "job.yaml", uid="")
+
+
+def test_a_key_that_is_a_number_is_text() -> None:
+    found = manifest.parse(
+        a_file(a_job(), {**CONFIG_MAP, "data": {1: "one"}, "binaryData": {}}), "job.yaml", uid=""
+    )
+    assert found.config_maps == {"code": {"1": b"one"}}
 
 
 def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:

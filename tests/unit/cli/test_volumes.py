@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -96,12 +97,43 @@ def test_a_volume_becomes_a_folder(source: dict[str, Any], volume: Volume) -> No
             "volume v: has no key x; it has seed, task.py",
             id="a missing key",
         ),
+        *(
+            pytest.param(
+                {source: {key: found_as, "items": [{"key": item, "path": path}]}},
+                f"volume v: {source}.items[0].path must be a path below the volume, such as {item},"
+                f" without ..; not {path!r}",
+                id=f"{source}: {path!r}",
+            )
+            for source, key, found_as, item in (
+                ("configMap", "name", "code", "seed"),
+                ("secret", "secretName", "keys", "token"),
+            )
+            for path in ("../x", "a/../../x", "..x", "/etc/x", "", None, 3)
+        ),
+        pytest.param(
+            {
+                "configMap": {
+                    "name": "code",
+                    "optional": True,
+                    "items": [{"key": "x", "path": "/x"}],
+                }
+            },
+            "volume v: configMap.items[0].path must be a path below the volume",
+            id="a path of an optional key that is missing",
+        ),
     ],
 )
 def test_a_volume_that_only_a_cluster_has_is_refused(source: dict[str, Any], message: str) -> None:
     with pytest.raises(InputError) as refused:
         found(source)
     assert message in str(refused.value)
+
+
+@pytest.mark.parametrize("name", ["../v", "/v", "..", "", "V"])
+def test_a_volume_without_a_name_for_a_folder_is_refused(name: str) -> None:
+    pod = {"spec": {"volumes": [{"name": name, "emptyDir": {}}]}}
+    with pytest.raises(InputError, match=rf"^volume {re.escape(name)}: .* lower-case letters"):
+        volumes(pod, Path("/pod"), MANIFEST, checkpoints=None, folders={})
 
 
 def test_the_user_may_choose_a_folder_for_any_volume() -> None:

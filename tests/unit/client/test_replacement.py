@@ -271,10 +271,25 @@ def test_a_completed_training_is_not_restarted(
 def test_a_script_of_ones_own_is_run_again_by_its_own_rules(
     stored: Stored, client: TFTrainingClient
 ) -> None:
-    succeed(stored, CLAIM, "/checkpoints/ckpt-100", command=["python3", "/script/loop.py"])
+    succeed(stored, CLAIM, "/checkpoints/ckpt-100", command=["python3", "/tftrainer/loop.py"])
     assert client.restart("mnist").startswith("mnist: created again")
 
-    succeed(stored, CLAIM, "/checkpoints/ckpt-100", command=["python3", "-m", "tftrainer"])
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        pytest.param({"command": ["python3", "-m", "tftrainer"]}, id="by its command"),
+        pytest.param(
+            {"command": ["sh", "-c"], "args": ["exec python3 -m tftrainer --epochs=3"]},
+            id="by a shell",
+        ),
+        pytest.param({"args": ["--epochs=3"]}, id="with arguments alone"),
+    ],
+)
+def test_a_completed_training_is_not_restarted_whatever_starts_the_trainer(
+    stored: Stored, client: TFTrainingClient, fields: Raw
+) -> None:
+    succeed(stored, CLAIM, "/checkpoints/ckpt-100", **fields)
     with pytest.raises(InputError, match="holds its completed training"):
         client.restart("mnist")
 

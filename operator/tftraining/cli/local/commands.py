@@ -98,11 +98,6 @@ def inherited_variables(variables: Mapping[str, str], python: str) -> dict[str, 
     return {**_AS_THE_IMAGE, **kept, "PATH": path}
 
 
-def runs_trainer(pod: _Object) -> bool:
-    """Return whether the pod runs our trainer, as the image does without a command."""
-    return not container(pod).get("command")
-
-
 def is_probed(pod: _Object) -> bool:
     """Return whether an open cluster port makes the pod ready; the user's own probes never run."""
     probe = (container(pod).get("readinessProbe") or {}).get("tcpSocket") or {}

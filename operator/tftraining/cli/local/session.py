@@ -14,11 +14,12 @@ from tftraining_operator.api import keys
 from tftraining_operator.api.keys import ConditionType
 from tftraining_operator.core.conditions import is_finished, is_true
 from tftraining_operator.core.job import Job
+from tftraining_operator.core.raw_pod import runs_trainer
 
 from tftraining import manifest
 from tftraining.cli import interpreter
 from tftraining.cli.local import messages
-from tftraining.cli.local.commands import ignored_features, runs_trainer
+from tftraining.cli.local.commands import ignored_features
 from tftraining.cli.local.display import display
 from tftraining.cli.local.locks import locked
 from tftraining.cli.local.logs import Logs

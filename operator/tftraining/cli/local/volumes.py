@@ -15,6 +15,7 @@ _Object = dict[str, Any]
 
 _SPLIT_BY_A_SHELL = re.compile(r"[^\w@%+=:,./-]")
 _ALL_PERMISSIONS = 0o777
+_NAME = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +61,10 @@ def volumes(
     found: dict[str, Volume] = {}
     for volume in pod["spec"].get("volumes") or []:
         name = str(volume.get("name"))
+        if not _NAME.fullmatch(name):
+            raise InputError(
+                f"volume {name}: rename it: a name has lower-case letters, digits and - only"
+            )
         if name == CHECKPOINT_VOLUME and checkpoints is not None:
             found[name] = Volume(checkpoints)
         elif name == SCRATCH_VOLUME:
@@ -101,13 +106,14 @@ def populate(volume: Volume, mounted: Sequence[Mount] = ()) -> None:
 
 
 def _volume(name: str, volume: _Object, folder: Path, manifest: Manifest) -> Volume:
-    for kind, reference, known in (
-        ("ConfigMap", _reference(volume, "configMap", "name"), manifest.config_maps),
-        ("Secret", _reference(volume, "secret", "secretName"), manifest.secrets),
+    for kind, field_name, key, known in (
+        ("ConfigMap", "configMap", "name", manifest.config_maps),
+        ("Secret", "secret", "secretName", manifest.secrets),
     ):
-        if reference is None:
+        if not isinstance(source := volume.get(field_name), dict):
             continue
-        source, wanted = reference
+        wanted = str(source.get(key))
+        _check_paths(f"volume {name}: {field_name}", source)
         if wanted in known:
             files = _selected(name, source, known[wanted])
             return Volume(folder, files, modes=_modes(name, source, files))
@@ -128,11 +134,6 @@ def _volume(name: str, volume: _Object, folder: Path, manifest: Manifest) -> Vol
     )
 
 
-def _reference(volume: _Object, field_name: str, key: str) -> tuple[_Object, str] | None:
-    source = volume.get(field_name)
-    return (source, str(source.get(key))) if isinstance(source, dict) else None
-
-
 def _selected(name: str, source: _Object, files: Files) -> Files:
     items = source.get("items")
     if not items:
@@ -141,6 +142,18 @@ def _selected(name: str, source: _Object, files: Files) -> Files:
     if missing and not source.get("optional"):
         raise InputError(f"volume {name}: has no key {missing[0]}; it has {', '.join(files)}")
     return {str(item.get("path")): files[item["key"]] for item in items if item.get("key") in files}
+
+
+def _check_paths(where: str, source: _Object) -> None:
+    """Raise InputError for an item that would be written elsewhere, as Kubernetes refuses it."""
+    for index, item in enumerate(source.get("items") or []):
+        given = item.get("path")
+        path = PurePosixPath(given if given and isinstance(given, str) else "/")
+        if path.is_absolute() or ".." in path.parts or str(path).startswith(".."):
+            raise InputError(
+                f"{where}.items[{index}].path must be a path below the volume, such as"
+                f" {item.get('key')}, without ..; not {given!r}"
+            )
 
 
 def _modes(name: str, source: _Object, files: Files) -> dict[str, int]:
