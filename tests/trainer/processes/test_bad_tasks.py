@@ -144,6 +144,14 @@ STEP_OF_TWO = """
         model.optimizer.minimize(loss, model.layers[-1].trainable_variables, tape=tape)
         return {"loss": loss}
 """
+HINTED = """
+    def dataset(split, context):
+        data = tf.data.Dataset.from_tensor_slices((tf.zeros([8, 2]), tf.zeros([8, 1])))
+        data = data.SHARD.batch(4)
+        options, auto = tf.data.Options(), tf.data.experimental.AutoShardPolicy
+        options.experimental_distribute.auto_shard_policy = auto.HINT
+        return data.with_options(options)
+"""
 NOT_READABLE = """
     def broken():
         yield tf.ones([3]), tf.ones([3])
@@ -282,6 +290,14 @@ def with_callbacks(body: str) -> tuple[str, ...]:
             (GOOD_MODEL, GOOD_DATASET.replace(").batch(", ").repeat().batch(")),
             "no known length",
             id="without an end",
+        ),
+        *(
+            pytest.param(
+                (GOOD_MODEL, HINTED.replace("SHARD", shard)),
+                "has AutoShardPolicy.HINT, which is not supported",
+                id=f"a policy of hints and {shard}",
+            )
+            for shard in ("take(8)", "shard(*[tf.data.experimental.SHARD_HINT] * 2)")
         ),
         pytest.param(
             (GOOD_MODEL, GOOD_DATASET.replace("[8,", "[0,")),

@@ -174,3 +174,38 @@ def test_an_early_end_is_kept_where_what_follows_it_fails(
     assert "told" not in again.log
     assert json.loads(again.last_words)["step"] == {"synchronous": 20}.get(mode, 40)
     assert marker.is_complete(env["TFTRAINING_CHECKPOINT_DIR"], "u")
+
+
+TOLD_OF_FILES = """
+    import json
+    import tensorflow as tf
+    from light_digits import dataset, model
+    from tftrainer.saving import files
+
+    replace = files.replace
+
+    def told(path, text):
+        replace(path, text)
+        if path.endswith("complete.json"):
+            print("told: complete is", json.loads(text)["complete"], flush=True)
+
+    files.replace = told
+"""
+WITH_CALLBACKS = """
+    def callbacks(context):
+        return [tf.keras.callbacks.Callback()]
+"""
+
+
+@pytest.mark.parametrize("mode", ["alone", "synchronous", "fit"])
+@pytest.mark.parametrize(
+    ("callbacks", "wanted"), [("", ["True"]), (WITH_CALLBACKS, ["False", "True"])]
+)
+def test_the_marker_is_written_once_and_before_callbacks_as_well(
+    here: Computer, servers: Servers, mode: str, callbacks: str, wanted: list[str]
+) -> None:
+    task, env = a_task(here, servers, mode, TOLD_OF_FILES + callbacks)
+
+    chief = here.start("chief", *task, "--epochs=1", "--steps-per-epoch=4", env=env)
+    assert chief.ends() == 0, chief.log
+    assert re.findall(r"^told: complete is (.*)$", chief.log, re.MULTILINE) == wanted

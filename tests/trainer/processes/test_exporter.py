@@ -47,6 +47,24 @@ def model():
     network.compile("adam", {"sum": "mse"})
     return network
 """
+NAMES = ["petal length", "petal_length", "Petal_length", "größe", "_hidden", "1st", "self", "b-c"]
+ODD_NAMES = f"""
+NAMES = {NAMES}
+FEATURES = {{name: tf.random.normal([8, 1], seed=7) for name in NAMES}}
+
+class Named(tf.keras.Model):
+    def build(self, _):
+        self.wide = self.add_weight(name="my weight", shape=[len(NAMES), 1])
+        self.shift = tf.Variable([[0.5]], name="_shift: all")
+
+    def call(self, features):
+        return tf.concat([features[name] for name in NAMES], 1) @ self.wide + self.shift
+
+def model():
+    network = Named()
+    network.compile("adam", "mse")
+    return network
+"""
 OWN_CLASS = """
 FEATURES = tf.ones([8, 3])
 
@@ -154,6 +172,37 @@ def test_inputs_and_outputs_keep_their_names_and_unused_features_are_left_out(
     assert specs(signature) == {"a": [None, 2], "b": [None, 3]}
     assert sorted(signature.structured_outputs) == ["sum", "twice"]
     assert not (trained.path / "model.keras").exists()
+
+
+def test_names_that_no_signature_takes_are_replaced_and_told(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO")
+    trained = Trained(tmp_path, ODD_NAMES)
+
+    assert trained.export((ExportFormat.SAVED_MODEL,)) is not None, caplog.text
+    signature = served(trained.path)
+    names = [
+        "petal_length_2",
+        "petal_length",
+        "Petal_length_1",
+        "gr__e",
+        "arg__hidden",
+        "arg_1st",
+        "self_1",
+        "b_c",
+    ]
+    assert sorted(specs(signature)) == sorted(names)
+    examples = {name: tf.random.normal([5, 1], seed=n) for n, name in enumerate(NAMES)}
+    given = {new: examples[old] for old, new in zip(NAMES, names, strict=True)}
+    (found,) = signature(**given).values()
+    assert found.numpy() == pytest.approx(trained.model(examples).numpy(), abs=1e-6)
+    assert "'petal length' is petal_length_2, 'Petal_length' is Petal_length_1" in caplog.text
+    assert "other names than in the model" in caplog.text
+
+    caplog.clear()
+    assert Trained(tmp_path, PLAIN).export((ExportFormat.SAVED_MODEL,)) is not None
+    assert "other names than in the model" not in caplog.text
 
 
 def test_a_class_without_a_config_is_exported_as_a_saved_model_with_its_own_signatures(

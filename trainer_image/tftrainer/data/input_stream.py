@@ -57,9 +57,9 @@ class InputStream:
 
     @property
     def has_own_shards(self) -> bool:
-        """Whether each member reads a shard that TensorFlow (FILE, HINT) or the dataset makes."""
+        """Whether each member reads a shard that TensorFlow (FILE) or the dataset (OFF) makes."""
         policies = tf.data.experimental.AutoShardPolicy
-        return self._policy in (policies.FILE, policies.HINT, policies.OFF)
+        return self._policy in (policies.FILE, policies.OFF)
 
     @property
     def _policy(self) -> Any:  # noqa: ANN401

@@ -2,6 +2,7 @@
 
 import queue
 import threading
+from typing import Any
 
 import tensorflow as tf
 
@@ -27,6 +28,7 @@ def measured(
     seconds it is not known whether there is any.
     """
     name = f'dataset("train", context) of {task.name}'
+    _refuse_hints(name, dataset)
     batches = int(dataset.cardinality())
     is_endless = batches == tf.data.INFINITE_CARDINALITY
     if batches < 0 and steps_per_epoch is None:
@@ -35,7 +37,8 @@ def measured(
         raise BadConfigurationError(
             f"{name} is empty: it has no examples, or a filter drops all of them."
         )
-    if members > 1 and steps_per_epoch is None and _shards_itself(dataset):
+    off = tf.data.experimental.AutoShardPolicy.OFF
+    if members > 1 and steps_per_epoch is None and _policy(dataset) is off:
         # TensorFlow splits the batches of such a dataset too, and each member uses all parts.
         raise BadConfigurationError(
             f"{name} has AutoShardPolicy.OFF: each of the {members} members takes a part of its "
@@ -51,9 +54,21 @@ def measured(
     )
 
 
-def _shards_itself(dataset: tf_types.Dataset) -> bool:
-    policy = dataset.options().experimental_distribute.auto_shard_policy
-    return bool(policy is tf.data.experimental.AutoShardPolicy.OFF)
+def _refuse_hints(name: str, dataset: tf_types.Dataset) -> None:
+    """Refuse what nobody can read before TensorFlow distributes it, or is not sharded by it.
+
+    A shard(SHARD_HINT, ...) cannot be read anywhere else, and without one all members read all.
+    """
+    if _policy(dataset) is tf.data.experimental.AutoShardPolicy.HINT:
+        raise BadConfigurationError(
+            f"{name} has AutoShardPolicy.HINT, which is not supported. Remove auto_shard_policy "
+            "from its options, and shard(SHARD_HINT, ...): the trainer deals the data out, each "
+            "example once an epoch."
+        )
+
+
+def _policy(dataset: tf_types.Dataset) -> Any:  # noqa: ANN401
+    return dataset.options().experimental_distribute.auto_shard_policy
 
 
 def _has_any(dataset: tf_types.Dataset, name: str, patience: float) -> bool:

@@ -50,7 +50,10 @@ class FitTraining:
         wanted = callbacks.wanted_by_fit(session.task, session.context)
         self._end_of_epoch = chief.end_of_epoch(wanted)
         self._reporter = _Reporter(
-            chief, before_end=self._make_the_rest, end_of_epoch=self._end_of_epoch
+            chief,
+            before_end=self._make_the_rest,
+            end_of_epoch=self._end_of_epoch,
+            is_last=not wanted,
         )
         join_by(chief.coordinator, self._reporter.wait_until_idle)
         self._counted = chief.dealer.opened
@@ -269,10 +272,13 @@ class _Reporter(tf.keras.callbacks.Callback):  # type: ignore[misc]
         *,
         before_end: Callable[[int], None],
         end_of_epoch: _EndOfEpoch | None,
+        is_last: bool,
     ) -> None:
+        """`is_last` says that no callbacks of the user's come after it."""
         super().__init__()
         self._before_end = before_end
         self._end_of_epoch = end_of_epoch
+        self._is_last = is_last
         # Keras takes batch hooks under ParameterServer only of callbacks that say this, which is
         # that they do without the values of the batch.
         self._supports_tf_logs = True
@@ -321,7 +327,8 @@ class _Reporter(tf.keras.callbacks.Callback):  # type: ignore[misc]
     def on_train_end(self, *_: object) -> None:
         """Save before the user's callbacks, which may fail."""
         self._end_at(self._session.total)
-        self._recorder.save_last(self.wait_until_idle(), self._chief.position)
+        step = self.wait_until_idle()
+        self._recorder.save_last(step, self._chief.position, complete=self._is_last)
 
     def _end_at(self, number: int) -> None:
         """Have all batches before a number made; raise _Stopped if SIGTERM keeps it from that."""

@@ -28,7 +28,7 @@ from tftrainer.peering.peer_errors import lost_peer_error
 from tftrainer.runtime.exception_text import summary
 from tftrainer.runtime.outages import is_outage
 from tftrainer.runtime.progress import ExportedModel, SavedCheckpoint
-from tftrainer.saving import checkpoints
+from tftrainer.saving import checkpoints, saved_names
 from tftrainer.saving.checkpoints import reached, unavailable
 from tftrainer.saving.exported_formats import KERAS_FILE, WRITERS
 from tftrainer.user import model
@@ -93,7 +93,9 @@ class Exporter:
         return ExportedModel(saved.step, path, formats)
 
     def _restored(self, saved: SavedCheckpoint) -> tf_types.Model:
-        built = model.build(self.task, self.context, self.dataset)
+        # A checkpoint goes by the objects, and not by the names of variables.
+        with saved_names.with_saved_variables():
+            built = model.build(self.task, self.context, self.dataset)
         with checkpoints.needed(saved.path):
             status = checkpoints.read(tf.train.Checkpoint(model=built), saved.path)
         status.assert_existing_objects_matched().expect_partial()

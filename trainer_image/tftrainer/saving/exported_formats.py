@@ -4,6 +4,8 @@ Each writer takes the model, the spec of its features (as a dataset has it) and 
 what TensorFlow or Keras raises for a model that cannot be written in its format.
 """
 
+import functools
+import logging
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -12,7 +14,9 @@ import tensorflow as tf
 
 from tftrainer import tf_types
 from tftrainer.config.arguments import ExportFormat
+from tftrainer.saving import saved_names
 
+_LOG = logging.getLogger(__name__)
 KERAS_FILE = "model.keras"
 _SERVE = "serve"
 
@@ -69,11 +73,30 @@ def _named(model: tf_types.Model, features: tf_types.TensorSpec) -> tf_types.Ten
     if isinstance(features, Mapping) and len(flat) == len(features):
         # What the dataset has and the model does not use, nobody has to send.
         used = [name for name in features if name in known] or list(features)
-        return {name: _of_any_size(features[name], name) for name in used}
+        called = _input_names(used)
+        return {name: _of_any_size(features[name], called[str(name)]) for name in used}
     if len(known) != len(flat):
         known = [f"input_{number + 1}" for number in range(len(flat))]
-    named = [_of_any_size(spec, name) for spec, name in zip(flat, known, strict=True)]
+    called = _input_names(known)
+    named = [_of_any_size(spec, called[name]) for spec, name in zip(flat, known, strict=True)]
     return tf.nest.pack_sequence_as(features, named)
+
+
+def _input_names(names: list[str]) -> dict[str, str]:
+    called = saved_names.input_names(names)
+    _log_replaced(tuple((old, new) for old, new in called.items() if old != new))
+    return called
+
+
+@functools.cache
+def _log_replaced(names: tuple[tuple[str, str], ...]) -> None:
+    """Log it once a process: the best model has the names of the last one."""
+    if names:
+        _LOG.warning(
+            "inputs of the SavedModel have other names than in the model, because a signature "
+            "takes no others: %s",
+            ", ".join(f"{old!r} is {new}" for old, new in names),
+        )
 
 
 def _of_any_size(spec: tf_types.TensorSpec, name: str) -> tf_types.TensorSpec:

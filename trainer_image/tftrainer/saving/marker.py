@@ -3,8 +3,8 @@
 It holds the uid of the job, because a volume outlives a job: the marker of an earlier job must not
 end the evaluator of this one. Written by recorder, read by evaluator, ownership and resume.
 
-It is written twice: when no step is to follow, which a callback may have decided, and when what
-follows the last step is done.
+It is written when no step is to follow; where there are callbacks, which may have decided that and
+may still fail, it says so, and is written again when they are done.
 """
 
 import json

@@ -91,6 +91,7 @@ class Recorder:
         self._step = 0
         self._saved_step: int | None = None
         self._is_ending = False
+        self._marked: tuple[SavedCheckpoint, bool] | None = None
 
     def start(self, step: int, total_steps: int, *, skips_input: bool) -> None:
         """Training begins, perhaps from a restored checkpoint; the watchdog counts from here.
@@ -324,11 +325,14 @@ class Recorder:
         """Where this process alone writes; None for other members than the chief."""
         return self._job.checkpoint_dir if self._is_chief else None
 
-    def save_last(self, step: int, position: Position) -> None:
-        """Save what training ends with, and that it does; no step is expected any more."""
+    def save_last(self, step: int, position: Position, *, complete: bool) -> None:
+        """Save what training ends with, and that it does; no step is expected any more.
+
+        `complete` says that nothing follows which may change weights, or fail.
+        """
         self._run.watchdog.stop()
         self.save(step, position)
-        self._mark(complete=False)
+        self._mark(complete=complete)
 
     def finish(
         self,
@@ -346,10 +350,11 @@ class Recorder:
         changed since this step was saved.
         """
         self.judge(step, metrics)
-        self.save_last(step, position)
+        if ending is not None:
+            save_again = ending.has_callbacks
+        self.save_last(step, position, complete=not save_again)
         if ending is not None:
             self._end(ending, metrics)
-            save_again = ending.has_callbacks
         if save_again:
             self._saved_step = None
             self.save(step, position)
@@ -373,11 +378,12 @@ class Recorder:
         _LOG.info("training is complete: %s", describe(snapshot))
 
     def _mark(self, *, complete: bool) -> None:
-        """Write that no step follows the last checkpoint, or that all is done."""
+        """Write that no step follows the last checkpoint, or that all is done, if it is new."""
         saved, directory = self._run.progress.snapshot.last_checkpoint, self._own_directory
-        if saved is not None and directory is not None:
+        if saved is not None and directory is not None and self._marked != (saved, complete):
             job, uid = self._job.environment.job, self._job.environment.job_uid
             marker.write(directory, job=job, job_uid=uid, last=saved, complete=complete)
+            self._marked = saved, complete
 
     def _export(self) -> None:
         saved, directory = self._run.progress.snapshot.last_checkpoint, self._own_directory
