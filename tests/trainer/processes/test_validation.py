@@ -26,7 +26,11 @@ TASK = """
         return batch
 
     class Told(tf.keras.callbacks.Callback):
+        def on_epoch_begin(self, epoch, logs):
+            self.epoch = epoch
+
         def on_epoch_end(self, epoch, logs):
+            assert self.epoch == epoch
             print(f"told: epoch {epoch} ends, {logs['loss'] > 0 < logs['val_loss']}", flush=True)
 
     def callbacks(context):

@@ -133,6 +133,10 @@ class FitTraining:
             return
         logs = dict(_outside_scope(self._end_of_epoch, int(session.step.numpy()), metrics))
         with session.run.busy(Activity.CALLBACKS):
+            # What it sets for this process, the end of the epoch may read.
+            with learning_rate.kept(session.model, wanted=True):
+                for each in self._wanted:
+                    each.on_epoch_begin(number - 1, {})
             for each in self._wanted:
                 each.on_epoch_end(number - 1, logs)
         session.recorder.epoch_ended()

@@ -49,6 +49,8 @@ class Epochs:
         self._callbacks.begin_training()
         if self._validate and self._unfinished is not None and self._number and not into_epoch:
             self._number -= 1
+            # What it sets for this process, its end may read.
+            self._callbacks.begin_epoch(self._number, again=True)
             return self.reached(done, self._unfinished)
         return True
 
