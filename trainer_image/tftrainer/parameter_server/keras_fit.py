@@ -287,10 +287,15 @@ class _Reporter(tf.keras.callbacks.Callback):  # type: ignore[misc]
         self._recorder = session.recorder
         self._epoch = session.length.of_epoch
         self._look_due = 0.0
+        self._step = self._reset_at = session.first_step
         self._pace = Pace(seconds=arguments.closure_seconds, fixed=arguments.steps_per_closure)
 
     def on_train_begin(self, *_: object) -> None:
         self._set_steps()
+
+    def on_epoch_begin(self, *_: object) -> None:
+        """Fit has just reset the metrics: until the next step they are 0."""
+        self._reset_at = self._step
 
     def on_train_batch_begin(self, *_: object) -> None:
         """Wait until the workers have little left to do; save if it is time to."""
@@ -358,10 +363,10 @@ class _Reporter(tf.keras.callbacks.Callback):  # type: ignore[misc]
         chief, session = self._chief, self._session
         # Raises what a scheduled function raised.
         chief.coordinator.done()
-        step = int(session.step.numpy())
+        self._step = step = int(session.step.numpy())
         self._look_due = time.monotonic() + _LOOK_SECONDS
         chief.note_progress(step)
-        if self._recorder.wants_metrics and step:
+        if self._recorder.wants_metrics and step > self._reset_at:
             chief.publish(step, model.metrics(session.model))
         return step
 

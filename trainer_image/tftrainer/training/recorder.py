@@ -98,7 +98,7 @@ class Recorder:
         `skips_input` says that it goes on in the middle of a pass over the data. What is before it
         is read first, which may take as long as it took to train on it.
         """
-        restored, own = self._resumed.path, self._resumed.is_own
+        restored, own, last = self._resumed.path, self._resumed.is_own, self._resumed.last
         begun_with = found(restored, step) if restored else None
         now = self._started = time.monotonic()
         arguments = self._job.arguments
@@ -114,6 +114,7 @@ class Recorder:
             stepped_at=now,
             resumed_step=step if restored else None,
             total_steps=max(step, total_steps),
+            metrics=last.metrics if last is not None and last.step <= step else {},
             last_checkpoint=begun_with if own else None,
             best=self._best.read() if self._best and restored and own else None,
         )
@@ -346,6 +347,8 @@ class Recorder:
         changed since this step was saved.
         """
         self.judge(step, metrics)
+        if metrics:
+            self._run.progress.update(metrics={**metrics, **self._validated})
         self.save_last(step, position)
         if ending is not None:
             self._end(ending, metrics)
@@ -353,8 +356,6 @@ class Recorder:
         if save_again:
             self._saved_step = None
             self.save(step, position)
-        known = self._run.progress.snapshot.metrics
-        metrics = {**metrics, **self._validated} if metrics else known
         # Before the export, which takes its time: all steps are made, so none is waited for.
         snapshot = self._run.progress.update(
             step=step,
@@ -363,7 +364,6 @@ class Recorder:
             steps_per_second=self._rate.overall,
             examples_per_second=self._throughput.overall,
             queue_depth=None,
-            metrics=metrics,
         )
         self._write_logs(step, snapshot)
         # Then the exported model: a chief that is killed goes on from there.
@@ -374,10 +374,16 @@ class Recorder:
 
     def _mark(self, *, complete: bool) -> None:
         """Write that no step follows the last checkpoint, or that all is done."""
-        saved, directory = self._run.progress.snapshot.last_checkpoint, self._own_directory
-        if saved is not None and directory is not None:
-            job, uid = self._job.environment.job, self._job.environment.job_uid
-            marker.write(directory, job=job, job_uid=uid, last=saved, complete=complete)
+        snapshot, directory = self._run.progress.snapshot, self._own_directory
+        if snapshot.last_checkpoint is not None and directory is not None:
+            marker.write(
+                directory,
+                job=self._job.environment.job,
+                job_uid=self._job.environment.job_uid,
+                last=snapshot.last_checkpoint,
+                metrics=snapshot.metrics,
+                complete=complete,
+            )
 
     def _export(self) -> None:
         saved, directory = self._run.progress.snapshot.last_checkpoint, self._own_directory
