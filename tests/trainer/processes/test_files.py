@@ -41,9 +41,7 @@ def test_a_marker_counts_only_for_its_own_job(tmp_path: Path) -> None:
 
 def test_a_marker_before_the_callbacks_ends_no_evaluator_and_is_no_result(tmp_path: Path) -> None:
     last = SavedCheckpoint(7, f"{tmp_path}/ckpt-7", datetime.now(UTC))
-    marker.write(
-        str(tmp_path), job="mine", job_uid="uid-1", last=last, metrics={}, complete=False
-    )
+    marker.write(str(tmp_path), job="mine", job_uid="uid-1", last=last, metrics={}, complete=False)
 
     assert not marker.is_complete(str(tmp_path), "uid-1")
     holder = ownership.holder_of(str(tmp_path), None)

@@ -249,6 +249,8 @@ class Recorder:
                 self._is_ending = True
             if step != self._saved_step:
                 self._save(self._checkpoints, step, position)
+                if ending is None and step == self._saved_step:
+                    self._finish_ending()
         self._due.checkpoint = time.monotonic() + self._job.arguments.checkpoint_seconds
 
     @contextmanager
@@ -314,8 +316,8 @@ class Recorder:
             self._meet()
         return best
 
-    def epoch_ended(self) -> None:
-        """Note that validation and callbacks are done with the epoch that has ended."""
+    def _finish_ending(self) -> None:
+        """Note that what callbacks did at the end of the epoch is saved, or that all is done."""
         if self._is_ending and self._own_directory is not None:
             epoch_end.finish(self._own_directory)
             self._is_ending = False
@@ -366,6 +368,7 @@ class Recorder:
             queue_depth=None,
         )
         self._write_logs(step, snapshot)
+        self._finish_ending()
         # Then the exported model: a chief that is killed goes on from there.
         self._mark(complete=True)
         self._export()
