@@ -14,7 +14,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
-from threading import Lock
+from threading import RLock
 from types import TracebackType
 from typing import Any, SupportsFloat, SupportsInt
 
@@ -28,7 +28,8 @@ from tftrainer.runtime.exception_text import summary
 from tftrainer.runtime.progress import Phase, Progress, SavedCheckpoint, Snapshot
 from tftrainer.runtime.rates import Rate
 
-_LOCK = Lock()
+# A handler of SIGTERM may report what it saved, whatever it interrupts.
+_LOCK = RLock()
 # The status of a job keeps no more of them, and the termination log has little room.
 _MOST_METRICS = 32
 _LONGEST_NAME = 63
@@ -42,7 +43,7 @@ def report(
     metrics: Mapping[str, SupportsFloat] | None = None,
     checkpoint: str | os.PathLike[str] | None = None,
     resumed_step: SupportsInt | None = None,
-    next_seconds: float | None = None,
+    next_seconds: SupportsFloat | None = None,
 ) -> None:
     """Report how far a script of one's own is; called by its chief or evaluator, in any thread.
 
@@ -75,11 +76,10 @@ def report(
     if checkpoint is not None:
         path = _path(checkpoint)
         changes["last_checkpoint"] = SavedCheckpoint(changes["step"], path, datetime.now(UTC))
-    if next_seconds is not None and not 0 < next_seconds < math.inf:
-        raise ValueError(f"next_seconds is {next_seconds}: give a positive number of seconds.")
+    seconds = None if next_seconds is None else _seconds(next_seconds)
     with _LOCK:
         if (reporter := _reporter_of_this_process()) is not None:
-            after = reporter.report(changes, numbers, next_seconds, time.monotonic())
+            after = reporter.report(changes, numbers, seconds, time.monotonic())
             if after.phase is Phase.DONE:
                 _keep(reporter.progress)
 
@@ -173,6 +173,8 @@ def _replace_by_cause_of_failure(log: Path) -> None:
 def _whole(name: str, value: SupportsInt) -> int:
     try:
         number = int(value)
+    except OverflowError:
+        number = -1
     except (TypeError, ValueError) as error:
         raise TypeError(
             f"{name} is a {type(value).__name__}: give a whole number, outside of tf.function."
@@ -180,6 +182,14 @@ def _whole(name: str, value: SupportsInt) -> int:
     if number < 0 or number != value:
         raise ValueError(f"{name} is {value}: give a whole number, 0 or more.")
     return number
+
+
+def _seconds(value: SupportsFloat) -> float:
+    # As Python's own: JSON knows no numbers of NumPy.
+    seconds = float(value)
+    if not 0 < seconds < math.inf:
+        raise ValueError(f"next_seconds is {value}: give a positive number of seconds.")
+    return seconds
 
 
 def _path(checkpoint: str | os.PathLike[str]) -> str:

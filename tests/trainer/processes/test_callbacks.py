@@ -209,3 +209,58 @@ def test_the_marker_is_written_once_and_before_callbacks_as_well(
     chief = here.start("chief", *task, "--epochs=1", "--steps-per-epoch=4", env=env)
     assert chief.ends() == 0, chief.log
     assert re.findall(r"^told: complete is (.*)$", chief.log, re.MULTILINE) == wanted
+
+
+REDUCING = """
+    import time
+
+    import tensorflow as tf
+    from light_digits import dataset, model
+
+    class Reduces(tf.keras.callbacks.Callback):
+        def on_epoch_end(self, epoch, logs):
+            rate = self.model.optimizer.learning_rate
+            rate.assign(rate * 0.5)
+            print(f"told: epoch {epoch} ends at {float(rate.numpy()):.4g}", flush=True)
+            time.sleep(PAUSE)
+
+    def callbacks(context):
+        return [Reduces(), tf.keras.callbacks.EarlyStopping("MONITOR", patience=9)]
+"""
+
+
+@pytest.mark.parametrize(
+    ("mode", "monitor", "pause", "number"),
+    [
+        pytest.param("alone", "val_loss", 0, signal.SIGKILL, id="alone, killed afterwards"),
+        pytest.param("alone", "val_loss", 2, signal.SIGTERM, id="alone, terminated meanwhile"),
+        pytest.param("alone", "loss", 2, signal.SIGKILL, id="alone, without validation"),
+        pytest.param("asynchronous", "val_loss", 0, signal.SIGKILL, id="asynchronous"),
+        pytest.param("fit", "val_loss", 0, signal.SIGKILL, id="fit"),
+        pytest.param("fit", "loss", 2, signal.SIGKILL, id="fit, without validation"),
+    ],
+)
+def test_what_they_change_at_the_end_of_an_epoch_is_lost_to_no_restart(
+    here: Computer,
+    servers: Servers,
+    mode: str,
+    *,
+    monitor: str,
+    pause: int,
+    number: signal.Signals,
+) -> None:
+    code = REDUCING.replace("MONITOR", monitor).replace("PAUSE", str(pause))
+    task, env = a_task(here, servers, mode, code)
+    task += ["--epochs=2", "--steps-per-epoch=500", "--steps-per-closure=100"]
+
+    # A checkpoint is due at the end of an epoch, or none but that of the validation.
+    due = "0.001" if monitor == "loss" else "1000"
+    first = here.start("first", *task, f"--checkpoint-seconds={due}", env=env)
+    first.says("told: epoch 0 ends")
+    first.signal(number)
+    assert first.ends() == (143 if number is signal.SIGTERM else -number), first.log
+
+    second = here.start("second", *task, env=env)
+    assert second.ends() == 0, second.log
+    told = re.findall(r"^told: (.*)$", first.log + second.log, re.MULTILINE)
+    assert told[-1] == "epoch 1 ends at 0.025", second.log

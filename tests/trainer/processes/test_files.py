@@ -25,9 +25,11 @@ POSITION = Position(seed=1, batch_size=8, epoch_batches=10)
 
 def test_a_marker_counts_only_for_its_own_job(tmp_path: Path) -> None:
     last = SavedCheckpoint(7, f"{tmp_path}/ckpt-7", datetime.now(UTC))
-    marker.write(str(tmp_path), job="mine", job_uid="uid-1", last=last)
+    ended_with = {"loss": 0.1 + 0.2}
+    marker.write(str(tmp_path), job="mine", job_uid="uid-1", last=last, metrics=ended_with)
 
-    assert marker.read(str(tmp_path)) == marker.Marker("mine", "uid-1", 7, last.path)
+    written = marker.Marker("mine", "uid-1", 7, last.path, metrics=ended_with)
+    assert marker.read(str(tmp_path)) == written
     assert marker.is_complete(str(tmp_path), "uid-1")
     assert not marker.is_complete(str(tmp_path), "uid-2")
     assert marker.read(str(tmp_path / "elsewhere")) is None
@@ -39,7 +41,7 @@ def test_a_marker_counts_only_for_its_own_job(tmp_path: Path) -> None:
 
 def test_a_marker_before_the_callbacks_ends_no_evaluator_and_is_no_result(tmp_path: Path) -> None:
     last = SavedCheckpoint(7, f"{tmp_path}/ckpt-7", datetime.now(UTC))
-    marker.write(str(tmp_path), job="mine", job_uid="uid-1", last=last, complete=False)
+    marker.write(str(tmp_path), job="mine", job_uid="uid-1", last=last, metrics={}, complete=False)
 
     assert not marker.is_complete(str(tmp_path), "uid-1")
     holder = ownership.holder_of(str(tmp_path), None)
@@ -91,7 +93,7 @@ def test_a_checkpoint_that_goes_away_while_the_servers_are_asked_is_not_damaged(
 def test_a_marker_that_cannot_be_written_is_an_error_of_the_directory(tmp_path: Path) -> None:
     last = SavedCheckpoint(7, f"{tmp_path}/ckpt-7", datetime.now(UTC))
     with pytest.raises(CheckpointUnavailableError, match=r"the marker complete\.json in"):
-        marker.write(str(tmp_path / "away"), job="mine", job_uid="uid-1", last=last)
+        marker.write(str(tmp_path / "away"), job="mine", job_uid="uid-1", last=last, metrics={})
 
 
 def test_the_end_of_an_epoch_is_unfinished_for_its_own_step_until_it_is_finished(

@@ -139,7 +139,9 @@ def test_a_callback_that_fails_at_the_end_costs_no_step(
     assert again.ends() == 0, again.log
     assert f"resumed from checkpoint {saved[1]}\n" in again.log
     assert "told: exported" in again.log
-    assert json.loads(again.last_words)["step"] == int(saved[2])
+    done = json.loads(again.last_words)
+    assert done["step"] == int(saved[2])
+    assert done["metrics"]["loss"] > 0 < done["metrics"]["accuracy"]
 
 
 @pytest.mark.parametrize(

@@ -26,7 +26,11 @@ TASK = """
         return batch
 
     class Told(tf.keras.callbacks.Callback):
+        def on_epoch_begin(self, epoch, logs):
+            self.epoch = epoch
+
         def on_epoch_end(self, epoch, logs):
+            assert self.epoch == epoch
             print(f"told: epoch {epoch} ends, {logs['loss'] > 0 < logs['val_loss']}", flush=True)
 
     def callbacks(context):
@@ -74,11 +78,13 @@ def test_the_next_start_validates_the_epoch_and_calls_its_callbacks(
     done = json.loads(second.last_words)
     assert done["best"]["metric"] == "val_accuracy"
     assert sorted(done["metrics"]) == ["accuracy", "loss", "val_accuracy", "val_loss"]
+    assert done["metrics"]["loss"] > 0
 
     third = here.start("third", *task, env=env)
     assert third.ends() == 0, third.log
     assert told(third) == []
-    assert json.loads(third.last_words)["best"] == done["best"]
+    again = json.loads(third.last_words)
+    assert (again["best"], again["metrics"]) == (done["best"], done["metrics"])
 
 
 def test_all_members_do_it_again_after_the_chief_was_killed(here: Computer) -> None:

@@ -1,6 +1,7 @@
 """The public API for scripts of one's own, without TensorFlow: what is reported, and misuse."""
 
 import json
+import math
 import subprocess
 import sys
 from collections.abc import Mapping
@@ -95,6 +96,7 @@ def test_an_evaluator_evaluates() -> None:
             {"step": 1, "checkpoint": 7}, TypeError, "checkpoint is a int: give", id="path"
         ),
         pytest.param({"step": 1, "next_seconds": 0}, ValueError, "positive number", id="no time"),
+        pytest.param({"step": math.inf}, ValueError, "step is inf: give a whole", id="endless"),
     ],
 )
 def test_what_cannot_be_reported_is_refused_with_the_fix(
@@ -203,3 +205,50 @@ def test_a_script_may_import_what_the_package_names_and_no_more_is_loaded() -> N
         check=True,
     )
     assert done.stdout == "['Context', 'report', 'server'] set()\n"
+
+
+AFTERWARDS = """
+import json, time, urllib.request
+import numpy as np
+import tftrainer
+tftrainer.report(np.int64(0))
+tftrainer.report(np.int32(5), loss=np.float32(0.5), next_seconds=np.float32(0.2))
+time.sleep(0.5)
+page = urllib.request.urlopen("http://localhost:{port}/progress", timeout=10)
+assert json.load(page)["secondsSinceStep"] > 0
+"""
+
+
+def test_numbers_of_numpy_are_served_also_when_the_next_step_is_overdue(tmp_path: Path) -> None:
+    port = free_port()
+    code, log, _ = run(
+        tmp_path, AFTERWARDS.format(port=port), {"TFTRAINING_PROGRESS_PORT": str(port)}
+    )
+    assert code == 0, log
+
+
+IN_A_HANDLER = """
+import os, signal, sys, tftrainer
+from tftrainer.runtime import progress
+
+def handle(*_):
+    tftrainer.report(7, checkpoint="ckpt-7")
+    sys.exit(143)
+
+replace = progress.replace
+
+def interrupted(*given, **changes):
+    progress.replace = replace
+    os.kill(os.getpid(), signal.SIGTERM)
+    return replace(*given, **changes)
+
+signal.signal(signal.SIGTERM, handle)
+tftrainer.report(6)
+progress.replace = interrupted
+tftrainer.report(7)
+"""
+
+
+def test_a_handler_of_sigterm_may_report_whatever_it_interrupts(tmp_path: Path) -> None:
+    env = {"TFTRAINING_PROGRESS_PORT": str(free_port())}
+    assert run(tmp_path, IN_A_HANDLER, env)[0] == 143

@@ -22,7 +22,6 @@ from tftrainer.parameter_server.coordinator_internals import drop_queued, join_b
 from tftrainer.parameter_server.scheduled_loop import LONGEST_STOP, longest_call
 from tftrainer.runtime.progress import Activity
 from tftrainer.training.pacing import Pace
-from tftrainer.training.recorder import Recorder
 from tftrainer.user import callbacks, learning_rate, model
 
 _LOG = logging.getLogger(__name__)
@@ -70,7 +69,7 @@ class FitTraining:
                 *again,
                 *wanted,
                 _Bracket(stack.close),
-                _Last(self._finish_epoch, session.recorder),
+                _Last(self._finish_epoch, self._reporter.save_if_due),
             ],
             add_history=True,
             model=session.model,
@@ -136,9 +135,12 @@ class FitTraining:
             return
         logs = dict(_outside_scope(self._end_of_epoch, int(session.step.numpy()), metrics))
         with session.run.busy(Activity.CALLBACKS):
+            # What it sets for this process, the end of the epoch may read.
+            with learning_rate.kept(session.model, wanted=True):
+                for each in self._wanted:
+                    each.on_epoch_begin(number - 1, {})
             for each in self._wanted:
                 each.on_epoch_end(number - 1, logs)
-        session.recorder.epoch_ended()
         if session.model.stop_training:
             raise _Ended
 
@@ -219,18 +221,18 @@ class _Again(tf.keras.callbacks.Callback):  # type: ignore[misc]
 
 
 class _Last(tf.keras.callbacks.Callback):  # type: ignore[misc]
-    """Stands after all others: finishes the epoch before, and notes which one is."""
+    """Stands after all others: finishes the epoch before, and saves what they did in this."""
 
-    def __init__(self, begin: Callable[[], None], recorder: Recorder) -> None:
+    def __init__(self, begin: Callable[[], None], save: Callable[[], None]) -> None:
         super().__init__()
         self._begin = begin
-        self._recorder = recorder
+        self._save = save
 
     def on_train_begin(self, *_: object) -> None:
         self._begin()
 
     def on_epoch_end(self, *_: object) -> None:
-        self._recorder.epoch_ended()
+        self._save()
 
 
 def _outside_scope(
@@ -289,10 +291,15 @@ class _Reporter(tf.keras.callbacks.Callback):  # type: ignore[misc]
         self._recorder = session.recorder
         self._epoch = session.length.of_epoch
         self._look_due = 0.0
+        self._step = self._reset_at = session.first_step
         self._pace = Pace(seconds=arguments.closure_seconds, fixed=arguments.steps_per_closure)
 
     def on_train_begin(self, *_: object) -> None:
         self._set_steps()
+
+    def on_epoch_begin(self, *_: object) -> None:
+        """Fit has just reset the metrics: until the next step they are 0."""
+        self._reset_at = self._step
 
     def on_train_batch_begin(self, *_: object) -> None:
         """Wait until the workers have little left to do; save if it is time to."""
@@ -303,7 +310,7 @@ class _Reporter(tf.keras.callbacks.Callback):  # type: ignore[misc]
         self._look_now_and_then()
         if self._stopped:
             raise _Stopped
-        # Not between epochs, where the next has begun here: on_epoch_end saves.
+        # Not between epochs, where the next has begun here: save_if_due has saved.
         if self._recorder.checkpoint_due and self._chief.dealer.reached % self._epoch:
             self._chief.save(self.wait_until_idle())
 
@@ -321,8 +328,11 @@ class _Reporter(tf.keras.callbacks.Callback):  # type: ignore[misc]
         if self._end_of_epoch is not None:
             # The callbacks after this one get the same dict.
             logs.update(_outside_scope(self._end_of_epoch, step, self.metrics))
+
+    def save_if_due(self) -> None:
+        """Save between two epochs, when all callbacks are done with the one before."""
         if self._recorder.checkpoint_due:
-            self._chief.save(step)
+            self._chief.save(self._step)
 
     def on_train_end(self, *_: object) -> None:
         """Save before the user's callbacks, which may fail."""
@@ -361,10 +371,10 @@ class _Reporter(tf.keras.callbacks.Callback):  # type: ignore[misc]
         chief, session = self._chief, self._session
         # Raises what a scheduled function raised.
         chief.coordinator.done()
-        step = int(session.step.numpy())
+        self._step = step = int(session.step.numpy())
         self._look_due = time.monotonic() + _LOOK_SECONDS
         chief.note_progress(step)
-        if self._recorder.wants_metrics and step:
+        if self._recorder.wants_metrics and step > self._reset_at:
             chief.publish(step, model.metrics(session.model))
         return step
 

@@ -248,7 +248,8 @@ class Progress:
 
     def __init__(self, first: Snapshot) -> None:
         self._snapshot = first
-        self._lock = threading.Lock()
+        # A script's handler of a signal reports whatever it interrupts.
+        self._lock = threading.RLock()
 
     @property
     def snapshot(self) -> Snapshot:

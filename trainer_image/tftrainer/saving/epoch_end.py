@@ -1,8 +1,8 @@
 """Reads and writes epoch.json in the checkpoint directory: the end of an epoch is under way.
 
-The checkpoint of an epoch is saved first; then come validation, --keep-best and the callbacks. A
-chief that ends in between leaves this file, and the next one does what is left. Written by
-recorder, read by resume.
+The checkpoint of an epoch is saved first; then come validation, --keep-best and the callbacks,
+which may change what the next checkpoint holds, such as the learning rate. A chief that ends before
+that leaves this file, and the next one does it all again. Written by recorder, read by resume.
 """
 
 import contextlib
@@ -27,7 +27,7 @@ def begin(directory: str, step: int, metrics: Mapping[str, float]) -> None:
 
 
 def finish(directory: str) -> None:
-    """Delete it: all that is done at the end of an epoch is done."""
+    """Delete it: all that is done at the end of an epoch is done, and saved."""
     with reached(directory, "deleted", what=_NAME), contextlib.suppress(tf.errors.NotFoundError):
         tf.io.gfile.remove(f"{directory}/{_NAME}")
 

@@ -9,7 +9,8 @@ may still fail, it says so, and is written again when they are done.
 
 import json
 import logging
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 import tensorflow as tf
 
@@ -31,10 +32,19 @@ class Marker:
     path: str
     is_complete: bool = True
     """Whether the callbacks are done, which may change the weights of the last step."""
+    metrics: Mapping[str, float] = field(default_factory=dict)
+    """What training ended with: a restart makes no step that would tell. Empty from an older
+    trainer."""
 
 
 def write(
-    directory: str, *, job: str, job_uid: str, last: SavedCheckpoint, complete: bool = True
+    directory: str,
+    *,
+    job: str,
+    job_uid: str,
+    last: SavedCheckpoint,
+    metrics: Mapping[str, float],
+    complete: bool = True,
 ) -> None:
     """Write it, over an older one if there is one.
 
@@ -47,6 +57,7 @@ def write(
         "step": last.step,
         "path": last.path,
         "complete": complete,
+        "metrics": dict(metrics),
         "time": timestamp(last.time),
     }
     with reached(directory, "written", what=f"the marker {_NAME}"):
@@ -88,6 +99,7 @@ def _read(directory: str) -> Marker | None:
             step=int(document["step"]),
             path=str(document["path"]),
             is_complete=bool(document.get("complete", True)),
+            metrics={str(n): float(v) for n, v in document.get("metrics", {}).items()},
         )
-    except (ValueError, KeyError, TypeError) as error:
+    except (AttributeError, ValueError, KeyError, TypeError) as error:
         raise files.GarbledFileError(f"{path} is garbled ({error!r})") from error

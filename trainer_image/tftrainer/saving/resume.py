@@ -15,6 +15,7 @@ from tftrainer.errors import BadConfigurationError, CheckpointUnavailableError
 from tftrainer.saving import epoch_end, marker
 from tftrainer.saving.checkpoints import Checkpoints, Devices, remove_unfinished
 from tftrainer.saving.fence import Fence
+from tftrainer.saving.marker import Marker
 from tftrainer.user import learning_rate
 
 _LOG = logging.getLogger(__name__)
@@ -32,8 +33,8 @@ class Resumed:
     """Whether it lies in the job's own directory, rather than where --resume-from says."""
     origin: str | None = None
     """Whose training it is of, if it is not this job's."""
-    last_step: int | None = None
-    """Step at which this job's training ended, if it has: perhaps early, by a callback."""
+    last: Marker | None = None
+    """Where this job's training ended, if it has: perhaps early, by a callback."""
 
     unfinished: Mapping[str, float] | None = None
     """Metrics of the epoch that ends with that checkpoint, if its end was under way."""
@@ -61,8 +62,8 @@ class Resumed:
         It begins at `start`. Raises BadConfigurationError if another training has already made them
         all.
         """
-        if self.last_step is not None:
-            return min(wanted, start.number + (self.last_step - self.step) * batches_a_step)
+        if self.last is not None:
+            return min(wanted, start.number + (self.last.step - self.step) * batches_a_step)
         if self.origin is not None and start.has_made(wanted):
             raise BadConfigurationError(
                 f"nothing is left to train: {self.path}, of {self.origin}, is of step {self.step}, "
@@ -129,7 +130,7 @@ def resume(
         step=restored,
         is_own=is_own,
         origin=origin,
-        last_step=_last_step(job, directory),
+        last=_last(job, directory),
         unfinished=epoch_end.unfinished(directory, restored) if path and is_own else None,
         saved_position=position,
     )
@@ -150,11 +151,11 @@ def _warn_of_rate(chosen: float | None, restored: float | None) -> None:
         )
 
 
-def _last_step(job: Job, directory: str) -> int | None:
+def _last(job: Job, directory: str) -> Marker | None:
     # Without a job's uid, any earlier training on this computer may have left the marker.
     uid = job.environment.job_uid
     last = marker.read(directory) if uid else None
-    return last.step if last is not None and last.job_uid == uid else None
+    return last if last is not None and last.job_uid == uid else None
 
 
 def _missing(promised: int, found: str) -> CheckpointUnavailableError:

@@ -18,20 +18,18 @@ class Epochs:
         batches: int,
         total: int,
         validate: Callable[[int, Mapping[str, float]], Mapping[str, float]] | None = None,
-        ended: Callable[[], None] = lambda: None,
         unfinished: Mapping[str, float] | None = None,
     ) -> None:
         """Count from here; so many `batches` make an epoch, `total` the training.
 
         `validate(done, metrics)` is called at the end of an epoch; callbacks get what it returns.
-        `ended` is called after them. `unfinished` are the metrics of the epoch before, if the
-        process before ended in the middle of this.
+        `unfinished` are the metrics of the epoch before, if the process before ended in the middle
+        of this, or before what they did was saved.
         """
         self._callbacks = callbacks
         self._batches = batches
         self._total = total
         self._validate = validate
-        self._ended = ended
         self._unfinished = unfinished
         self._number = 0
         self._begun = -1
@@ -49,6 +47,8 @@ class Epochs:
         self._callbacks.begin_training()
         if self._validate and self._unfinished is not None and self._number and not into_epoch:
             self._number -= 1
+            # What it sets for this process, its end may read.
+            self._callbacks.begin_epoch(self._number, again=True)
             return self.reached(done, self._unfinished)
         return True
 
@@ -68,7 +68,6 @@ class Epochs:
         while (self._number + 1) * self._batches <= min(done, self._total):
             logs = self._validate(done, metrics) if self._validate else metrics
             self._callbacks.end_epoch(self._number, logs)
-            self._ended()
             self._number += 1
             if self._callbacks.stop_asked:
                 _LOG.info("a callback stopped training after epoch %d", self._number)

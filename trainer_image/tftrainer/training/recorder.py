@@ -91,7 +91,7 @@ class Recorder:
         self._step = 0
         self._saved_step: int | None = None
         self._is_ending = False
-        self._marked: tuple[SavedCheckpoint, bool] | None = None
+        self._marked: tuple[SavedCheckpoint, Mapping[str, float], bool] | None = None
 
     def start(self, step: int, total_steps: int, *, skips_input: bool) -> None:
         """Training begins, perhaps from a restored checkpoint; the watchdog counts from here.
@@ -99,7 +99,7 @@ class Recorder:
         `skips_input` says that it goes on in the middle of a pass over the data. What is before it
         is read first, which may take as long as it took to train on it.
         """
-        restored, own = self._resumed.path, self._resumed.is_own
+        restored, own, last = self._resumed.path, self._resumed.is_own, self._resumed.last
         begun_with = found(restored, step) if restored else None
         now = self._started = time.monotonic()
         arguments = self._job.arguments
@@ -115,6 +115,7 @@ class Recorder:
             stepped_at=now,
             resumed_step=step if restored else None,
             total_steps=max(step, total_steps),
+            metrics=last.metrics if last is not None and last.step <= step else {},
             last_checkpoint=begun_with if own else None,
             best=self._best.read() if self._best and restored and own else None,
         )
@@ -249,6 +250,8 @@ class Recorder:
                 self._is_ending = True
             if step != self._saved_step:
                 self._save(self._checkpoints, step, position)
+                if ending is None and step == self._saved_step:
+                    self._finish_ending()
         self._due.checkpoint = time.monotonic() + self._job.arguments.checkpoint_seconds
 
     @contextmanager
@@ -314,8 +317,8 @@ class Recorder:
             self._meet()
         return best
 
-    def epoch_ended(self) -> None:
-        """Note that validation and callbacks are done with the epoch that has ended."""
+    def _finish_ending(self) -> None:
+        """Note that what callbacks did at the end of the epoch is saved, or that all is done."""
         if self._is_ending and self._own_directory is not None:
             epoch_end.finish(self._own_directory)
             self._is_ending = False
@@ -350,6 +353,8 @@ class Recorder:
         changed since this step was saved.
         """
         self.judge(step, metrics)
+        if metrics:
+            self._run.progress.update(metrics={**metrics, **self._validated})
         if ending is not None:
             save_again = ending.has_callbacks
         self.save_last(step, position, complete=not save_again)
@@ -358,8 +363,6 @@ class Recorder:
         if save_again:
             self._saved_step = None
             self.save(step, position)
-        known = self._run.progress.snapshot.metrics
-        metrics = {**metrics, **self._validated} if metrics else known
         # Before the export, which takes its time: all steps are made, so none is waited for.
         snapshot = self._run.progress.update(
             step=step,
@@ -368,9 +371,9 @@ class Recorder:
             steps_per_second=self._rate.overall,
             examples_per_second=self._throughput.overall,
             queue_depth=None,
-            metrics=metrics,
         )
         self._write_logs(step, snapshot)
+        self._finish_ending()
         # Then the exported model: a chief that is killed goes on from there.
         self._mark(complete=True)
         self._export()
@@ -379,11 +382,19 @@ class Recorder:
 
     def _mark(self, *, complete: bool) -> None:
         """Write that no step follows the last checkpoint, or that all is done, if it is new."""
-        saved, directory = self._run.progress.snapshot.last_checkpoint, self._own_directory
-        if saved is not None and directory is not None and self._marked != (saved, complete):
-            job, uid = self._job.environment.job, self._job.environment.job_uid
-            marker.write(directory, job=job, job_uid=uid, last=saved, complete=complete)
-            self._marked = saved, complete
+        snapshot, directory = self._run.progress.snapshot, self._own_directory
+        saved, metrics = snapshot.last_checkpoint, snapshot.metrics
+        if saved is None or directory is None or self._marked == (saved, metrics, complete):
+            return
+        marker.write(
+            directory,
+            job=self._job.environment.job,
+            job_uid=self._job.environment.job_uid,
+            last=saved,
+            metrics=metrics,
+            complete=complete,
+        )
+        self._marked = saved, metrics, complete
 
     def _export(self) -> None:
         saved, directory = self._run.progress.snapshot.last_checkpoint, self._own_directory

@@ -108,7 +108,6 @@ class Session:
             batches=epoch,
             total=self.total,
             validate=validate,
-            ended=self.recorder.epoch_ended,
             unfinished=self.unfinished,
         )
 
