@@ -536,13 +536,6 @@ def plural(kind: Kind) -> str:
     return kind.value.split(".")[0] if kind in _APIS else f"{kind.value.lower()}s"
 
 
-def _word(kind: Kind) -> str:
-    """Return a kind's name, as objects carry it."""
-    if kind is Kind.WORKLOAD:
-        return "Workload"
-    return "PodGroup" if kind in _APIS else kind.value
-
-
 def _words(method: str, path: str) -> tuple[str, str]:
     """Return verb and resource of a request, as in roles."""
     start = 3 if path.startswith("/api/") else 4  # /api/v1/…, /apis/group/version/…
@@ -583,11 +576,12 @@ def _is_denied(message: str) -> bool:
 def _parts(kind: Kind, path: str, text: bytes) -> tuple[Iterator[Listing], str]:
     """Return what a page has, decoded part by part, and what asks for the next one, or ""."""
     objects, version, more = _decoded("GET", path, wire.decode_list, text)
+    word = kind.word
 
     def part(portion: Sequence[msgspec.Raw]) -> Listing:
         items = _decoded("GET", path, partial(wire.decode_objects, kind), portion)
         for item in items:  # a list's items carry none
-            item.setdefault("kind", _word(kind))
+            item.setdefault("kind", word)
         return Listing(items, version, wire.is_cut(kind))
 
     return map(part, wire.portions(objects)), more

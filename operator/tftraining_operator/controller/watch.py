@@ -52,19 +52,14 @@ class Watch:
         list_all: Callable[[Kind, str | None], Awaitable[str]],
         *,
         access: Access | None = None,
-        name: str = "",
     ) -> None:
-        """Follow them; `list_all` takes in a whole listing and returns its resource version.
-
-        `name` is what warnings call them.
-        """
+        """Follow them; `list_all` takes in a whole listing and returns its resource version."""
         self._cluster = cluster
         self._kind = kind
         self._namespace = namespace
         self._see = see
         self._list_all = list_all
         self._access = access or Access()
-        self._name = name or f"{kind}s"
         self._version = ""
         self._problem = ""
 
@@ -99,5 +94,5 @@ class Watch:
     def _warn(self, problem: str) -> None:
         """Tell what ended the watch: once, though a permission may be missing for days."""
         if problem != self._problem:
-            logger.warning("the watch of %s ended: %s", self._name, problem)
+            logger.warning("the watch of %ss ended: %s", self._kind.word, problem)
         self._problem = problem

@@ -82,14 +82,7 @@ class Workloads:
                     return version
                 await asyncio.sleep(seconds)
 
-        watch = Watch(
-            self._cluster,
-            Kind.WORKLOAD,
-            self._namespace,
-            self._see,
-            list_once_available,
-            name="Workloads",
-        )
+        watch = Watch(self._cluster, Kind.WORKLOAD, self._namespace, self._see, list_once_available)
         await watch.follow("")
 
     def _see(self, kind: Kind, raw: _Object, event_type: str) -> None:

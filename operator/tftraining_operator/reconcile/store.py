@@ -44,6 +44,13 @@ class Kind(StrEnum):
     VOLCANO_GROUP = SCHEDULERS[Gang.VOLCANO].api.resource
     WORKLOAD = kueue.API.resource
 
+    @property
+    def word(self) -> str:
+        """The kind's name, as objects carry it."""
+        if self is Kind.WORKLOAD:
+            return "Workload"
+        return "PodGroup" if self in GROUPS.values() else self.value
+
 
 _SLIM = {
     Kind.JOB: slim.job,
@@ -280,7 +287,7 @@ class Store:
             logger.warning(
                 "resource versions of %ss went back, as after a restore of etcd; "
                 "the listing replaces what was known",
-                listing.kind.lower(),
+                listing.kind.word.lower(),
             )
         return touched
 
