@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from tftraining_operator.controller.leader import LeaseLostError
 from tftraining_operator.controller.shard_lease import ShardLease
+from tftraining_operator.controller.sharding import shard_of
 from tftraining_operator.controller.shards import Shards
 
 from tests.unit.lease_server import LeaseServer
@@ -116,8 +117,8 @@ class Place:
     processes: list[Process] = field(default_factory=list)
     _names: Iterator[int] = field(default_factory=lambda: iter(range(1000)))
 
-    def start(self) -> Process:
-        found = Process(self, f"operator-{next(self._names)}")
+    def start(self, identity: str = "") -> Process:
+        found = Process(self, identity or f"operator-{next(self._names)}")
         self.processes.append(found)
         return found
 
@@ -163,6 +164,20 @@ def test_processes_that_start_together_have_one_each_at_once() -> None:
         for _ in range(3):
             place.start()
         await asyncio.sleep(5)
+        assert place.shares() == [1, 1, 1]
+        place.end()
+
+    in_virtual_time(scene)
+
+
+def test_processes_that_prefer_the_same_shard_do_not_wait_for_another_one() -> None:
+    alike = [name for name in map("operator-{}".format, range(99)) if shard_of("", name, 3) == 1]
+
+    async def scene(loop: VirtualLoop) -> None:
+        place = Place(loop, shards=3)
+        for name in alike[:3]:
+            place.start(name)
+        await asyncio.sleep(1.9)  # within the second after which who has none looks again
         assert place.shares() == [1, 1, 1]
         place.end()
 

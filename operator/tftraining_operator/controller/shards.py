@@ -91,6 +91,18 @@ class Shards:
 
     async def _look_around(self) -> int | None:
         """Look at all leases and do what is to be done; return a shard that was acquired."""
+        for _ in self._leases:
+            claim = await self._do_what_is_due()
+            if claim is None:
+                return None
+            if await self._leases[claim].try_to_lead():
+                self._held.add(claim)
+                return claim
+            # Another process was faster; another shard may still be free.
+        return None
+
+    async def _do_what_is_due(self) -> int | None:
+        """Look at all leases, ask for one and give one up; return which shard to claim."""
         others = [lease for shard, lease in enumerate(self._leases) if shard not in self._held]
         try:
             async with asyncio.timeout(self._seconds * _PATIENCE):
@@ -105,9 +117,6 @@ class Shards:
         if moves.release is not None:
             await self._give_up(moves.release)
         self._note(None)
-        if moves.claim is None or not await self._leases[moves.claim].try_to_lead():
-            return None
-        self._held.add(moves.claim)
         return moves.claim
 
     def _seen(self, shard: int) -> Seen:
