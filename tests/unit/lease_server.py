@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -16,6 +17,10 @@ class LeaseServer:
     leases: dict[tuple[str, str], dict[str, Any]] = field(default_factory=dict)
     away: set[str] = field(default_factory=set)
     """Identities whose calls are not answered."""
+    readers: set[str] = field(default_factory=set)
+    """Identities that may write nothing."""
+    writes: Counter[str] = field(default_factory=Counter)
+    """How often each identity asked for a write, refused or not."""
     version: int = 0
 
     async def get_lease(self, namespace: str, name: str) -> dict[str, Any]:

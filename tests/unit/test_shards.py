@@ -13,6 +13,7 @@ from tftraining_operator.controller.leader import LeaseLostError
 from tftraining_operator.controller.shard_lease import ShardLease
 from tftraining_operator.controller.sharding import shard_of
 from tftraining_operator.controller.shards import Shards
+from tftraining_operator.reconcile import errors
 
 from tests.unit.lease_server import LeaseServer
 from tests.unit.virtual_time import VirtualLoop, in_virtual_time
@@ -37,11 +38,19 @@ class Calls:
 
     async def create_lease(self, body: dict[str, Any]) -> dict[str, Any]:
         await self._reach()
+        self._permit()
         return await self.server.create_lease(body)
 
     async def replace_lease(self, body: dict[str, Any]) -> dict[str, Any]:
         await self._reach()
+        self._permit()
         return await self.server.replace_lease(body)
+
+    def _permit(self) -> None:
+        """Count a write, and refuse it to who may only read."""
+        self.server.writes[self.identity] += 1
+        if self.identity in self.server.readers:
+            raise errors.ApiError("leases: forbidden", status=403)
 
     async def _reach(self) -> None:
         await asyncio.sleep(0.01)
@@ -179,6 +188,24 @@ def test_processes_that_prefer_the_same_shard_do_not_wait_for_another_one() -> N
             place.start(name)
         await asyncio.sleep(1.9)  # within the second after which who has none looks again
         assert place.shares() == [1, 1, 1]
+        place.end()
+
+    in_virtual_time(scene)
+
+
+def test_who_may_not_write_leases_says_so_and_asks_for_one_at_a_time() -> None:
+    async def scene(loop: VirtualLoop) -> None:
+        place = Place(loop, shards=3)
+        place.server.readers.add("reader")
+        reader = place.start("reader")
+        for _ in range(20):
+            await asyncio.sleep(SECONDS / 15)
+            assert reader.shards.problem() == "cannot acquire the lease: leases: forbidden"
+        assert place.server.writes["reader"] <= 20
+        place.server.readers.clear()
+        await place.settle()
+        assert place.shares() == [3]
+        assert reader.shards.problem() is None
         place.end()
 
     in_virtual_time(scene)

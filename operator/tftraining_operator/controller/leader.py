@@ -172,7 +172,7 @@ class Candidate:
                 if free:
                     await self._claim(lease)
         except (errors.ConflictError, errors.AlreadyExistsError):
-            return False  # another process was faster
+            free = False  # another process was faster
         except (errors.ApiError, TimeoutError) as error:
             problem = f"cannot acquire the lease: {_reason(error)}"
             if problem != self._problem:

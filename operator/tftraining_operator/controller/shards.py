@@ -95,9 +95,14 @@ class Shards:
             claim = await self._do_what_is_due()
             if claim is None:
                 return None
-            if await self._leases[claim].try_to_lead():
+            lease = self._leases[claim]
+            acquired = await lease.try_to_lead()
+            self._problem = lease.problem()
+            if acquired:
                 self._held.add(claim)
                 return claim
+            if self._problem is not None:
+                return None
             # Another process was faster; another shard may still be free.
         return None
 
@@ -116,7 +121,8 @@ class Shards:
             await self._leases[moves.request].request()
         if moves.release is not None:
             await self._give_up(moves.release)
-        self._note(None)
+        if moves.claim is None:
+            self._problem = None
         return moves.claim
 
     def _seen(self, shard: int) -> Seen:
@@ -146,7 +152,7 @@ class Shards:
         self._held.discard(shard)
         await self._leases[shard].release()
 
-    def _note(self, problem: str | None) -> None:
-        if problem is not None and problem != self._problem:
+    def _note(self, problem: str) -> None:
+        if problem != self._problem:
             logger.warning("%s", problem)
         self._problem = problem
