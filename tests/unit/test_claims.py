@@ -251,6 +251,26 @@ def test_a_job_that_comes_while_its_namespace_is_let_go_is_worked_on() -> None:
     played(scene)
 
 
+def test_a_namespace_that_gets_a_job_before_its_turn_is_not_let_go() -> None:
+    async def scene(place: Place) -> None:
+        one = place.install("one", *(f"named-{number}" for number in range(8)))
+        assert await one.has("red")
+        await asyncio.sleep(RENEWED - 2)
+        sent, one.calls.delay, place.with_jobs = one.calls.sent, LASTS / 10, set()
+        # As many as are renewed at once: the one without jobs waits for its turn.
+        while one.calls.sent < sent + 8:
+            assert one.works_in("red")
+            await asyncio.sleep(0.1)
+        place.with_jobs = {"red"}
+        assert await one.has("red"), "a pass begins"
+        for _ in range(2 * LASTS):
+            assert one.works_in("red")
+            assert place.holder() == "one"
+            await asyncio.sleep(0.1)
+
+    played(scene)
+
+
 def test_the_next_leader_of_an_installation_has_its_namespaces_at_once() -> None:
     async def scene(place: Place) -> None:
         first = place.install("one", "red")

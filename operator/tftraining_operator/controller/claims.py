@@ -9,7 +9,7 @@ import asyncio
 import logging
 import math
 import time
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Protocol
@@ -148,7 +148,7 @@ class Claims:
         reasons = (_others_work(each) for each in named if each.taken_by)
         return "; ".join(reasons) or None
 
-    async def keep(self, with_jobs: Callable[[], Iterable[str]]) -> None:
+    async def keep(self, with_jobs: Callable[[], Collection[str]]) -> None:
         """Renew and take claims until cancelled; `with_jobs` are the namespaces that have jobs."""
         at_once = asyncio.Semaphore(_AT_ONCE)
         needed = self._named
@@ -158,7 +158,8 @@ class Claims:
                 return ""
             async with at_once, found.lock:
                 try:
-                    if found.claim.namespace in needed:
+                    # Asked anew: it may have got a job while it waited for its turn.
+                    if found.claim.namespace in needed or found.claim.namespace in with_jobs():
                         await self._keep(found)
                     else:
                         await self._drop(found)
