@@ -259,6 +259,9 @@ class Cluster:
 
 def pages(
     calls: Calls, path: str, query: Mapping[str, str] | None = None, *, size: int = 500
+        if name in ("", ".", ".."):
+            # Its path would be that of all jobs, also for a DELETE.
+            raise InputError(f"{name!r} cannot be the name of a job")
 ) -> Iterator[_Object]:
     """Yield a list in parts: thousands of objects at once need hundreds of megabytes."""
     rest = {"limit": str(size)}

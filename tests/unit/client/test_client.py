@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import re
 import sys
 import threading
 import time
@@ -14,10 +15,16 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import tftraining
 from tftraining import AsyncTFTrainingClient, TFTrainingClient, following
-from tftraining.errors import AlreadyExistsError, InputError, NotFoundError, TimedOutError
+from tftraining.errors import (
+    AlreadyExistsError,
+    ForbiddenError,
+    InputError,
+    NotFoundError,
+    TimedOutError,
+)
 from tftraining.job import JobFailedError, seen
 from tftraining_operator.api.keys import ConditionType, Role
-from tftraining_operator.api.status import Evaluation, Metric, Progress
+from tftraining_operator.api.status import Evaluation, Metric, Progress, QueueStatus
 
 from tests.unit.builders import MUCH_LATER, JobBuilder, a_condition, a_job, a_pod, stamp
 from tests.unit.client.connection import JOBS, PODS, Stored
@@ -136,6 +143,17 @@ def test_what_was_waited_for_is_returned(stored: Stored, client: TFTrainingClien
     job = client.wait("mnist")
     assert (job.finished, job.succeeded, job.failed) == (True, True, False)
     assert str(job) == "mnist: Succeeded: trained"
+
+
+@pytest.mark.parametrize("name", ["", ".", ".."])
+def test_what_is_no_name_stands_for_no_other_jobs(
+    stored: Stored, client: TFTrainingClient, name: str
+) -> None:
+    """The API server would take the path for that of all jobs, and delete them."""
+    for call in (client.delete, client.suspend, client.restart, client.get, client.describe):
+        with pytest.raises(InputError, match=f"'{re.escape(name)}' cannot be the name of a job"):
+            call(name)
+    assert stored.asked == []
 
 
 def test_a_job_that_failed_raises_why(stored: Stored, client: TFTrainingClient) -> None:
