@@ -141,9 +141,15 @@ class Cluster:
             query["dryRun"] = "All"
         return self.calls.call("POST", self._jobs(), query=query, body=manifest)
 
-    def delete_job(self, name: str, *, foreground: bool = False) -> None:
-        """Delete a job; in the foreground, it is gone only after its pods."""
-        options = {"propagationPolicy": "Foreground" if foreground else "Background"}
+    def delete_job(self, name: str, *, foreground: bool = False, dry_run: bool = False) -> None:
+        """Delete a job; in the foreground, it is gone only after its pods.
+
+        A dry run only asks the API server whether it would.
+        """
+        options: _Object = {"propagationPolicy": "Foreground" if foreground else "Background"}
+        if dry_run:
+            # Not in the query, which is not read where there is a body.
+            options["dryRun"] = ["All"]
         try:
             self.calls.call("DELETE", self._job(name), body=options)
         except NotFoundError as error:
