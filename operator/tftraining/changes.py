@@ -20,7 +20,7 @@ def scale(cluster: Cluster, name: str, workers: int) -> str:
     Raises TFTrainingError, such as the CRD's rules in their words.
     """
     job = _unfinished(cluster, name, "its workers cannot be changed")
-    before = job.desired(Role.WORKER)
+    before = job.spec.replicas(Role.WORKER)  # and not how many Kueue has admitted
     if before == workers:
         return f"{name}: has {_workers(workers)} already"
     cluster.patch_job(name, {"spec": {"worker": {"replicas": workers}}})

@@ -145,6 +145,16 @@ def test_what_was_waited_for_is_returned(stored: Stored, client: TFTrainingClien
     assert str(job) == "mnist: Succeeded: trained"
 
 
+def test_a_job_of_which_kueue_admitted_a_part_can_be_scaled_to_that(
+    stored: Stored, client: TFTrainingClient
+) -> None:
+    queue = QueueStatus(name="q", workload="mnist-1a2b3", admitted_time=stamp(), workers=2)
+    stored.add_job(a_job().with_workers(4).with_status(queue=queue).raw)
+    assert client.scale("mnist", 4) == "mnist: has 4 workers already"
+    assert client.scale("mnist", 2) == "mnist: scaled from 4 to 2 workers"
+    assert f"PATCH {JOBS}/mnist" in stored.asked
+
+
 @pytest.mark.parametrize("name", ["", ".", ".."])
 def test_what_is_no_name_stands_for_no_other_jobs(
     stored: Stored, client: TFTrainingClient, name: str
