@@ -155,6 +155,20 @@ def test_a_job_of_which_kueue_admitted_a_part_can_be_scaled_to_that(
     assert f"PATCH {JOBS}/mnist" in stored.asked
 
 
+def test_a_job_that_the_operator_refuses_is_told_by_what_would_change_it(
+    stored: Stored, client: TFTrainingClient
+) -> None:
+    stored.add_job(a_job().with_spec(strategy="Horovod").raw)
+    for change in (
+        client.suspend,
+        client.resume,
+        client.restart,
+        lambda name: client.scale(name, 2),
+    ):
+        with pytest.raises(InputError, match=r"job mnist is not valid: spec\.strategy"):
+            change("mnist")
+
+
 @pytest.mark.parametrize("name", ["", ".", ".."])
 def test_what_is_no_name_stands_for_no_other_jobs(
     stored: Stored, client: TFTrainingClient, name: str
