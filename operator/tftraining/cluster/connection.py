@@ -6,12 +6,14 @@ commands import it when they need a cluster. Objects are plain dicts in both dir
 
 import contextlib
 import json
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, Self
 from urllib.parse import urlencode
 
 import urllib3
+import yaml
 from kubernetes import client, config
 from kubernetes.config import kube_config
 from tftraining_operator.core import bounds
@@ -36,6 +38,9 @@ _RETRIES = 3
 times _TIMEOUT, and whoever waits in a loop tries again anyway."""
 _DEFAULT_NAMESPACE = "default"
 
+_OWN_KUBECONFIG = "~/.kube/config"
+_MALFORMED = (AttributeError, LookupError, OSError, TypeError, ValueError, yaml.YAMLError)
+"""What the client raises for a kubeconfig that is no file, or whose contents are none."""
 
 class Connection:
     """Calls to one API server, with the namespace that commands use by default."""
@@ -52,11 +57,13 @@ class Connection:
         """
         configuration = client.Configuration()
         try:
+        # Not what the client read when it was imported: a notebook may have set it since.
+        path = os.environ.get("KUBECONFIG") or _OWN_KUBECONFIG
             if context is None:
-                _, current = config.list_kube_config_contexts()
+                _, current = config.list_kube_config_contexts(path)
             else:
-                current = _named(_contexts(), context)
-            config.load_kube_config(context=current["name"], client_configuration=configuration)
+                current = _named(_contexts(path), context)
+            config.load_kube_config(path, current["name"], client_configuration=configuration)
             default = current["context"].get("namespace") or _DEFAULT_NAMESPACE
         except config.ConfigException as error:
             if context is not None or not _load_own_pod(configuration):
@@ -66,6 +73,9 @@ class Connection:
                 ) from error
             default = _own_namespace()
         configuration.connection_pool_maxsize = 32
+        except _MALFORMED as error:
+            reason = one_line(str(error))
+            raise InputError(f"cannot read the kubeconfig {path}: {reason}") from error
         configuration.retries = urllib3.Retry(_RETRIES, connect=0, read=0, other=0)
         return cls(client.ApiClient(configuration=configuration), namespace or default)
 
@@ -141,9 +151,9 @@ class Connection:
             ) from error
 
 
-def _contexts() -> list[_Object]:
+def _contexts(path: str) -> list[_Object]:
     """Return all contexts of the kubeconfig; the client's own list needs a current one."""
-    merged = kube_config.KubeConfigMerger(kube_config.KUBE_CONFIG_DEFAULT_LOCATION).config
+    merged = kube_config.KubeConfigMerger(path).config
     if merged is None:
         raise config.ConfigException("Invalid kube-config file. No configuration found.")
     return [each.value for each in merged["contexts"].value]
