@@ -14,7 +14,7 @@ from urllib.parse import quote
 from tftraining_operator.api.keys import API_VERSION, LABEL_JOB_UID, PLURAL
 from tftraining_operator.core import raw_pod
 
-from tftraining.errors import InputError, NotFoundError, TFTrainingError
+from tftraining.errors import ForbiddenError, InputError, NotFoundError, TFTrainingError
 
 _Object = dict[str, Any]
 
@@ -228,8 +228,11 @@ class Cluster:
         return bool(answer["status"]["allowed"])
 
     def _no_job(self, name: str) -> str:
-        names = [_name(job) for job in self.jobs()]
         text = f"no job {name} in namespace {self.namespace}"
+        try:
+            names = [_name(job) for job in self.jobs()]
+        except ForbiddenError:
+            return text
         near = difflib.get_close_matches(name, names, n=1)
         if near:
             return f"{text}; did you mean {near[0]}?"
@@ -256,6 +259,9 @@ class Cluster:
         return f"/apis/{API_VERSION}/namespaces/{quote(self.namespace)}/{PLURAL}"
 
     def _job(self, name: str) -> str:
+        if name in ("", ".", ".."):
+            # Its path would be that of all jobs, also for a DELETE.
+            raise InputError(f"{name!r} cannot be the name of a job")
         return f"{self._jobs()}/{quote(name, safe='')}"
 
     def _core(self, *parts: str) -> str:
@@ -265,9 +271,6 @@ class Cluster:
 
 def pages(
     calls: Calls, path: str, query: Mapping[str, str] | None = None, *, size: int = 500
-        if name in ("", ".", ".."):
-            # Its path would be that of all jobs, also for a DELETE.
-            raise InputError(f"{name!r} cannot be the name of a job")
 ) -> Iterator[_Object]:
     """Yield a list in parts: thousands of objects at once need hundreds of megabytes."""
     rest = {"limit": str(size)}

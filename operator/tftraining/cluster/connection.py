@@ -22,6 +22,7 @@ from tftraining_operator.core.text import one_line, printable
 from tftraining.cluster.cluster import Execution
 from tftraining.errors import (
     AlreadyExistsError,
+    ForbiddenError,
     InputError,
     NotFoundError,
     TFTrainingError,
@@ -37,10 +38,10 @@ _RETRIES = 3
 """After the API server asked for it (429). Who does not answer is not asked again: that takes four
 times _TIMEOUT, and whoever waits in a loop tries again anyway."""
 _DEFAULT_NAMESPACE = "default"
-
 _OWN_KUBECONFIG = "~/.kube/config"
 _MALFORMED = (AttributeError, LookupError, OSError, TypeError, ValueError, yaml.YAMLError)
 """What the client raises for a kubeconfig that is no file, or whose contents are none."""
+
 
 class Connection:
     """Calls to one API server, with the namespace that commands use by default."""
@@ -56,9 +57,9 @@ class Connection:
         Raises InputError.
         """
         configuration = client.Configuration()
-        try:
         # Not what the client read when it was imported: a notebook may have set it since.
         path = os.environ.get("KUBECONFIG") or _OWN_KUBECONFIG
+        try:
             if context is None:
                 _, current = config.list_kube_config_contexts(path)
             else:
@@ -72,10 +73,10 @@ class Connection:
                     " context of it with --context"
                 ) from error
             default = _own_namespace()
-        configuration.connection_pool_maxsize = 32
         except _MALFORMED as error:
             reason = one_line(str(error))
             raise InputError(f"cannot read the kubeconfig {path}: {reason}") from error
+        configuration.connection_pool_maxsize = 32
         configuration.retries = urllib3.Retry(_RETRIES, connect=0, read=0, other=0)
         return cls(client.ApiClient(configuration=configuration), namespace or default)
 
@@ -229,6 +230,8 @@ def _check(method: str, status: int, text: bytes) -> None:
         raise AlreadyExistsError(message)
     if status in (400, 422):
         raise InputError(message)
+    if status == 403:  # noqa: PLR2004 - HTTP
+        raise ForbiddenError(message)
     if status == 401:  # noqa: PLR2004 - HTTP
         message += ": the kubeconfig's credentials are not valid; log in again"
     if status == 429 or status >= 500:  # noqa: PLR2004 - HTTP

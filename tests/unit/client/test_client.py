@@ -155,6 +155,14 @@ def test_a_job_of_which_kueue_admitted_a_part_can_be_scaled_to_that(
     assert f"PATCH {JOBS}/mnist" in stored.asked
 
 
+def test_a_job_is_not_found_also_by_who_may_not_list_jobs(
+    stored: Stored, client: TFTrainingClient
+) -> None:
+    stored.refusals[f"GET {JOBS}"] = ForbiddenError("tftrainingjobs is forbidden: cannot list")
+    with pytest.raises(NotFoundError, match=r"no job mnist in namespace default$"):
+        client.get("mnist")
+
+
 def test_a_job_that_the_operator_refuses_is_told_by_what_would_change_it(
     stored: Stored, client: TFTrainingClient
 ) -> None:
