@@ -418,6 +418,13 @@ def test_another_port_and_the_operators_fields_leave_the_template() -> None:
     assert set(lost) == {f"{at}.subdomain", f"{at}.containers[tensorflow].env[TF_CONFIG]"}
 
 
+@pytest.mark.parametrize("field", ["serviceAccountName", "serviceAccount"])
+def test_who_names_an_account_gets_its_token(field: str) -> None:
+    template = spec_of(convert(a_tfjob(Worker=a_replica(**{field: "trainer"}))))["template"]
+    assert template["spec"][field] == "trainer"
+    assert template["spec"]["automountServiceAccountToken"] is True
+
+
 def test_an_evaluators_claim_is_that_which_the_chief_mounts() -> None:
     evaluator = mounting("/checkpoints", readOnly=True)
     job = a_tfjob(

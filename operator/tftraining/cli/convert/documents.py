@@ -5,6 +5,7 @@ itself.
 """
 
 import io
+import json
 import re
 from dataclasses import dataclass
 from typing import Any
@@ -55,6 +56,9 @@ def convert_text(text: str, source: str, direction: Direction) -> Converted:
     ]
     if not conversions:
         return Converted(text, ())
+    if len(documents) == 1 and text.lstrip().startswith("{"):
+        # kubectl takes what begins so for JSON, of which YAML would be none.
+        return Converted("".join(map(_json, kept)), tuple(conversions))
     return Converted(dumped(kept), tuple(conversions))
 
 
@@ -63,6 +67,10 @@ def dumped(documents: list[Any]) -> str:
     out = io.StringIO()
     _yaml().dump_all(documents, out)
     return out.getvalue()
+
+
+def _json(document: object) -> str:
+    return json.dumps(document, indent=2) + "\n"
 
 
 def _converted(document: Any, direction: Direction, found: list[Conversion]) -> Any:  # noqa: ANN401
