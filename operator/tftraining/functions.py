@@ -10,6 +10,7 @@ import dis
 import inspect
 import linecache
 import math
+import re
 import textwrap
 import types
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -23,6 +24,9 @@ _CONTRACT = ("model", "dataset")
 _KNOWN = (*_CONTRACT, "train_step", "test_step", "callbacks", "export", "loss", "optimizer")
 _SIMPLE = (bool, int, str, bytes, type(None))
 _IMPLICIT = frozenset({"__name__", "__file__", "__doc__", "__module__", "__qualname__"})
+_TF_KERAS = re.compile(r"(keras\._tf_keras|tf_keras\.api\._v2)\.keras\b")
+"""What modules of `tensorflow.keras` are called, by which Keras it is here: the trainer has its
+own."""
 
 
 def source(given: Sequence[Function] | Mapping[str, Function]) -> str:
@@ -176,6 +180,7 @@ def _is_simple(found: object) -> bool:
 
 
 def _import(module: str, name: str) -> str:
+    module = _TF_KERAS.sub("tensorflow.keras", module)
     top, _, last = module.rpartition(".")
     if module == name:
         return f"import {module}"
