@@ -197,4 +197,10 @@ def _import_from(name: str, found: object, user: str) -> str:
             f"{user} uses {name}, a {type(found).__name__}, which cannot be written into the file"
             " of the task: make it inside of the function, or pass a file to train()"
         )
+    if module.startswith("keras.src."):
+        # Also what is imported from tensorflow.keras, where Keras 3 is installed.
+        raise InputError(
+            f"{user} uses {name} of Keras 3, which the trainer does not take: use it as an"
+            " attribute of tf.keras (import tensorflow as tf), or import it inside of the function"
+        )
     return f"from {module} import {own}" + ("" if own == name else f" as {name}")

@@ -87,6 +87,13 @@ def uses_a_lock(split, context):
     return LOCK
 
 
+Dense = type("Dense", (), {"__module__": "keras.src.layers.core.dense"})
+
+
+def uses_a_layer(split, context):
+    return Dense
+
+
 def uses_nan(split, context):
     return BROKEN
 
@@ -117,6 +124,11 @@ def test_functions_of_a_program_are_found_by_their_own_names() -> None:
             {"model": build, "dataset": uses_a_lock},
             r"uses_a_lock\(\) uses LOCK, a partial, which cannot be written",
             id="an object that has no source",
+        ),
+        pytest.param(
+            {"model": build, "dataset": uses_a_layer},
+            r"uses_a_layer\(\) uses Dense of Keras 3, .*: use it as an attribute of tf\.keras",
+            id="a layer of Keras 3",
         ),
         pytest.param(
             {"model": build, "dataset": uses_nan},
