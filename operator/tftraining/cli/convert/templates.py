@@ -84,6 +84,9 @@ def _without_port(container: Any, path: str, findings: list[Finding]) -> None:  
                 " that has the number itself needs the new one"
             )
             findings.append(Finding(Level.DIFFERS, f"{path}.ports[{PORT}]", text))
+        if "hostPort" in port:
+            text = "left out with the port, which the operator adds to each container"
+            findings.append(Finding(Level.LOST, f"{path}.ports[{PORT}].hostPort", text))
         del ports[number]
         break
     if not ports:
