@@ -32,8 +32,9 @@ def plan_of(documents: Sequence[_Object], source: str, name: str | None) -> Plan
     Raises InputError.
     """
     job = manifest.only_job(documents, source)
-    if name is not None:
-        job = {**job, "metadata": {**(job.get("metadata") or {}), "name": name}}
+    metadata = job.get("metadata") or {}
+    if name is not None and isinstance(metadata, dict):
+        job = {**job, "metadata": {**metadata, "name": name}}
     others = [each for each in documents if each.get("kind") != keys.KIND]
     for other in others:
         metadata = other.get("metadata")

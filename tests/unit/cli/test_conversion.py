@@ -60,9 +60,12 @@ def test_standard_output_takes_both(given: Path, capsys: pytest.CaptureFixture[s
 def test_a_json_file_stays_one(tmp_path: Path) -> None:
     """kubectl takes what begins with a brace for JSON."""
     given, out = tmp_path / "job.json", tmp_path / "out"
-    given.write_text(json.dumps(a_tfjob(Worker=a_replica())))
+    job = a_tfjob(Worker=a_replica())
+    job["metadata"]["annotations"] = {"mood": "\N{GRINNING FACE}"}
+    given.write_text(json.dumps(job, indent="\t"))
     assert converted(out, given) is ExitCode.SUCCEEDED
-    assert json.loads((out / "job.json").read_text())["kind"] == "TFTrainingJob"
+    made = json.loads((out / "job.json").read_text())
+    assert (made["kind"], made["metadata"]) == ("TFTrainingJob", job["metadata"])
 
 
 def test_a_file_in_the_place_of_the_folder_is_named(given: Path, tmp_path: Path) -> None:
