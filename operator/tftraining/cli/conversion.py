@@ -13,6 +13,7 @@ from tftraining.cli.convert.documents import Converted, convert_text, dumped
 from tftraining.cli.convert.findings import Level, is_whole
 from tftraining.cluster.cluster import Cluster
 from tftraining.errors import ExitCode, InputError, NotFoundError
+from tftraining.sources import path_of
 
 _COLOURS = {Level.NOTE: "dim", Level.DIFFERS: "cyan", Level.LOST: "yellow", Level.REFUSED: "red"}
 _SUFFIXES = (".yaml", ".yml", ".json")
@@ -34,7 +35,7 @@ class Source:
 def from_files(paths: Sequence[str]) -> Iterator[Source]:
     """Yield the files that are named, and those of the folders. Raises InputError."""
     for given in paths:
-        path = Path(given)
+        path = path_of(given)
         if not path.is_dir():
             name = "stdin.yaml" if given == manifest.STDIN else path.name
             file = None if given == manifest.STDIN else path

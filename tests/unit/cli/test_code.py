@@ -38,6 +38,16 @@ def test_a_file_becomes_a_config_map_and_a_job_that_mounts_it(tmp_path: Path) ->
     assert plan.owned
 
 
+def test_no_name_is_not_that_of_the_working_directory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As a script makes it of a variable that is not set."""
+    monkeypatch.chdir(a_folder(tmp_path, task_py=TASK))
+    with pytest.raises(InputError, match="the name of the file or folder is empty"):
+        sources.plan("", None, Wanted())
+    assert sources.plan(".", None, Wanted()).owned
+
+
 def test_a_file_may_begin_with_a_byte_order_mark(tmp_path: Path) -> None:
     """Python takes it, and Windows writes it."""
     task = tmp_path / "task.py"

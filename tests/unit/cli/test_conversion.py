@@ -84,3 +84,11 @@ def test_a_job_that_is_refused_stays_in_its_file(given: Path) -> None:
         converted(given, given)
     assert path.read_text() == text
     assert converted(given / "a", given / "a") is ExitCode.SUCCEEDED
+
+
+def test_no_name_is_not_that_of_the_working_directory(
+    given: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(given)
+    with pytest.raises(InputError, match="the name of the file or folder is empty"):
+        list(conversion.from_files([""]))
