@@ -1,11 +1,12 @@
 """Scales, suspends, resumes, restarts and deletes jobs; each function returns one sentence."""
 
 from collections.abc import Callable
+from typing import Any
 
 from tftraining_operator.api.keys import LABEL_ROLE, ConditionType, Role
 from tftraining_operator.core.conditions import is_finished, is_true
 from tftraining_operator.core.environment import checkpoint_directory, promised_step
-from tftraining_operator.core.job import Job, parse_job
+from tftraining_operator.core.job import InvalidJobError, Job, parse_job
 from tftraining_operator.core.podtemplate import InvalidTemplateError, template
 from tftraining_operator.core.raw_pod import runs_trainer
 
@@ -20,7 +21,7 @@ def scale(cluster: Cluster, name: str, workers: int) -> str:
     Raises TFTrainingError, such as the CRD's rules in their words.
     """
     job = _unfinished(cluster, name, "its workers cannot be changed")
-    before = job.desired(Role.WORKER)
+    before = job.spec.replicas(Role.WORKER)  # and not how many Kueue has admitted
     if before == workers:
         return f"{name}: has {_workers(workers)} already"
     cluster.patch_job(name, {"spec": {"worker": {"replicas": workers}}})
@@ -44,7 +45,7 @@ def restart(cluster: Cluster, name: str, *, say: Callable[[str], None] = lambda 
     Raises TFTrainingError; InputError for a job whose training is complete, before it is deleted.
     """
     raw = cluster.job(name)
-    job = parse_job(raw, recreation.now())
+    job = _parsed(raw)
     if is_finished(job.status):
         if (directory := _completed_directory(job)) is not None:
             raise InputError(f"{name} has succeeded: {_is_complete(directory)}")
@@ -74,10 +75,19 @@ def delete(cluster: Cluster, name: str, *, wait: bool) -> str:
 
 
 def _unfinished(cluster: Cluster, name: str, advice: str | None = None) -> Job:
-    job = parse_job(cluster.job(name), recreation.now())
+    job = _parsed(cluster.job(name))
     if is_finished(job.status):
         raise InputError(f"{name} has ended ({job.status.state}): {advice or _to_start_again(job)}")
     return job
+
+
+def _parsed(raw: dict[str, Any]) -> Job:
+    """Return a job as it is stored. Raises InputError if the operator refuses it."""
+    try:
+        return parse_job(raw, recreation.now())
+    except InvalidJobError as error:
+        name = raw["metadata"]["name"]
+        raise InputError(f"job {name} is not valid: {error}; correct it with kubectl") from error
 
 
 def _to_start_again(job: Job) -> str:

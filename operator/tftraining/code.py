@@ -148,7 +148,8 @@ def _files(folder: Path) -> list[Path]:
 
 def _text(path: Path) -> str:
     try:
-        return path.read_text(encoding="utf-8")
+        # Python takes a byte order mark, which the parser of source in a string does not.
+        return path.read_text(encoding="utf-8-sig")
     except UnicodeDecodeError as error:
         raise InputError(
             f"{path}: not a text file: submit a folder with code only, and put data on a volume"

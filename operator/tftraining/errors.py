@@ -39,6 +39,10 @@ class NotFoundError(TFTrainingError):
     code = ExitCode.NOT_FOUND
 
 
+class ForbiddenError(TFTrainingError):
+    """The user lacks the right to do that."""
+
+
 class AlreadyExistsError(InputError):
     """There is an object, or a folder, of that name."""
 

@@ -10,6 +10,7 @@ import dis
 import inspect
 import linecache
 import math
+import re
 import textwrap
 import types
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -23,6 +24,9 @@ _CONTRACT = ("model", "dataset")
 _KNOWN = (*_CONTRACT, "train_step", "test_step", "callbacks", "export", "loss", "optimizer")
 _SIMPLE = (bool, int, str, bytes, type(None))
 _IMPLICIT = frozenset({"__name__", "__file__", "__doc__", "__module__", "__qualname__"})
+_TF_KERAS = re.compile(r"(keras\._tf_keras|tf_keras\.api\._v2)\.keras\b")
+"""What modules of `tensorflow.keras` are called, by which Keras it is here: the trainer has its
+own."""
 
 
 def source(given: Sequence[Function] | Mapping[str, Function]) -> str:
@@ -176,6 +180,7 @@ def _is_simple(found: object) -> bool:
 
 
 def _import(module: str, name: str) -> str:
+    module = _TF_KERAS.sub("tensorflow.keras", module)
     top, _, last = module.rpartition(".")
     if module == name:
         return f"import {module}"
@@ -191,5 +196,11 @@ def _import_from(name: str, found: object, user: str) -> str:
         raise InputError(
             f"{user} uses {name}, a {type(found).__name__}, which cannot be written into the file"
             " of the task: make it inside of the function, or pass a file to train()"
+        )
+    if module.startswith("keras.src."):
+        # Also what is imported from tensorflow.keras, where Keras 3 is installed.
+        raise InputError(
+            f"{user} uses {name} of Keras 3, which the trainer does not take: use it as an"
+            " attribute of tf.keras (import tensorflow as tf), or import it inside of the function"
         )
     return f"from {module} import {own}" + ("" if own == name else f" as {name}")

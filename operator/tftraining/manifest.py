@@ -5,6 +5,7 @@ What the API server would refuse is refused here, with the same message. Only `r
 
 import base64
 import binascii
+import json
 import re
 import sys
 from collections.abc import Iterator, Mapping, Sequence
@@ -79,20 +80,42 @@ class _Loader(yaml.SafeLoader):
 
 def documents(text: str, source: str) -> Iterator[_Object]:
     """Yield the objects of a file, those of a List one by one. Raises InputError."""
+    found = json_of(text)
+    for document in [found] if found is not None else _loaded(text, source):
+        if isinstance(document, dict) and document.get("kind") == "List":
+            yield from _items(document, source)
+        elif isinstance(document, dict):
+            yield document
+        elif document is not None:
+            raise InputError(f"{source}: each document must be an object with kind and metadata")
+
+
+def json_of(text: str) -> _Object | None:
+    """Return the object that a text is in JSON, None if it is none; YAML does not take all JSON."""
+    if not text.lstrip().startswith("{"):
+        return None
     try:
-        loaded = list(yaml.load_all(text, Loader=_Loader))
+        found: _Object = json.loads(text)
+    except ValueError:
+        return None
+    return found
+
+
+def _loaded(text: str, source: str) -> list[Any]:
+    try:
+        return list(yaml.load_all(text, Loader=_Loader))
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         where = f"{source}:{mark.line + 1}" if mark is not None else source
         problem = getattr(error, "problem", None) or str(error)
         raise InputError(f"{where}: invalid YAML: {problem}") from error
-    for document in loaded:
-        if isinstance(document, dict) and document.get("kind") == "List":
-            yield from (item for item in document.get("items") or [] if isinstance(item, dict))
-        elif isinstance(document, dict):
-            yield document
-        elif document is not None:
-            raise InputError(f"{source}: each document must be an object with kind and metadata")
+
+
+def _items(document: _Object, source: str) -> list[_Object]:
+    items = document.get("items") or []
+    if not isinstance(items, list) or not all(isinstance(item, dict) for item in items):
+        raise InputError(f"{source}: items of a List must be a list of objects")
+    return items
 
 
 def only_job(found: Sequence[_Object], source: str) -> _Object:
@@ -157,6 +180,9 @@ def _files(document: _Object, source: str) -> Files:
     if document["kind"] == "Secret":
         plain, coded = ("stringData", "data")
     where = f"{source}: {document['kind']} {_name(document)}"
+    for field_name in (plain, coded):
+        if not isinstance(document.get(field_name) or {}, dict):
+            raise InputError(f"{where}: {field_name} must be an object")
     files: dict[str, bytes] = {}
     for key, value in (document.get(coded) or {}).items():
         try:

@@ -73,7 +73,7 @@ def successor(job: _Object) -> _Object:
 
 
 def check_replacement(cluster: Cluster, manifest: _Object) -> None:
-    """Ask whether the API server would take a job if the one of its name were not there.
+    """Ask whether the API server would delete the job of that name, and take the new one then.
 
     Raises TFTrainingError with what it would refuse.
     """
@@ -85,6 +85,7 @@ def check_replacement(cluster: Cluster, manifest: _Object) -> None:
         # The last check of admission; a quota of jobs counts the one that is replaced too.
         if _QUOTA not in str(error):
             raise
+    cluster.delete_job(manifest["metadata"]["name"], dry_run=True)
 
 
 def create_replacement(

@@ -25,7 +25,7 @@ _OPTIONS = {
 
 def plan(source: str, task: str | None, wanted: Wanted) -> Plan:
     """Read a source and return what to send. Raises InputError."""
-    path = Path(source)
+    path = path_of(source)
     if source != manifest.STDIN and not path.exists():
         raise InputError(f"{source}: no such file or folder")
     if path.is_dir() or path.suffix == ".py":
@@ -39,6 +39,13 @@ def plan(source: str, task: str | None, wanted: Wanted) -> Plan:
             )
     documents = list(manifest.documents(manifest.read(source), source))
     return plan_of(documents, source, wanted.name)
+
+
+def path_of(source: str) -> Path:
+    """Return the path that was given. Raises InputError for "", which would be this folder."""
+    if not source:
+        raise InputError("the name of the file or folder is empty")
+    return Path(source)
 
 
 def as_yaml(plan: Plan) -> str:

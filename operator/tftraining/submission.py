@@ -1,5 +1,6 @@
 """Sends a manifest, or a job made of Python code, to the cluster."""
 
+import contextlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -10,7 +11,7 @@ from tftraining_operator.core.salvage import stored_status
 
 from tftraining import manifest, recreation
 from tftraining.cluster.cluster import Cluster
-from tftraining.errors import AlreadyExistsError, InputError, TFTrainingError
+from tftraining.errors import AlreadyExistsError, InputError, NotFoundError, TFTrainingError
 
 _Object = dict[str, Any]
 
@@ -31,8 +32,9 @@ def plan_of(documents: Sequence[_Object], source: str, name: str | None) -> Plan
     Raises InputError.
     """
     job = manifest.only_job(documents, source)
-    if name is not None:
-        job = {**job, "metadata": {**(job.get("metadata") or {}), "name": name}}
+    metadata = job.get("metadata") or {}
+    if name is not None and isinstance(metadata, dict):
+        job = {**job, "metadata": {**metadata, "name": name}}
     others = [each for each in documents if each.get("kind") != keys.KIND]
     for other in others:
         metadata = other.get("metadata")
@@ -77,6 +79,7 @@ def send(cluster: Cluster, plan: Plan, *, replace: bool, say: Callable[[str], No
     existing = cluster.find_job(name) if name else None
     if existing is None:
         cluster.create_job(plan.job, dry_run=True)
+        _release(cluster, plan)
         return _create(cluster, plan, Cluster.create_job)
     if not replace:
         raise AlreadyExistsError(_exists(existing))
@@ -84,6 +87,7 @@ def send(cluster: Cluster, plan: Plan, *, replace: bool, say: Callable[[str], No
     for other in plan.others:
         cluster.apply(other, dry_run=True)
     say(f"deleting the job {name} that exists")
+    _release(cluster, plan)
     recreation.delete_and_wait(cluster, existing)
     try:
         return _create(cluster, plan, recreation.create_replacement)
@@ -102,6 +106,16 @@ def _create(
         for other in plan.others:
             cluster.set_owners(other["metadata"]["name"], [recreation.owner(created)])
     return created
+
+
+def _release(cluster: Cluster, plan: Plan) -> None:
+    """Take the code of an earlier job of the name from it, if it is still there.
+
+    The garbage collector may come late, and would delete what has been applied for the new job.
+    """
+    for other in plan.others if plan.owned else ():
+        with contextlib.suppress(NotFoundError):
+            cluster.set_owners(other["metadata"]["name"], [])
 
 
 def _exists(job: _Object) -> str:

@@ -19,9 +19,9 @@ from tftraining_operator.api.keys import Role
 from tftraining_operator.api.network import NetworkPolicy
 from tftraining_operator.controller import claim
 from tftraining_operator.controller.settings import Settings
-from tftraining_operator.controller.sharding import lease_name
 from tftraining_operator.core import desired
 from tftraining_operator.core.job import parse_job
+from tftraining_operator.core.naming import lease_name
 from tftraining_operator.core.pod_metadata import PodMetadata
 
 from tests import peers

@@ -251,6 +251,10 @@ def test_wrong_use_is_told_in_a_sentence(space: Namespace) -> None:
     assert "job mnist is not finished after 1 s" in said
     _, said = tftj(space, "get", "mnist", "--context=absent", code=2)
     assert "no context absent in the kubeconfig; it has " in said
+    for name in ("", "."):
+        _, said = tftj(space, "delete", name, code=2)
+        assert said == f"error: '{name}' cannot be the name of a job\n"
+    assert space.job()["metadata"]["name"] == "mnist"
     broken = manifest(ps={"replicas": 0})
     _, said = tftj(space, "submit", "-", given=json.dumps(broken), code=2)
     assert "-: spec.ps: strategy ParameterServer needs parameter servers" in said

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 import pytest
 from tftraining_operator.api import keys
 from tftraining_operator.controller.main import LOST
-from tftraining_operator.controller.sharding import lease_name, shard_of
-from tftraining_operator.core.naming import bucket
+from tftraining_operator.controller.sharding import shard_of
+from tftraining_operator.core.naming import bucket, lease_name
 
 from tests.integration.jobs import Made, Namespace, manifest
 from tests.integration.process import Operator

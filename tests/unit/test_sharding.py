@@ -7,7 +7,8 @@ from collections import Counter
 from dataclasses import dataclass, field
 
 import pytest
-from tftraining_operator.controller.sharding import Moves, Seen, lease_name, next_moves, shard_of
+from tftraining_operator.controller.sharding import Moves, Seen, next_moves, shard_of
+from tftraining_operator.core.naming import lease_name
 
 PATIENCE = 5.0
 

@@ -6,6 +6,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from tftraining_operator.api import keys
+from tftraining_operator.core.naming import lease_name
 from tftraining_operator.core.times import parse
 
 from tftraining.cli.version import own_version
@@ -17,6 +18,7 @@ _Object = dict[str, Any]
 
 _CHART = "app.kubernetes.io/name=tftraining-operator"
 _EXPIRED = timedelta(seconds=60)
+_SHARDS = "TFTRAINING_SHARDS"
 _RIGHTS = (
     ("list", keys.GROUP, keys.PLURAL, "list jobs"),
     ("create", keys.GROUP, keys.PLURAL, "create jobs"),
@@ -80,27 +82,44 @@ def _operator(cluster: Cluster, now: datetime) -> Iterator[Check]:
     if not found:
         yield _missing("no operator is installed by its chart in any namespace: install it")
     for each in found:
-        yield _leads(cluster, each, now)
+        shards = _shards(each)
+        for shard in range(shards):
+            yield _leads(cluster, each, shard if shards > 1 else None, now)
         yield from _same_version(each)
 
 
-def _leads(cluster: Cluster, deployment: _Object, now: datetime) -> Check:
-    """Tell by its lease, which the process that works renews, whether an operator runs."""
-    name, namespace = deployment["metadata"]["name"], deployment["metadata"]["namespace"]
+def _shards(deployment: _Object) -> int:
+    """Return into how many shards an operator divides the jobs."""
+    for container in deployment["spec"]["template"]["spec"]["containers"]:
+        for variable in container.get("env") or []:
+            if variable["name"] == _SHARDS and str(variable.get("value")).isdecimal():
+                return max(1, int(variable["value"]))
+    return 1
+
+
+def _leads(cluster: Cluster, deployment: _Object, shard: int | None, now: datetime) -> Check:
+    """Tell by its lease, which the process that works renews, whether an operator runs.
+
+    `shard` is one of its shards, None for an operator without any.
+    """
+    namespace = deployment["metadata"]["namespace"]
+    name = lease_name(deployment["metadata"]["name"], shard or 0)
+    part = f"shard {shard} of " if shard is not None else ""
+    who = f"{part}the operator in namespace {namespace}"
     fix = f"look at its pods (kubectl get pods -n {namespace})"
     try:
         path = f"/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases/{name}"
         lease = (cluster.read(path) or {}).get("spec") or {}
     except TFTrainingError:
-        return _ok(f"you may not read the lease of the operator in namespace {namespace}")
+        return _ok(f"you may not read the lease of {who}")
     holder, renewed = lease.get("holderIdentity"), lease.get("renewTime")
     if not holder or not renewed:
-        return _missing(f"the operator in namespace {namespace} does not run: {fix}")
+        return _missing(f"{who} does not run: {fix}")
     if now - parse(renewed) > _EXPIRED:
         silent = age(renewed, now)
-        return _missing(f"the operator in namespace {namespace} is silent for {silent}: {fix}")
+        return _missing(f"{who} is silent for {silent}: {fix}")
     since = age(lease.get("acquireTime"), now)
-    return _ok(f"the operator runs in namespace {namespace} ({holder} leads for {since})")
+    return _ok(f"{part}the operator runs in namespace {namespace} ({holder} leads for {since})")
 
 
 def _same_version(deployment: _Object) -> Iterator[Check]:

@@ -13,6 +13,7 @@ from tftraining.cli.convert.documents import Converted, convert_text, dumped
 from tftraining.cli.convert.findings import Level, is_whole
 from tftraining.cluster.cluster import Cluster
 from tftraining.errors import ExitCode, InputError, NotFoundError
+from tftraining.sources import path_of
 
 _COLOURS = {Level.NOTE: "dim", Level.DIFFERS: "cyan", Level.LOST: "yellow", Level.REFUSED: "red"}
 _SUFFIXES = (".yaml", ".yml", ".json")
@@ -27,21 +28,24 @@ class Source:
     text: str
     target: Path
     """Where it goes below a folder for the output."""
+    file: Path | None = None
+    """Where it was read, None for standard input and the cluster."""
 
 
 def from_files(paths: Sequence[str]) -> Iterator[Source]:
     """Yield the files that are named, and those of the folders. Raises InputError."""
     for given in paths:
-        path = Path(given)
+        path = path_of(given)
         if not path.is_dir():
             name = "stdin.yaml" if given == manifest.STDIN else path.name
-            yield Source(given, manifest.read(given), Path(name))
+            file = None if given == manifest.STDIN else path
+            yield Source(given, manifest.read(given), Path(name), file)
             continue
         found = [each for each in sorted(path.rglob("*")) if each.suffix in _SUFFIXES]
         if not found:
             raise InputError(f"{given}: the folder has no YAML files")
         for each in found:
-            yield Source(str(each), manifest.read(str(each)), each.relative_to(path))
+            yield Source(str(each), manifest.read(str(each)), each.relative_to(path), each)
 
 
 def from_cluster(cluster: Cluster, names: Sequence[str], direction: Direction) -> Iterator[Source]:
@@ -83,9 +87,7 @@ def convert(
         if folder is None:
             texts.append(text)
         else:
-            target = folder / source.target
-            target.parent.mkdir(parents=True, exist_ok=True)
-            target.write_text(text)
+            _write(text, folder / source.target, source, converted)
     if folder is None:
         body = "---\n".join(text if text.endswith("\n") else f"{text}\n" for text in texts)
         console.write(body)
@@ -95,7 +97,11 @@ def convert(
 
 
 def _check_targets(sources: Sequence[Source], folder: Path) -> None:
-    """Refuse two sources that would be written to the same file. Raises InputError."""
+    """Refuse what is no folder, and two sources for the same file. Raises InputError."""
+    if folder.exists() and not folder.is_dir():
+        raise InputError(
+            f"--output: {folder} is a file: name a folder, or redirect standard output to the file"
+        )
     labels: dict[Path, str] = {}
     for source in sources:
         if (other := labels.get(source.target)) is not None:
@@ -104,6 +110,22 @@ def _check_targets(sources: Sequence[Source], folder: Path) -> None:
                 " rename one of them, or write them into two folders"
             )
         labels[source.target] = source.label
+
+
+def _write(text: str, target: Path, source: Source, converted: Converted) -> None:
+    """Write a converted file. Raises InputError."""
+    left_out = [each.name for each in converted.conversions if each.job is None]
+    is_own = source.file is not None and target.exists() and target.samefile(source.file)
+    if left_out and is_own:
+        raise InputError(
+            f"{target}: {', '.join(left_out)} cannot be converted, and would be lost with the file"
+            " that was read: write into another folder"
+        )
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_text(text)
+    except OSError as error:
+        raise InputError(f"cannot write {target}: {error.strerror}") from error
 
 
 def _report(label: str, converted: Converted, *, quiet: bool) -> bool:

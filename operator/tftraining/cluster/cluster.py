@@ -14,7 +14,7 @@ from urllib.parse import quote
 from tftraining_operator.api.keys import API_VERSION, LABEL_JOB_UID, PLURAL
 from tftraining_operator.core import raw_pod
 
-from tftraining.errors import InputError, NotFoundError, TFTrainingError
+from tftraining.errors import ForbiddenError, InputError, NotFoundError, TFTrainingError
 
 _Object = dict[str, Any]
 
@@ -141,9 +141,15 @@ class Cluster:
             query["dryRun"] = "All"
         return self.calls.call("POST", self._jobs(), query=query, body=manifest)
 
-    def delete_job(self, name: str, *, foreground: bool = False) -> None:
-        """Delete a job; in the foreground, it is gone only after its pods."""
-        options = {"propagationPolicy": "Foreground" if foreground else "Background"}
+    def delete_job(self, name: str, *, foreground: bool = False, dry_run: bool = False) -> None:
+        """Delete a job; in the foreground, it is gone only after its pods.
+
+        A dry run only asks the API server whether it would.
+        """
+        options: _Object = {"propagationPolicy": "Foreground" if foreground else "Background"}
+        if dry_run:
+            # Not in the query, which is not read where there is a body.
+            options["dryRun"] = ["All"]
         try:
             self.calls.call("DELETE", self._job(name), body=options)
         except NotFoundError as error:
@@ -222,8 +228,11 @@ class Cluster:
         return bool(answer["status"]["allowed"])
 
     def _no_job(self, name: str) -> str:
-        names = [_name(job) for job in self.jobs()]
         text = f"no job {name} in namespace {self.namespace}"
+        try:
+            names = [_name(job) for job in self.jobs()]
+        except ForbiddenError:
+            return text
         near = difflib.get_close_matches(name, names, n=1)
         if near:
             return f"{text}; did you mean {near[0]}?"
@@ -250,6 +259,9 @@ class Cluster:
         return f"/apis/{API_VERSION}/namespaces/{quote(self.namespace)}/{PLURAL}"
 
     def _job(self, name: str) -> str:
+        if name in ("", ".", ".."):
+            # Its path would be that of all jobs, also for a DELETE.
+            raise InputError(f"{name!r} cannot be the name of a job")
         return f"{self._jobs()}/{quote(name, safe='')}"
 
     def _core(self, *parts: str) -> str:

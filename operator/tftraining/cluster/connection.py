@@ -6,12 +6,14 @@ commands import it when they need a cluster. Objects are plain dicts in both dir
 
 import contextlib
 import json
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, Self
 from urllib.parse import urlencode
 
 import urllib3
+import yaml
 from kubernetes import client, config
 from kubernetes.config import kube_config
 from tftraining_operator.core import bounds
@@ -20,6 +22,7 @@ from tftraining_operator.core.text import one_line, printable
 from tftraining.cluster.cluster import Execution
 from tftraining.errors import (
     AlreadyExistsError,
+    ForbiddenError,
     InputError,
     NotFoundError,
     TFTrainingError,
@@ -35,6 +38,9 @@ _RETRIES = 3
 """After the API server asked for it (429). Who does not answer is not asked again: that takes four
 times _TIMEOUT, and whoever waits in a loop tries again anyway."""
 _DEFAULT_NAMESPACE = "default"
+_OWN_KUBECONFIG = "~/.kube/config"
+_MALFORMED = (AttributeError, LookupError, OSError, TypeError, ValueError, yaml.YAMLError)
+"""What the client raises for a kubeconfig that is no file, or whose contents are none."""
 
 
 class Connection:
@@ -51,12 +57,14 @@ class Connection:
         Raises InputError.
         """
         configuration = client.Configuration()
+        # Not what the client read when it was imported: a notebook may have set it since.
+        path = os.environ.get("KUBECONFIG") or _OWN_KUBECONFIG
         try:
             if context is None:
-                _, current = config.list_kube_config_contexts()
+                _, current = config.list_kube_config_contexts(path)
             else:
-                current = _named(_contexts(), context)
-            config.load_kube_config(context=current["name"], client_configuration=configuration)
+                current = _named(_contexts(path), context)
+            config.load_kube_config(path, current["name"], client_configuration=configuration)
             default = current["context"].get("namespace") or _DEFAULT_NAMESPACE
         except config.ConfigException as error:
             if context is not None or not _load_own_pod(configuration):
@@ -65,6 +73,9 @@ class Connection:
                     " context of it with --context"
                 ) from error
             default = _own_namespace()
+        except _MALFORMED as error:
+            reason = one_line(str(error))
+            raise InputError(f"cannot read the kubeconfig {path}: {reason}") from error
         configuration.connection_pool_maxsize = 32
         configuration.retries = urllib3.Retry(_RETRIES, connect=0, read=0, other=0)
         return cls(client.ApiClient(configuration=configuration), namespace or default)
@@ -141,9 +152,9 @@ class Connection:
             ) from error
 
 
-def _contexts() -> list[_Object]:
+def _contexts(path: str) -> list[_Object]:
     """Return all contexts of the kubeconfig; the client's own list needs a current one."""
-    merged = kube_config.KubeConfigMerger(kube_config.KUBE_CONFIG_DEFAULT_LOCATION).config
+    merged = kube_config.KubeConfigMerger(path).config
     if merged is None:
         raise config.ConfigException("Invalid kube-config file. No configuration found.")
     return [each.value for each in merged["contexts"].value]
@@ -219,6 +230,8 @@ def _check(method: str, status: int, text: bytes) -> None:
         raise AlreadyExistsError(message)
     if status in (400, 422):
         raise InputError(message)
+    if status == 403:  # noqa: PLR2004 - HTTP
+        raise ForbiddenError(message)
     if status == 401:  # noqa: PLR2004 - HTTP
         message += ": the kubeconfig's credentials are not valid; log in again"
     if status == 429 or status >= 500:  # noqa: PLR2004 - HTTP

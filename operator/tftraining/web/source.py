@@ -16,7 +16,7 @@ from typing import Any
 
 from tftraining.cluster.cluster import Calls
 from tftraining.cluster.watching import WATCH_SECONDS, Change, Kind, changes
-from tftraining.errors import TFTrainingError, UnreachableError
+from tftraining.errors import ForbiddenError, TFTrainingError, UnreachableError
 from tftraining.web.details import DetailsReader
 from tftraining.web.job_page import Details
 from tftraining.web.jobs import Jobs
@@ -39,6 +39,8 @@ class _Watched:
     error: str = ""
     refused: bool = False
     """Whether the API server did not let its jobs be read, as without a Role in the namespace."""
+    forbidden: bool = False
+    """Whether the reason is that they may not be read, so that they are shown no longer."""
 
 
 class Source:
@@ -95,11 +97,11 @@ class Source:
 
     def jobs(self) -> list[_Object]:
         """Return all jobs, by namespace and name."""
-        return [job for each in self._watched.values() for job in each.jobs.all()]
+        return [job for each in self._shown() for job in each.jobs.all()]
 
     def find(self, namespace: str, name: str) -> tuple[_Object, list[tuple[int, float]]] | None:
         """Return a job with its steps and losses, None if there is none."""
-        for each in self._watched.values():
+        for each in self._shown():
             if (job := each.jobs.find(namespace, name)) is not None:
                 return job, each.jobs.losses(job)
         return None
@@ -107,6 +109,10 @@ class Source:
     async def details(self, job: _Object) -> Details:
         """Return pods and events of a job, which may be some seconds old."""
         return await self._details.details(job)
+
+    def _shown(self) -> list[_Watched]:
+        """Return what may be shown: the rest is kept, as an API server that starts forbids all."""
+        return [each for each in self._watched.values() if not each.forbidden]
 
     def _follow(
         self, namespace: str | None, loop: asyncio.AbstractEventLoop, stop: threading.Event
@@ -139,7 +145,8 @@ class Source:
 
 
 def _apply(watched: _Watched, change: Change) -> None:
-    watched.heard, watched.error, watched.refused = time.monotonic(), "", False
+    watched.heard, watched.error = time.monotonic(), ""
+    watched.refused = watched.forbidden = False
     now = datetime.now(UTC)
     if change.kind is Kind.LISTED:
         watched.jobs.replace(change.jobs, now)
@@ -156,3 +163,5 @@ def _fail(watched: _Watched, error: TFTrainingError) -> None:
     if refused and not watched.refused:
         logger.warning("jobs are not shown: %s", error)
     watched.error, watched.refused = str(error), refused
+    # Until they are listed again: an outage does not give the right back.
+    watched.forbidden |= isinstance(error, ForbiddenError)

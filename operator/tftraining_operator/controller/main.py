@@ -19,9 +19,9 @@ from tftraining_operator.controller.metrics_server import exposed
 from tftraining_operator.controller.runtime import Runtime
 from tftraining_operator.controller.settings import Settings, SettingsError
 from tftraining_operator.controller.shard_lease import ShardLease
-from tftraining_operator.controller.sharding import lease_name
 from tftraining_operator.controller.shards import Shards
 from tftraining_operator.controller.stopping import unless
+from tftraining_operator.core.naming import lease_name
 
 if TYPE_CHECKING:
     from tftraining_operator.controller.tracing import Tracing

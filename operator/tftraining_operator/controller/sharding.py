@@ -21,11 +21,6 @@ def shard_of_bucket(number: int, shards: int) -> int:
     return number % shards
 
 
-def lease_name(name: str, shard: int) -> str:
-    """Return the name of a shard's lease; the first one's is that of an unsharded operator."""
-    return f"{name}-{shard}" if shard else name
-
-
 @dataclass(frozen=True, slots=True)
 class Seen:
     """A shard's lease, as one process sees it."""

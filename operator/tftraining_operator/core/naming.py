@@ -29,6 +29,11 @@ def address(job: str, namespace: str, role: keys.Role, index: int) -> str:
     return f"{pod_name(job, role, index)}.{job}.{namespace}.svc:{keys.CLUSTER_PORT}"
 
 
+def lease_name(operator: str, shard: int) -> str:
+    """Return the name of a shard's lease; the first one's is that of an unsharded operator."""
+    return f"{operator}-{shard}" if shard else operator
+
+
 def network_policy_name(job: str) -> str:
     """Return the name of a job's NetworkPolicy: a user may have one of the job's own name."""
     return f"{job}-isolation"

@@ -38,6 +38,23 @@ def test_a_file_becomes_a_config_map_and_a_job_that_mounts_it(tmp_path: Path) ->
     assert plan.owned
 
 
+def test_no_name_is_not_that_of_the_working_directory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As a script makes it of a variable that is not set."""
+    monkeypatch.chdir(a_folder(tmp_path, task_py=TASK))
+    with pytest.raises(InputError, match="the name of the file or folder is empty"):
+        sources.plan("", None, Wanted())
+    assert sources.plan(".", None, Wanted()).owned
+
+
+def test_a_file_may_begin_with_a_byte_order_mark(tmp_path: Path) -> None:
+    """Python takes it, and Windows writes it."""
+    task = tmp_path / "task.py"
+    task.write_text(TASK, encoding="utf-8-sig")
+    assert code.read(task, None).files == {"task.py": TASK}
+
+
 def test_a_folder_keeps_its_packages(tmp_path: Path) -> None:
     folder = a_folder(tmp_path / "vision", task_py=TASK, layers__block_py="", __pycache____x="")
     (folder / ".git").mkdir()

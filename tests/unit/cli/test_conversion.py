@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING
 
 import pytest
@@ -54,3 +55,40 @@ def test_two_sources_for_one_file_are_refused_before_anything_is_written(
 def test_standard_output_takes_both(given: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert converted(None, given / "a/job.yaml", given / "b/job.yaml") is ExitCode.SUCCEEDED
     assert len(list(yaml.safe_load_all(capsys.readouterr().out))) == 2
+
+
+def test_a_json_file_stays_one(tmp_path: Path) -> None:
+    """kubectl takes what begins with a brace for JSON."""
+    given, out = tmp_path / "job.json", tmp_path / "out"
+    job = a_tfjob(Worker=a_replica())
+    job["metadata"]["annotations"] = {"mood": "\N{GRINNING FACE}"}
+    given.write_text(json.dumps(job, indent="\t"))
+    assert converted(out, given) is ExitCode.SUCCEEDED
+    made = json.loads((out / "job.json").read_text())
+    assert (made["kind"], made["metadata"]) == ("TFTrainingJob", job["metadata"])
+
+
+def test_a_file_in_the_place_of_the_folder_is_named(given: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out.yaml"
+    out.write_text("")
+    with pytest.raises(InputError, match=rf"--output: {out} is a file: name a folder"):
+        converted(out, given)
+
+
+def test_a_job_that_is_refused_stays_in_its_file(given: Path) -> None:
+    path = given / "other.yaml"
+    refused = a_tfjob(PS=a_replica())
+    text = yaml.safe_dump_all([a_tfjob(Worker=a_replica()), refused])
+    path.write_text(text)
+    with pytest.raises(InputError, match=rf"{path}: .* write into another folder"):
+        converted(given, given)
+    assert path.read_text() == text
+    assert converted(given / "a", given / "a") is ExitCode.SUCCEEDED
+
+
+def test_no_name_is_not_that_of_the_working_directory(
+    given: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(given)
+    with pytest.raises(InputError, match="the name of the file or folder is empty"):
+        list(conversion.from_files([""]))

@@ -418,6 +418,21 @@ def test_another_port_and_the_operators_fields_leave_the_template() -> None:
     assert set(lost) == {f"{at}.subdomain", f"{at}.containers[tensorflow].env[TF_CONFIG]"}
 
 
+def test_a_port_of_the_node_is_lost_with_that_of_the_cluster() -> None:
+    job = a_tfjob(Worker=a_replica())
+    container = job["spec"]["tfReplicaSpecs"]["Worker"]["template"]["spec"]["containers"][0]
+    container["ports"] = [{"name": "tfjob-port", "containerPort": 2222, "hostPort": 30000}]
+    at = "spec.tfReplicaSpecs.Worker.template.spec.containers[tensorflow].ports[tfjob-port]"
+    assert f"{at}.hostPort" in told(convert(job), Level.LOST)
+
+
+@pytest.mark.parametrize("field", ["serviceAccountName", "serviceAccount"])
+def test_who_names_an_account_gets_its_token(field: str) -> None:
+    template = spec_of(convert(a_tfjob(Worker=a_replica(**{field: "trainer"}))))["template"]
+    assert template["spec"][field] == "trainer"
+    assert template["spec"]["automountServiceAccountToken"] is True
+
+
 def test_an_evaluators_claim_is_that_which_the_chief_mounts() -> None:
     evaluator = mounting("/checkpoints", readOnly=True)
     job = a_tfjob(

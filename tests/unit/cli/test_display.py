@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 
 from rich.console import Console
-from tftraining.cli.local.display import display
+from tftraining.cli.local.display import PlainDisplay, display
 from tftraining_operator.core.events import Action, Event, EventType
 
 
@@ -29,3 +29,8 @@ def test_events_are_printed_one_line_each() -> None:
 def test_an_event_cannot_control_the_terminal() -> None:
     event = Event("ExitCode", "w-0: ExitCode: a\x1b[2Jb\x07\nforged [red]c[/red]", Action.OBSERVE)
     assert printed(event) == ["w-0: ExitCode: ab forged [red]c[/red]"]
+
+
+def test_a_terminal_that_cannot_move_its_cursor_gets_lines() -> None:
+    console = Console(file=io.StringIO(), force_terminal=True, _environ={"TERM": "dumb"})
+    assert isinstance(display(console, None), PlainDisplay)

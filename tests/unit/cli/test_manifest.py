@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 import re
 from typing import TYPE_CHECKING, Any
 
@@ -74,6 +75,14 @@ def test_the_items_of_a_list_count_as_documents() -> None:
     assert manifest.parse(listed, "job.yaml", uid="").job.name == "mnist"
 
 
+def test_json_is_read_as_json() -> None:
+    """YAML's parser takes no tabs, and two halves of a character for two."""
+    job = a_job().raw
+    job["metadata"]["annotations"] = {"mood": "\N{GRINNING FACE}"}
+    (found,) = manifest.documents(json.dumps(job, indent="\t"), "job.json")
+    assert found == job
+
+
 def test_standard_input_is_read_for_a_dash(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sys.stdin", io.StringIO(JOB))
     assert manifest.read("-") == JOB
@@ -84,6 +93,19 @@ def test_standard_input_is_read_for_a_dash(monkeypatch: pytest.MonkeyPatch) -> N
     [
         pytest.param("a: [", "job.yaml:1: invalid YAML", id="invalid YAML, with its line"),
         pytest.param("- a", "job.yaml: each document must be an object", id="a list"),
+        *(
+            pytest.param(
+                f"{JOB}---\nkind: List\nitems: {items}\n",
+                "job.yaml: items of a List must be a list of objects",
+                id=f"a List of {items}",
+            )
+            for items in ("5", "[a]")
+        ),
+        pytest.param(
+            f"{JOB}---\nkind: ConfigMap\nmetadata: {{name: code}}\ndata: text\n",
+            "job.yaml: ConfigMap code: data must be an object",
+            id="data that is text",
+        ),
         pytest.param("", "job.yaml: contains no TFTrainingJob (found: nothing)", id="nothing"),
         pytest.param(
             "kind: ConfigMap\n", "contains no TFTrainingJob (found: ConfigMap)", id="another kind"

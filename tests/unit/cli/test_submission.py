@@ -55,3 +55,9 @@ def test_a_job_that_the_api_server_would_refuse_is_refused(job: Raw, told: str) 
 
 def test_a_generated_name_is_accepted() -> None:
     submission.check(a_manifest(generateName="mnist-"), "x")
+
+
+def test_metadata_of_another_form_is_refused_also_with_another_name() -> None:
+    plan = submission.plan_of([{**a_manifest(), "metadata": ["mnist"]}], "x", "other")
+    with pytest.raises(InputError, match=r"x: metadata\.name"):
+        submission.check(plan.job, "x")

@@ -107,6 +107,14 @@ def test_a_pipe_gets_lines_without_repetition() -> None:
     assert lines[1:] == ["Running: step 50 of 200, 25%, 5 steps/s, loss 0.5, 30s left"]
 
 
+def test_a_terminal_that_cannot_move_its_cursor_gets_lines() -> None:
+    out = io.StringIO()
+    console = Console(file=out, width=80, force_terminal=True, _environ={"TERM": "dumb"})
+    with ProgressView(console) as view:
+        view.show(seen(a_running_job()))
+    assert "Running: step 50 of 200, 25%" in out.getvalue()
+
+
 @pytest.mark.parametrize("width", [80, 160])
 def test_a_terminal_gets_a_bar_a_sparkline_and_the_roles(width: int) -> None:
     out = io.StringIO()

@@ -56,7 +56,9 @@ class Stored:
         content_type: str = "",
     ) -> Raw:
         assert content_type or method
-        asked = f"{method} {path}" + ("?dryRun" if (query or {}).get("dryRun") else "")
+        # With a body, an API server reads no options of a DELETE from the query.
+        options = body if method == "DELETE" else query
+        asked = f"{method} {path}" + ("?dryRun" if (options or {}).get("dryRun") else "")
         self.asked.append(asked)
         if asked in self.refusals:
             raise self.refusals[asked]
@@ -65,12 +67,16 @@ class Stored:
         if method == "POST":
             return self._create(path, body, dry_run=bool((query or {}).get("dryRun")))
         if method == "PATCH":
-            patched = {**self.objects.get(path, {}), **body}
+            known = self.objects.get(path)
+            if known is None and content_type == "application/merge-patch+json":
+                raise NotFoundError(f"nothing at {path}")
+            metadata = {**(known or {}).get("metadata", {}), **body.get("metadata", {})}
+            patched = {**(known or {}), **body, "metadata": metadata}
             if not asked.endswith("?dryRun"):
                 self.objects[path] = patched
             return patched
         if path in self.objects:
-            if method == "DELETE":
+            if method == "DELETE" and not asked.endswith("?dryRun"):
                 return self.objects.pop(path)
             return self.objects[path]
         if path in (JOBS, PODS, CONFIG_MAPS, "/api/v1/namespaces/default/events"):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import re
 import sys
 import threading
 import time
@@ -14,10 +15,16 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import tftraining
 from tftraining import AsyncTFTrainingClient, TFTrainingClient, following
-from tftraining.errors import AlreadyExistsError, InputError, NotFoundError, TimedOutError
+from tftraining.errors import (
+    AlreadyExistsError,
+    ForbiddenError,
+    InputError,
+    NotFoundError,
+    TimedOutError,
+)
 from tftraining.job import JobFailedError, seen
 from tftraining_operator.api.keys import ConditionType, Role
-from tftraining_operator.api.status import Evaluation, Metric, Progress
+from tftraining_operator.api.status import Evaluation, Metric, Progress, QueueStatus
 
 from tests.unit.builders import MUCH_LATER, JobBuilder, a_condition, a_job, a_pod, stamp
 from tests.unit.client.connection import JOBS, PODS, Stored
@@ -136,6 +143,49 @@ def test_what_was_waited_for_is_returned(stored: Stored, client: TFTrainingClien
     job = client.wait("mnist")
     assert (job.finished, job.succeeded, job.failed) == (True, True, False)
     assert str(job) == "mnist: Succeeded: trained"
+
+
+def test_a_job_of_which_kueue_admitted_a_part_can_be_scaled_to_that(
+    stored: Stored, client: TFTrainingClient
+) -> None:
+    queue = QueueStatus(name="q", workload="mnist-1a2b3", admitted_time=stamp(), workers=2)
+    stored.add_job(a_job().with_workers(4).with_status(queue=queue).raw)
+    assert client.scale("mnist", 4) == "mnist: has 4 workers already"
+    assert client.scale("mnist", 2) == "mnist: scaled from 4 to 2 workers"
+    assert f"PATCH {JOBS}/mnist" in stored.asked
+
+
+def test_a_job_is_not_found_also_by_who_may_not_list_jobs(
+    stored: Stored, client: TFTrainingClient
+) -> None:
+    stored.refusals[f"GET {JOBS}"] = ForbiddenError("tftrainingjobs is forbidden: cannot list")
+    with pytest.raises(NotFoundError, match=r"no job mnist in namespace default$"):
+        client.get("mnist")
+
+
+def test_a_job_that_the_operator_refuses_is_told_by_what_would_change_it(
+    stored: Stored, client: TFTrainingClient
+) -> None:
+    stored.add_job(a_job().with_spec(strategy="Horovod").raw)
+    for change in (
+        client.suspend,
+        client.resume,
+        client.restart,
+        lambda name: client.scale(name, 2),
+    ):
+        with pytest.raises(InputError, match=r"job mnist is not valid: spec\.strategy"):
+            change("mnist")
+
+
+@pytest.mark.parametrize("name", ["", ".", ".."])
+def test_what_is_no_name_stands_for_no_other_jobs(
+    stored: Stored, client: TFTrainingClient, name: str
+) -> None:
+    """The API server would take the path for that of all jobs, and delete them."""
+    for call in (client.delete, client.suspend, client.restart, client.get, client.describe):
+        with pytest.raises(InputError, match=f"'{re.escape(name)}' cannot be the name of a job"):
+            call(name)
+    assert stored.asked == []
 
 
 def test_a_job_that_failed_raises_why(stored: Stored, client: TFTrainingClient) -> None:

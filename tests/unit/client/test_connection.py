@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 import pytest
 import yaml
 from kubernetes import client
-from kubernetes.config import kube_config
 from tftraining.cluster.connection import Connection
 from tftraining.errors import InputError, NotFoundError, UnreachableError
 
@@ -124,8 +123,7 @@ def test_a_stream_that_is_cut_off_can_be_opened_again() -> None:
 def kubeconfig(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The user's kubeconfig; its context `far` has a namespace."""
     path = tmp_path / "config"
-    # Read by the client when it is imported.
-    monkeypatch.setattr(kube_config, "KUBE_CONFIG_DEFAULT_LOCATION", str(path))
+    monkeypatch.setenv("KUBECONFIG", str(path))
     return path
 
 
@@ -176,3 +174,52 @@ def test_no_kubeconfig_is_told(kubeconfig: Path) -> None:
     for context in (None, "far"):
         with pytest.raises(InputError, match="no cluster to talk to: Invalid kube-config file"):
             Connection.open(None, context)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        pytest.param("clusters: [", id="no YAML"),
+        pytest.param("just text", id="no object"),
+        pytest.param("contexts: [{name: near}]\ncurrent-context: near\n", id="an empty context"),
+        pytest.param(
+            a_kubeconfig(
+                clusters=[
+                    {
+                        "name": "a",
+                        "cluster": {"server": "https://a", "certificate-authority-data": "abc"},
+                    }
+                ],
+                **{"current-context": "near"},
+            ),
+            id="a certificate that is no base64",
+        ),
+    ],
+)
+def test_a_kubeconfig_that_cannot_be_read_is_named(kubeconfig: Path, text: str) -> None:
+    kubeconfig.write_text(text)
+    for context in (None, "near"):
+        with pytest.raises(InputError, match=str(kubeconfig)):
+            Connection.open(None, context)
+
+
+def test_a_folder_is_no_kubeconfig(kubeconfig: Path) -> None:
+    kubeconfig.mkdir()
+    with pytest.raises(InputError, match=str(kubeconfig)):
+        Connection.open(None, None)
+
+
+def test_the_kubeconfig_is_that_which_the_environment_names_now(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also if it was set after the import, as in a notebook; an empty name is none."""
+    (tmp_path / ".kube").mkdir()
+    own, other = tmp_path / ".kube/config", tmp_path / "other"
+    own.write_text(a_kubeconfig(**{"current-context": "near"}))
+    other.write_text(a_kubeconfig(**{"current-context": "far"}))
+    monkeypatch.setenv("HOME", str(tmp_path))
+    for given, namespace in ((str(other), "vision"), ("", "default"), (str(other), "vision")):
+        monkeypatch.setenv("KUBECONFIG", given)
+        assert Connection.open(None, None).namespace == namespace
+    monkeypatch.delenv("KUBECONFIG")
+    assert Connection.open(None, None).namespace == "default"

@@ -7,6 +7,7 @@ import math
 import os.path as paths
 from functools import partial
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import pytest
@@ -78,8 +79,19 @@ def test_a_name_of_a_builtin_may_be_ones_own(monkeypatch: pytest.MonkeyPatch) ->
     assert run(text)["dataset"]("train", None) == (["/data", 1, 7], exit_of_python)
 
 
+def uses_keras():
+    return keras.Sequential([layers.Dense(8), kl.Dense(4)])  # noqa: F821 - of a test
+
+
 def uses_a_lock(split, context):
     return LOCK
+
+
+Dense = type("Dense", (), {"__module__": "keras.src.layers.core.dense"})
+
+
+def uses_a_layer(split, context):
+    return Dense
 
 
 def uses_nan(split, context):
@@ -114,6 +126,11 @@ def test_functions_of_a_program_are_found_by_their_own_names() -> None:
             id="an object that has no source",
         ),
         pytest.param(
+            {"model": build, "dataset": uses_a_layer},
+            r"uses_a_layer\(\) uses Dense of Keras 3, .*: use it as an attribute of tf\.keras",
+            id="a layer of Keras 3",
+        ),
+        pytest.param(
             {"model": build, "dataset": uses_nan},
             "uses BROKEN, a float",
             id="a value without source",
@@ -128,3 +145,19 @@ def test_functions_of_a_program_are_found_by_their_own_names() -> None:
 def test_what_cannot_be_written_is_refused(given: Any, told: str) -> None:
     with pytest.raises(InputError, match=told):
         functions.source(given)
+
+
+@pytest.mark.parametrize("private", ["keras._tf_keras.keras", "tf_keras.api._v2.keras"])
+def test_keras_is_that_of_tensorflow_whatever_the_notebook_has(
+    monkeypatch: pytest.MonkeyPatch, private: str
+) -> None:
+    """What `from tensorflow import keras` gives has the name of a private module of Keras."""
+    monkeypatch.setitem(globals(), "keras", ModuleType(private))
+    monkeypatch.setitem(globals(), "layers", ModuleType(f"{private}.layers"))
+    monkeypatch.setitem(globals(), "kl", ModuleType(f"{private}.layers"))
+    lines = functions.source({"model": uses_keras, "dataset": dataset}).splitlines()
+    assert lines[:3] == [
+        "from tensorflow import keras",
+        "from tensorflow.keras import layers",
+        "import tensorflow.keras.layers as kl",
+    ]

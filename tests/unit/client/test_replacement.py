@@ -86,7 +86,8 @@ def test_a_job_is_replaced(stored: Stored, client: TFTrainingClient) -> None:
     client.submit(a_manifest(), replace=True)
     assert stored.objects[MNIST]["metadata"]["uid"] != OLD
     asked = [each for each in stored.asked if not each.startswith("GET")]
-    assert asked == [f"POST {JOBS}?dryRun", f"DELETE {MNIST}", f"POST {JOBS}"]
+    changes = [f"DELETE {MNIST}", f"POST {JOBS}"]
+    assert asked == [f"POST {JOBS}?dryRun", f"DELETE {MNIST}?dryRun", *changes]
 
 
 @pytest.mark.parametrize("refused", [REFUSED, GONE], ids=["refused", "away"])
@@ -144,6 +145,51 @@ def test_a_replacement_that_fails_says_that_the_old_job_is_deleted(
     stored.refusals[f"POST {JOBS}"] = GONE
     with pytest.raises(UnreachableError, match="the old job mnist is deleted: submit it again"):
         client.submit(a_manifest(), replace=True)
+
+
+class Collecting(Stored):
+    """Its garbage collector is late: it comes when a job has been created."""
+
+    def call(self, method: str, path: str, **options: Any) -> Raw:
+        answer = super().call(method, path, **options)
+        if self.asked[-1] == f"POST {JOBS}":
+            present = {each["metadata"].get("uid") for each in self.objects.values()}
+            for key, each in list(self.objects.items()):
+                owners = each["metadata"].get("ownerReferences") or []
+                if owners and present.isdisjoint(owner["uid"] for owner in owners):
+                    del self.objects[key]
+        return answer
+
+
+@pytest.mark.parametrize("is_there", [True, False], ids=["replaced", "just deleted"])
+def test_the_code_of_the_new_job_does_not_go_with_the_old_one(
+    stored: Stored,
+    tmp_path: Path,
+    is_there: bool,  # noqa: FBT001
+) -> None:
+    collecting = Collecting(stored.objects)
+    if not is_there:
+        del collecting.objects[MNIST]
+    task = tmp_path / "mnist.py"
+    task.write_text("def model(): ...\n\n\ndef dataset(split, context): ...\n")
+    TFTrainingClient(cluster=collecting.cluster()).train(task, replace=True)
+    assert owners(collecting) == [collecting.objects[MNIST]["metadata"]["uid"]]
+    assert collecting.objects[CODE]["data"] == {"mnist.py": task.read_text()}
+
+
+def test_a_job_that_may_not_be_deleted_keeps_its_code(
+    stored: Stored, client: TFTrainingClient, folder: Path
+) -> None:
+    refused = TFTrainingError('"mnist" is forbidden: User "x" cannot delete it')
+    stored.refusals[f"DELETE {MNIST}?dryRun"] = stored.refusals[f"DELETE {MNIST}"] = refused
+    with pytest.raises(TFTrainingError) as failed:
+        client.restart("mnist")
+    assert str(failed.value) == str(refused)
+    assert owners(stored) == [OLD]
+    assert list(folder.iterdir()) == []
+    with pytest.raises(TFTrainingError) as failed:
+        client.submit(a_manifest(), replace=True)
+    assert str(failed.value) == str(refused)
 
 
 def test_a_job_of_another_namespace_is_refused_before_anything_is_sent(

@@ -14,7 +14,13 @@ from typing import TYPE_CHECKING, Any
 import aiohttp
 import pytest
 from tftraining.cluster.watching import Kind, changes
-from tftraining.errors import InputError, NotFoundError, TFTrainingError, UnreachableError
+from tftraining.errors import (
+    ForbiddenError,
+    InputError,
+    NotFoundError,
+    TFTrainingError,
+    UnreachableError,
+)
 from tftraining.view import describe
 from tftraining.view.why import why
 from tftraining.web import details
@@ -63,7 +69,7 @@ class Api:
         if self.away:
             raise UnreachableError(self.away)
         if self.forbidden:
-            raise TFTrainingError(self.forbidden)
+            raise ForbiddenError(self.forbidden)
         if path.endswith("tftrainingjobs"):
             return {"metadata": {"resourceVersion": "7"}, "items": self.jobs}
         if self.refused:
@@ -327,6 +333,25 @@ async def test_a_namespace_that_may_not_be_read_takes_no_other_from_the_page(
         await until(ask, "/", "Not up to date: cannot reach the cluster")
         blue.away = red.forbidden = ""
         await until(ask, "/readyz", "ok")
+
+
+async def test_jobs_that_may_no_longer_be_read_are_no_longer_shown(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Who takes the page's Role away in a namespace wants its jobs seen no more."""
+    monkeypatch.setattr(sources, "_FIRST_RETRY", 0.02)
+    monkeypatch.setattr(sources, "_LAST_RETRY", 0.02)
+    red = Api("red", jobs=[a_job().named("secret").raw])
+    blue = Api("blue", jobs=[a_job().raw])
+    async with browser(red, blue) as ask:
+        await until(ask, "/", "secret")
+        red.forbidden = "tftrainingjobs is forbidden"
+        red.says(UnreachableError("the connection to the cluster broke"))
+        text = await until(ask, "/", "Not up to date: tftrainingjobs is forbidden")
+        assert ("mnist" in text, "secret" in text) == (True, False)
+        assert (await ask("/jobs/default/secret"))[0] == 404
+        red.forbidden = ""
+        await until(ask, "/", "secret")
 
 
 async def test_it_is_not_ready_while_no_namespace_may_be_read() -> None:

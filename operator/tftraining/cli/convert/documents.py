@@ -5,6 +5,7 @@ itself.
 """
 
 import io
+import json
 import re
 from dataclasses import dataclass
 from typing import Any
@@ -20,6 +21,7 @@ from ruamel.yaml.tag import Tag
 from tftraining.cli.convert.directions import Direction
 from tftraining.cli.convert.findings import Conversion
 from tftraining.errors import InputError
+from tftraining.manifest import json_of
 from tftraining.yaml_text import is_ambiguous
 
 _WIDTH = 4096
@@ -39,14 +41,8 @@ class Converted:
 
 def convert_text(text: str, source: str, direction: Direction) -> Converted:
     """Convert a file's text; `source` names it in messages. Raises InputError."""
-    yaml = _yaml()
-    try:
-        documents = list(yaml.load_all(text))
-    except MarkedYAMLError as error:
-        line = f":{error.problem_mark.line + 1}" if error.problem_mark else ""
-        raise InputError(f"{source}{line}: invalid YAML: {error.problem}") from error
-    except YAMLError as error:
-        raise InputError(f"{source}: invalid YAML: {error}") from error
+    found = json_of(text)
+    documents = [found] if found is not None else _loaded(text, source)
     conversions: list[Conversion] = []
     kept = [
         made
@@ -55,6 +51,8 @@ def convert_text(text: str, source: str, direction: Direction) -> Converted:
     ]
     if not conversions:
         return Converted(text, ())
+    if found is not None:
+        return Converted("".join(map(_json, kept)), tuple(conversions))
     return Converted(dumped(kept), tuple(conversions))
 
 
@@ -63,6 +61,20 @@ def dumped(documents: list[Any]) -> str:
     out = io.StringIO()
     _yaml().dump_all(documents, out)
     return out.getvalue()
+
+
+def _loaded(text: str, source: str) -> list[Any]:
+    try:
+        return list(_yaml().load_all(text))
+    except MarkedYAMLError as error:
+        line = f":{error.problem_mark.line + 1}" if error.problem_mark else ""
+        raise InputError(f"{source}{line}: invalid YAML: {error.problem}") from error
+    except YAMLError as error:
+        raise InputError(f"{source}: invalid YAML: {error}") from error
+
+
+def _json(document: object) -> str:
+    return json.dumps(document, indent=2) + "\n"
 
 
 def _converted(document: Any, direction: Direction, found: list[Conversion]) -> Any:  # noqa: ANN401

@@ -37,7 +37,8 @@ def cleaned(replica: Replica, findings: list[Finding]) -> Any:  # noqa: ANN401 -
     if spec.get("hostNetwork"):
         text = "kept; each pod listens on port 2222, so a node has room for one pod of the job only"
         findings.append(Finding(Level.DIFFERS, f"{path}.spec.hostNetwork", text))
-    if "automountServiceAccountToken" not in spec and spec.get("serviceAccountName"):
+    account = spec.get("serviceAccountName") or spec.get("serviceAccount")  # its older name
+    if "automountServiceAccountToken" not in spec and account:
         # Whoever names an account uses it; here a token is mounted only on request.
         spec["automountServiceAccountToken"] = True
     container = container_of(spec, path)
@@ -83,6 +84,9 @@ def _without_port(container: Any, path: str, findings: list[Finding]) -> None:  
                 " that has the number itself needs the new one"
             )
             findings.append(Finding(Level.DIFFERS, f"{path}.ports[{PORT}]", text))
+        if "hostPort" in port:
+            text = "left out with the port, which the operator adds to each container"
+            findings.append(Finding(Level.LOST, f"{path}.ports[{PORT}].hostPort", text))
         del ports[number]
         break
     if not ports:

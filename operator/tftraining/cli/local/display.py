@@ -144,5 +144,6 @@ class BarDisplay(Display):
 
 def display(console: Console, logs: Logs | None) -> Display:
     """Return the display that suits the console."""
-    kind = BarDisplay if console.is_terminal else PlainDisplay
+    moves = console.is_terminal and not console.is_dumb_terminal
+    kind = BarDisplay if moves else PlainDisplay
     return kind(console, logs)
