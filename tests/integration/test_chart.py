@@ -860,7 +860,8 @@ def test_another_chart_can_have_it_under_a_condition(
     shutil.copytree(CHART, tmp_path / "charts" / name)
     condition = f"{name}.enabled"
     chart = {"apiVersion": "v2", "name": "platform", "version": "1.0.0"}
-    dependency = {"name": name, "version": "0.1.0", "condition": condition}
+    version = yaml.safe_load((CHART / "Chart.yaml").read_text())["version"]
+    dependency = {"name": name, "version": version, "condition": condition}
     (tmp_path / "Chart.yaml").write_text(yaml.safe_dump({**chart, "dependencies": [dependency]}))
     (tmp_path / "values.yaml").write_text(yaml.safe_dump({name: {"enabled": enabled}}))
     text = run_helm("template", RELEASE, str(tmp_path), "-n", NAMESPACE)

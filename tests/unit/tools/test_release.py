@@ -60,6 +60,15 @@ def test_a_file_with_another_version_is_named(checkout: Path, name: str) -> None
         check(f"v{version}", checkout)
 
 
+def test_a_chart_that_tells_of_another_operator_is_named(checkout: Path) -> None:
+    version, path = version_of(checkout), checkout / CHART / "Chart.yaml"
+    told = f'appVersion: "{version}"'
+    assert told in path.read_text()
+    path.write_text(path.read_text().replace(told, 'appVersion: "9.9.9"'))
+    with pytest.raises(ReleaseError, match=rf"Chart.yaml says {re.escape(version)}, 9\.9\.9"):
+        check(f"v{version}", checkout)
+
+
 def test_the_notes_are_the_section_of_the_version_alone(checkout: Path) -> None:
     version = version_of(checkout)
     assert notes(version, checkout) == "- New.\n\n### Fixed\n\n- Old."
