@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shutil
+from fnmatch import fnmatch
 from pathlib import Path
 
 import pytest
@@ -108,6 +109,27 @@ def test_an_action_is_pinned_to_one_commit_in_all_workflows() -> None:
         for commits in pinned.values()
         for commit in commits
     )
+
+
+def test_what_a_release_publishes_is_none_of_the_logs_of_its_tests() -> None:
+    """A suite that failed at first leaves its logs, also when it is run again and succeeds."""
+    folder = Path(".github/workflows")
+    logs = [re.sub(r"\$\{\{.*?\}\}", "x", name) for name in artifacts(folder / "ci.yaml", "upload")]
+    assert logs
+    wanted = artifacts(folder / "release.yaml", "download")
+    assert wanted
+    assert not [log for log in logs if any(fnmatch(log, each) for each in wanted)]
+    made = artifacts(folder / "release.yaml", "upload")
+    assert all(any(fnmatch(each, want) for want in wanted) for each in made)
+
+
+def artifacts(workflow: Path, way: str) -> list[str]:
+    """Return the names, or patterns of names, of what a workflow uploads or downloads."""
+    jobs = yaml.safe_load(workflow.read_text())["jobs"].values()
+    steps = [step for job in jobs for step in job.get("steps", ())]
+    found = [s.get("with", {}) for s in steps if f"{way}-artifact@" in s.get("uses", "")]
+    # With neither, all of a run are downloaded.
+    return [each.get("name") or each.get("pattern") or "*" for each in found]
 
 
 @pytest.mark.parametrize(
