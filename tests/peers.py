@@ -44,6 +44,11 @@ REFUSED: dict[str, tuple[Peer, str, str]] = {
         ".podSelector.matchLabels",
         '"an app" is no name of a label',
     ),
+    "a label's name with an empty part": (
+        {"podSelector": {"matchLabels": {"example..com/app": "a"}}},
+        ".podSelector.matchLabels",
+        '"example..com/app" is no name of a label',
+    ),
     "an operator that does not exist": (
         _selected(operator="in", values=["a"]),
         ".podSelector.matchExpressions[0].operator",
