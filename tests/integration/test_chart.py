@@ -447,6 +447,26 @@ def test_the_pods_of_all_jobs_can_have_labels_and_annotations(
     assert Settings.from_environment(environment(render())).pod_metadata == PodMetadata()
 
 
+def test_an_annotation_of_the_pods_of_all_jobs_may_look_like_a_variable(
+    render: Callable[..., list[Object]],
+) -> None:
+    note = "$(POD_NAME) costs $$5 and $5"
+    objects = render(f"jobs.podAnnotations.note={note}")
+    settings = environment(objects)
+    name = "TFTRAINING_JOB_POD_ANNOTATIONS"
+    settings[name] = as_kubelet_expands(settings[name], {"POD_NAME": "tftraining-operator-abc"})
+    assert Settings.from_environment(settings).pod_metadata.annotations == {"note": note}
+
+
+def as_kubelet_expands(text: str, known: dict[str, str]) -> str:
+    """Return a variable's value as its container gets it."""
+
+    def expanded(found: re.Match[str]) -> str:
+        return "$" if found[0] == "$$" else known.get(found[1], found[0])
+
+    return re.sub(r"\$\$|\$\(([^)]*)\)", expanded, text)
+
+
 def test_every_setting_of_the_operator_has_a_value(render: Callable[..., list[Object]]) -> None:
     changed = {
         "workers": (4, lambda s: s.workers),
