@@ -651,6 +651,34 @@ def test_a_wrong_value_is_refused(run_helm: Helm, value: str) -> None:
         run_helm("template", RELEASE, str(CHART), "--set", value)
 
 
+@pytest.mark.parametrize(
+    "name",
+    [
+        "replicas",
+        "crds",
+        "crds.keep",
+        "rbac.create",
+        "networkPolicy.enabled",
+        "podDisruptionBudget.enabled",
+        "serviceAccount.create",
+        "image.repository",
+        "metrics.serviceMonitor.interval",
+        "log.format",
+    ],
+)
+def test_a_value_that_is_left_blank_is_refused_and_does_not_stand_for_no(
+    run_helm: Helm, name: str
+) -> None:
+    """As after a name and a colon in a file, with which Helm takes the default away."""
+    with pytest.raises(AssertionError, match=rf"missing property '{name.rpartition('.')[2]}'"):
+        run_helm("template", RELEASE, str(CHART), "--set", f"{name}=null")
+
+
+@pytest.mark.parametrize("name", ["affinity", "resources", "resources.limits.memory", "image.tag"])
+def test_what_may_be_nothing_may_be_left_blank(run_helm: Helm, name: str) -> None:
+    assert run_helm("template", RELEASE, str(CHART), "--set", f"{name}=null")
+
+
 @pytest.mark.parametrize(("peer", "_path", "_problem"), peers.REFUSED.values(), ids=peers.REFUSED)
 def test_a_peer_that_the_api_server_would_refuse_is_a_wrong_value(
     run_helm: Helm, peer: peers.Peer, _path: str, _problem: str
@@ -905,6 +933,7 @@ def compare(values: Object, schema: Object, definitions: Object, path: str) -> N
     """Assert that an object of the values and its schema name the same, down to the last."""
     assert schema["additionalProperties"] is False, f"{path}: names that do not exist are accepted"
     assert set(schema["properties"]) == set(values), path
+    needed = set()
     for name, value in values.items():
         inner = schema["properties"][name]
         while "$ref" in inner:
@@ -912,6 +941,10 @@ def compare(values: Object, schema: Object, definitions: Object, path: str) -> N
         if "properties" in inner:
             assert isinstance(value, dict), f"{path}.{name}"
             compare(value, inner, definitions, f"{path}.{name}")
+        is_free = name == "resources" or ("properties" not in inner and isinstance(value, dict))
+        if value and not is_free:
+            needed.add(name)
+    assert set(schema.get("required", ())) == needed, f"{path}: what is left blank would mean no"
 
 
 @pytest.fixture(scope="module")
