@@ -904,6 +904,14 @@ def test_metrics_that_cannot_be_scraped_are_refused(
         run_helm("template", RELEASE, str(CHART), "--set", values)
 
 
+@pytest.mark.parametrize("name", ["TFTRAINING_WORKERS", "POD_UID"])
+def test_a_variable_of_the_charts_own_is_refused_beside_it(run_helm: Helm, name: str) -> None:
+    """Helm loses a variable that is there twice, once it is there only once."""
+    own = json.dumps([{"name": "HTTPS_PROXY", "value": "http://proxy:3128"}, {"name": name}])
+    with pytest.raises(AssertionError, match=f"extraEnv: {name} is the chart's own; set the value"):
+        run_helm("template", RELEASE, str(CHART), "--set-json", f"extraEnv={own}")
+
+
 @pytest.mark.parametrize("enabled", [True, False])
 def test_another_chart_can_have_it_under_a_condition(
     run_helm: Helm, tmp_path: Path, *, enabled: bool
