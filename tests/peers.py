@@ -74,6 +74,11 @@ REFUSED: dict[str, tuple[Peer, str, str]] = {
         ".ipBlock.cidr",
         'is "10.0.0.0/255.0.0.0"; it must be',
     ),
+    "an address that does not exist": (
+        {"ipBlock": {"cidr": "10.300.0.0/16"}},
+        ".ipBlock.cidr",
+        'is "10.300.0.0/16"; it must be',
+    ),
     "no range": ({"ipBlock": {"except": ["10.1.0.0/16"]}}, ".ipBlock.cidr", "is required"),
     "addresses and pods": (
         {"ipBlock": {"cidr": "10.0.0.0/8"}, "namespaceSelector": {}},
