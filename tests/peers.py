@@ -44,6 +44,11 @@ REFUSED: dict[str, tuple[Peer, str, str]] = {
         ".podSelector.matchLabels",
         '"an app" is no name of a label',
     ),
+    "a label's name with an empty part": (
+        {"podSelector": {"matchLabels": {"example..com/app": "a"}}},
+        ".podSelector.matchLabels",
+        '"example..com/app" is no name of a label',
+    ),
     "an operator that does not exist": (
         _selected(operator="in", values=["a"]),
         ".podSelector.matchExpressions[0].operator",
@@ -68,6 +73,11 @@ REFUSED: dict[str, tuple[Peer, str, str]] = {
         {"ipBlock": {"cidr": "10.0.0.0/255.0.0.0"}},
         ".ipBlock.cidr",
         'is "10.0.0.0/255.0.0.0"; it must be',
+    ),
+    "an address that does not exist": (
+        {"ipBlock": {"cidr": "10.300.0.0/16"}},
+        ".ipBlock.cidr",
+        'is "10.300.0.0/16"; it must be',
     ),
     "no range": ({"ipBlock": {"except": ["10.1.0.0/16"]}}, ".ipBlock.cidr", "is required"),
     "addresses and pods": (

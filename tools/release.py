@@ -20,7 +20,7 @@ _VERSIONS = {
     Path("pyproject.toml"): r'(?m)^version = "(.+)"$',
     Path("operator/tftraining_operator/__init__.py"): r'(?m)^__version__ = "(.+)"$',
     Path("trainer_image/tftrainer/__init__.py"): r'(?m)^__version__ = "(.+)"$',
-    CHART / "Chart.yaml": r"(?m)^version: (.+)$",
+    CHART / "Chart.yaml": r'(?m)^(?:version|appVersion): "?([^"\n]+)"?$',
 }
 """Where the version of a release stands, and how."""
 
@@ -53,7 +53,9 @@ def check(tag: str, root: Path = Path()) -> str:
     if not tag.startswith("v") or not version:
         raise ReleaseError(f"the tag is {tag!r}; it must be v and the version, such as v0.1.0")
     found = {path: re.findall(how, (root / path).read_text()) for path, how in _VERSIONS.items()}
-    wrong = [f"{path} says {', '.join(each)}" for path, each in found.items() if each != [version]]
+    wrong = [
+        f"{path} says {', '.join(each)}" for path, each in found.items() if set(each) != {version}
+    ]
     if wrong:
         raise ReleaseError(f"the tag is {tag}, but {'; '.join(wrong)}")
     if not notes(version, root):

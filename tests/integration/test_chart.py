@@ -447,6 +447,26 @@ def test_the_pods_of_all_jobs_can_have_labels_and_annotations(
     assert Settings.from_environment(environment(render())).pod_metadata == PodMetadata()
 
 
+def test_an_annotation_of_the_pods_of_all_jobs_may_look_like_a_variable(
+    render: Callable[..., list[Object]],
+) -> None:
+    note = "$(POD_NAME) costs $$5 and $5"
+    objects = render(f"jobs.podAnnotations.note={note}")
+    settings = environment(objects)
+    name = "TFTRAINING_JOB_POD_ANNOTATIONS"
+    settings[name] = as_kubelet_expands(settings[name], {"POD_NAME": "tftraining-operator-abc"})
+    assert Settings.from_environment(settings).pod_metadata.annotations == {"note": note}
+
+
+def as_kubelet_expands(text: str, known: dict[str, str]) -> str:
+    """Return a variable's value as its container gets it."""
+
+    def expanded(found: re.Match[str]) -> str:
+        return "$" if found[0] == "$$" else known.get(found[1], found[0])
+
+    return re.sub(r"\$\$|\$\(([^)]*)\)", expanded, text)
+
+
 def test_every_setting_of_the_operator_has_a_value(render: Callable[..., list[Object]]) -> None:
     changed = {
         "workers": (4, lambda s: s.workers),
@@ -612,7 +632,11 @@ def test_probes_ask_the_port_that_is_open(render: Callable[..., list[Object]]) -
         "jobs.disruptionBudget.default=All",
         "jobs.podLabels.tftraining\\.dev/role=ps",
         "jobs.podLabels.app\\.kubernetes\\.io/managed-by=us",
+        "jobs.podLabels.team=two words",
+        "jobs.podLabels.a team=vision",
+        f"jobs.podLabels.team={'x' * 64}",
         "jobs.podAnnotations.a=1",
+        "jobs.podAnnotations.a note=x",
         "jobs.networkPolicy.readers[0].pods=all",
         "scheduling.slurm=true",
         "web.hosts={https://jobs.example.com}",
@@ -625,6 +649,34 @@ def test_probes_ask_the_port_that_is_open(render: Callable[..., list[Object]]) -
 def test_a_wrong_value_is_refused(run_helm: Helm, value: str) -> None:
     with pytest.raises(AssertionError, match="don't meet the specifications of the schema"):
         run_helm("template", RELEASE, str(CHART), "--set", value)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "replicas",
+        "crds",
+        "crds.keep",
+        "rbac.create",
+        "networkPolicy.enabled",
+        "podDisruptionBudget.enabled",
+        "serviceAccount.create",
+        "image.repository",
+        "metrics.serviceMonitor.interval",
+        "log.format",
+    ],
+)
+def test_a_value_that_is_left_blank_is_refused_and_does_not_stand_for_no(
+    run_helm: Helm, name: str
+) -> None:
+    """As after a name and a colon in a file, with which Helm takes the default away."""
+    with pytest.raises(AssertionError, match=rf"missing property '{name.rpartition('.')[2]}'"):
+        run_helm("template", RELEASE, str(CHART), "--set", f"{name}=null")
+
+
+@pytest.mark.parametrize("name", ["affinity", "resources", "resources.limits.memory", "image.tag"])
+def test_what_may_be_nothing_may_be_left_blank(run_helm: Helm, name: str) -> None:
+    assert run_helm("template", RELEASE, str(CHART), "--set", f"{name}=null")
 
 
 @pytest.mark.parametrize(("peer", "_path", "_problem"), peers.REFUSED.values(), ids=peers.REFUSED)
@@ -852,6 +904,14 @@ def test_metrics_that_cannot_be_scraped_are_refused(
         run_helm("template", RELEASE, str(CHART), "--set", values)
 
 
+@pytest.mark.parametrize("name", ["TFTRAINING_WORKERS", "POD_UID"])
+def test_a_variable_of_the_charts_own_is_refused_beside_it(run_helm: Helm, name: str) -> None:
+    """Helm loses a variable that is there twice, once it is there only once."""
+    own = json.dumps([{"name": "HTTPS_PROXY", "value": "http://proxy:3128"}, {"name": name}])
+    with pytest.raises(AssertionError, match=f"extraEnv: {name} is the chart's own; set the value"):
+        run_helm("template", RELEASE, str(CHART), "--set-json", f"extraEnv={own}")
+
+
 @pytest.mark.parametrize("enabled", [True, False])
 def test_another_chart_can_have_it_under_a_condition(
     run_helm: Helm, tmp_path: Path, *, enabled: bool
@@ -860,7 +920,8 @@ def test_another_chart_can_have_it_under_a_condition(
     shutil.copytree(CHART, tmp_path / "charts" / name)
     condition = f"{name}.enabled"
     chart = {"apiVersion": "v2", "name": "platform", "version": "1.0.0"}
-    dependency = {"name": name, "version": "0.1.0", "condition": condition}
+    version = yaml.safe_load((CHART / "Chart.yaml").read_text())["version"]
+    dependency = {"name": name, "version": version, "condition": condition}
     (tmp_path / "Chart.yaml").write_text(yaml.safe_dump({**chart, "dependencies": [dependency]}))
     (tmp_path / "values.yaml").write_text(yaml.safe_dump({name: {"enabled": enabled}}))
     text = run_helm("template", RELEASE, str(tmp_path), "-n", NAMESPACE)
@@ -880,6 +941,7 @@ def compare(values: Object, schema: Object, definitions: Object, path: str) -> N
     """Assert that an object of the values and its schema name the same, down to the last."""
     assert schema["additionalProperties"] is False, f"{path}: names that do not exist are accepted"
     assert set(schema["properties"]) == set(values), path
+    needed = set()
     for name, value in values.items():
         inner = schema["properties"][name]
         while "$ref" in inner:
@@ -887,6 +949,10 @@ def compare(values: Object, schema: Object, definitions: Object, path: str) -> N
         if "properties" in inner:
             assert isinstance(value, dict), f"{path}.{name}"
             compare(value, inner, definitions, f"{path}.{name}")
+        is_free = name == "resources" or ("properties" not in inner and isinstance(value, dict))
+        if value and not is_free:
+            needed.add(name)
+    assert set(schema.get("required", ())) == needed, f"{path}: what is left blank would mean no"
 
 
 @pytest.fixture(scope="module")

@@ -329,6 +329,13 @@ def a_finished_condition(**fields: Any) -> Raw:
             id="a long text is shortened",
         ),
         pytest.param(
+            {"podMetadata": {"labels": {f"team-{i:02}": "x" for i in range(33)}}},
+            "podMetadata",
+            {"labels": {f"team-{i:02}": "x" for i in range(32)}, "annotations": {}},
+            "status.podMetadata.labels: has 33 items; the maximum is 32; shortened",
+            id="a map that has too many entries, as of a version that allows more, is shortened",
+        ),
+        pytest.param(
             {"replicas": "many"},
             "replicas",
             None,

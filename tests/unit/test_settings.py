@@ -174,6 +174,12 @@ def test_a_setting_that_cannot_be_used_is_named(name: str, value: str) -> None:
             id="an annotation of ours",
         ),
         pytest.param("JOB_POD_LABELS", {"a b": "c"}, "'a b' is no name", id="no name"),
+        pytest.param(
+            "JOB_POD_LABELS", {"a..b/c": "d"}, "'a..b/c' is no name", id="a prefix with a gap"
+        ),
+        pytest.param(
+            "JOB_POD_LABELS", {"a.-b/c": "d"}, "'a.-b/c' is no name", id="a part that begins with -"
+        ),
         pytest.param("JOB_POD_LABELS", {"/b": "c"}, "'/b' is no name", id="an empty prefix"),
         pytest.param("JOB_POD_LABELS", {"a/b/c": "d"}, "'a/b/c' is no name", id="two prefixes"),
         pytest.param(

@@ -5,13 +5,13 @@ from __future__ import annotations
 import difflib
 import json
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from tftraining_operator.api.base import model_in
 from tftraining_operator.api.types import Spec
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence, Sized
 
     from pydantic import BaseModel, ValidationError
     from pydantic.fields import FieldInfo
@@ -172,8 +172,9 @@ _MESSAGES: dict[str, Callable[[Mapping[str, Any], object], str]] = {
     "string_too_long": lambda ctx, given: (
         f"has {len(str(given))} characters; the maximum is {ctx['max_length']}"
     ),
-    "too_long": lambda ctx, _given: (
-        f"has {ctx['actual_length']} items; the maximum is {ctx['max_length']}"
+    # Of a map its length is not in the context.
+    "too_long": lambda ctx, given: (
+        f"has {len(cast('Sized', given))} items; the maximum is {ctx['max_length']}"
     ),
     "time_format": _must_be("a time in RFC 3339"),
     "number_format": _must_be("a decimal number as text"),

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Self
 
+from tftraining_operator import __version__
 from tftraining_operator.api.disruption import DisruptionBudget
 from tftraining_operator.api.network import NetworkPolicy
 from tftraining_operator.core.networking import Networking
@@ -32,7 +33,7 @@ class Settings:
 
     namespaces: tuple[str, ...] = ()
     """Namespaces to serve; empty for all. TFTRAINING_NAMESPACES, comma separated."""
-    trainer_image: str = "tftraining/trainer:0.1.0"
+    trainer_image: str = f"tftraining/trainer:{__version__}"
     """Image of training containers that name none. TFTRAINING_TRAINER_IMAGE."""
     pod_metadata: PodMetadata = PodMetadata()  # noqa: RUF009 - frozen
     """Labels and annotations of the pods of all jobs, whose templates may set others

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from itertools import islice
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
@@ -147,7 +148,7 @@ class _Values:
         given, loc, kind = details["input"], details["loc"], details["type"]
         limits = details.get("ctx") or {}
         if kind in ("too_long", "string_too_long"):
-            return given[: limits["max_length"]]
+            return _shortened(given, limits["max_length"])
         if kind == "duplicate_item":
             return _without_duplicates(given, limits["key"])
         if kind == "greater_than_equal" and loc[-1] != "index" and isinstance(loc[-1], str):
@@ -242,6 +243,10 @@ def _set(tree: Any, loc: _Loc, value: object) -> None:  # noqa: ANN401 - JSON
         tree.pop(loc[-1], None)  # a required field may be absent already
     else:
         del tree[loc[-1]]
+
+
+def _shortened(given: Any, most: int) -> object:  # noqa: ANN401 - JSON
+    return dict(islice(given.items(), most)) if isinstance(given, dict) else given[:most]
 
 
 def _without_duplicates(items: list[dict[str, Any]], key: str) -> list[dict[str, Any]]:

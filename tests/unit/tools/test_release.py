@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shutil
+from fnmatch import fnmatch
 from pathlib import Path
 
 import pytest
@@ -60,6 +61,15 @@ def test_a_file_with_another_version_is_named(checkout: Path, name: str) -> None
         check(f"v{version}", checkout)
 
 
+def test_a_chart_that_tells_of_another_operator_is_named(checkout: Path) -> None:
+    version, path = version_of(checkout), checkout / CHART / "Chart.yaml"
+    told = f'appVersion: "{version}"'
+    assert told in path.read_text()
+    path.write_text(path.read_text().replace(told, 'appVersion: "9.9.9"'))
+    with pytest.raises(ReleaseError, match=rf"Chart.yaml says {re.escape(version)}, 9\.9\.9"):
+        check(f"v{version}", checkout)
+
+
 def test_the_notes_are_the_section_of_the_version_alone(checkout: Path) -> None:
     version = version_of(checkout)
     assert notes(version, checkout) == "- New.\n\n### Fixed\n\n- Old."
@@ -99,6 +109,27 @@ def test_an_action_is_pinned_to_one_commit_in_all_workflows() -> None:
         for commits in pinned.values()
         for commit in commits
     )
+
+
+def test_what_a_release_publishes_is_none_of_the_logs_of_its_tests() -> None:
+    """A suite that failed at first leaves its logs, also when it is run again and succeeds."""
+    folder = Path(".github/workflows")
+    logs = [re.sub(r"\$\{\{.*?\}\}", "x", name) for name in artifacts(folder / "ci.yaml", "upload")]
+    assert logs
+    wanted = artifacts(folder / "release.yaml", "download")
+    assert wanted
+    assert not [log for log in logs if any(fnmatch(log, each) for each in wanted)]
+    made = artifacts(folder / "release.yaml", "upload")
+    assert all(any(fnmatch(each, want) for want in wanted) for each in made)
+
+
+def artifacts(workflow: Path, way: str) -> list[str]:
+    """Return the names, or patterns of names, of what a workflow uploads or downloads."""
+    jobs = yaml.safe_load(workflow.read_text())["jobs"].values()
+    steps = [step for job in jobs for step in job.get("steps", ())]
+    found = [s.get("with", {}) for s in steps if f"{way}-artifact@" in s.get("uses", "")]
+    # With neither, all of a run are downloaded.
+    return [each.get("name") or each.get("pattern") or "*" for each in found]
 
 
 @pytest.mark.parametrize(
