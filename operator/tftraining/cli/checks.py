@@ -1,6 +1,6 @@
 """The checks of `tftj doctor`: what a cluster must have to train a job, in the order of need."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
@@ -17,6 +17,8 @@ _Object = dict[str, Any]
 
 _CHART = "app.kubernetes.io/name=tftraining-operator"
 _EXPIRED = timedelta(seconds=60)
+_NAMESPACES = "TFTRAINING_NAMESPACES"
+"""The variable by which an operator is told which namespaces to serve."""
 _RIGHTS = (
     ("list", keys.GROUP, keys.PLURAL, "list jobs"),
     ("create", keys.GROUP, keys.PLURAL, "create jobs"),
@@ -82,6 +84,29 @@ def _operator(cluster: Cluster, now: datetime) -> Iterator[Check]:
     for each in found:
         yield _leads(cluster, each, now)
         yield from _same_version(each)
+    yield _serves(found, cluster.namespace)
+
+
+def _serves(deployments: Sequence[_Object], namespace: str) -> Check:
+    """Tell whether one of the operators works on the jobs of a namespace."""
+    watched = [_watched(each) for each in deployments]
+    if any(not names or namespace in names for names in watched):
+        return _ok(f"an operator serves namespace {namespace}")
+    others = ", ".join(sorted({name for names in watched for name in names}))
+    return _missing(
+        f"no operator serves namespace {namespace}, only {others}: add it to watchNamespaces of the"
+        " chart"
+    )
+
+
+def _watched(deployment: _Object) -> frozenset[str]:
+    """Return the namespaces that an operator is told to serve; none are all."""
+    containers = ((deployment.get("spec") or {}).get("template") or {}).get("spec") or {}
+    variables = (
+        variable for each in containers.get("containers") or [] for variable in each.get("env") or []
+    )
+    text = next((v.get("value") for v in variables if v.get("name") == _NAMESPACES), None) or ""
+    return frozenset(name.strip() for name in text.split(",") if name.strip())
 
 
 def _leads(cluster: Cluster, deployment: _Object, now: datetime) -> Check:
