@@ -23,7 +23,7 @@ from tftraining.cli.local.commands import ignored_features
 from tftraining.cli.local.display import display
 from tftraining.cli.local.locks import locked
 from tftraining.cli.local.logs import Logs
-from tftraining.cli.local.run import IGNORED_PARTS, LocalRun, Stop
+from tftraining.cli.local.run import LocalRun, Stop
 from tftraining.cli.local.tasks import Settings
 from tftraining.cli.signals import StopRequests, stop_requests
 from tftraining.errors import ExitCode, InputError, TFTrainingError
@@ -174,7 +174,7 @@ def _print_header(run: LocalRun, settings: Settings, console: Console) -> None:
         field("checkpoints", "none: spec.checkpoint is not set")
     field("logs", _relative(settings.logs))
     ignored = ignored_features(run.pods)
-    ignored += [f"spec.{part}" for part in IGNORED_PARTS if getattr(job.spec, part) is not None]
+    ignored += [f"spec.{part}" for part in run.ignored_parts]
     if keys.LABEL_QUEUE in job.meta.labels:
         ignored.append(f"the label {keys.LABEL_QUEUE}")
     if ignored:
