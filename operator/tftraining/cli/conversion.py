@@ -83,15 +83,21 @@ def convert(
         if folder is None:
             texts.append(text)
         else:
-            target = folder / source.target
-            target.parent.mkdir(parents=True, exist_ok=True)
-            target.write_text(text)
+            _write(folder / source.target, text)
     if folder is None:
         body = "---\n".join(text if text.endswith("\n") else f"{text}\n" for text in texts)
         console.write(body)
     if not jobs:
         console.note(f"no {direction.kind} found; nothing was changed")
     return ExitCode.SUCCEEDED if whole else ExitCode.FAILED
+
+
+def _write(target: Path, text: str) -> None:
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_text(text)
+    except OSError as error:
+        raise InputError(f"--output: cannot write {target}: {error.strerror}") from error
 
 
 def _check_targets(sources: Sequence[Source], folder: Path) -> None:

@@ -54,3 +54,12 @@ def test_two_sources_for_one_file_are_refused_before_anything_is_written(
 def test_standard_output_takes_both(given: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert converted(None, given / "a/job.yaml", given / "b/job.yaml") is ExitCode.SUCCEEDED
     assert len(list(yaml.safe_load_all(capsys.readouterr().out))) == 2
+
+
+def test_a_file_in_the_place_of_the_folder_is_told(given: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    out.write_text("kept")
+    with pytest.raises(InputError) as refused:
+        converted(out, given)
+    assert str(refused.value).startswith(f"--output: cannot write {out}/")
+    assert out.read_text() == "kept"
