@@ -12,7 +12,7 @@ from tftraining_operator.core.conditions import find, find_true, is_true
 from tftraining_operator.core.error_text import telling_line
 from tftraining_operator.core.gang import UNEXPLAINED, is_waiting
 from tftraining_operator.core.naming import join_names
-from tftraining_operator.core.text import one_line
+from tftraining_operator.core.text import counted, one_line
 from tftraining_operator.core.times import seconds_since
 
 
@@ -186,7 +186,7 @@ def _evicted(before: Status, after: Status) -> list[Event]:
     if found is None or found == was:
         return []
     if after.queue is not None and after.queue.admitted_time is not None:
-        note = f"continuing with {after.queue.workers} workers: {found.message}"
+        note = f"continuing with {counted(after.queue.workers or 0, 'worker')}: {found.message}"
         return [Event(found.reason, one_line(note, 600), Action.OBSERVE, EventType.WARNING)]
     saved = f" (checkpoint at step {after.last_checkpoint.step})" if after.last_checkpoint else ""
     note = one_line(f"stopping the job, which returns to its queue{saved}: {found.message}", 600)
@@ -207,7 +207,8 @@ def _admitted_workers(before: Status, after: Status) -> list[Event]:
         return []
     if found.workers <= was.workers:
         return []
-    note = f"quota for {found.workers - was.workers} more workers, {found.workers} in all"
+    more = counted(found.workers - was.workers, "more worker")
+    note = f"quota for {more}, {found.workers} in all"
     return [Event(Reason.ADMITTED, note, Action.OBSERVE)]
 
 
