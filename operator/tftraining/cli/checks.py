@@ -103,7 +103,9 @@ def _watched(deployment: _Object) -> frozenset[str]:
     """Return the namespaces that an operator is told to serve; none are all."""
     containers = ((deployment.get("spec") or {}).get("template") or {}).get("spec") or {}
     variables = (
-        variable for each in containers.get("containers") or [] for variable in each.get("env") or []
+        variable
+        for each in containers.get("containers") or []
+        for variable in each.get("env") or []
     )
     text = next((v.get("value") for v in variables if v.get("name") == _NAMESPACES), None) or ""
     return frozenset(name.strip() for name in text.split(",") if name.strip())

@@ -77,7 +77,8 @@ def test_a_namespace_that_an_operator_serves_is_well(namespaces: list[str | None
 
 
 def test_a_namespace_that_no_operator_serves_is_told() -> None:
-    assert missing("text", "speech,text") == [
+    (told,) = missing("text", "speech,text")
+    assert told == (
         "no operator serves namespace vision, only speech, text: add it to watchNamespaces of the"
         " chart"
-    ]
+    )
