@@ -26,7 +26,7 @@ from tftraining.cli.local.logs import Logs
 from tftraining.cli.local.run import LocalRun, Stop
 from tftraining.cli.local.tasks import Settings
 from tftraining.cli.signals import StopRequests, stop_requests
-from tftraining.errors import ExitCode, InputError, TFTrainingError
+from tftraining.errors import ExitCode, InputError
 from tftraining.view.training import describe_roles
 
 _CLAIM = "attempt.json"
@@ -127,13 +127,13 @@ def _create_folders(settings: Settings) -> None:
         try:
             folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:
-            raise TFTrainingError(f"cannot create the folder {folder}: {error.strerror}") from error
+            raise InputError(f"cannot create the folder {folder}: {error.strerror}") from error
 
 
 def _lock(run: LocalRun, settings: Settings, locks: contextlib.ExitStack) -> None:
     """Refuse a second run in the same folders: its chief would take over, and end the first.
 
-    Raises InputError, TFTrainingError.
+    Raises InputError.
     """
     places = []
     if (folder := settings.checkpoints) is not None:
@@ -148,7 +148,7 @@ def _lock(run: LocalRun, settings: Settings, locks: contextlib.ExitStack) -> Non
         for path, what in places:
             locks.enter_context(locked(path, f"another local run {what}, or stop that run"))
     except OSError as error:
-        raise TFTrainingError(f"cannot open {error.filename}: {error.strerror}") from error
+        raise InputError(f"cannot open {error.filename}: {error.strerror}") from error
 
 
 def _logs(run: LocalRun) -> Logs:
