@@ -176,7 +176,8 @@ def _queued(before: Status, after: Status, now: datetime) -> list[Event]:
     waited = seconds_since(gang.waiting_since, now)
     if not was and waited < UNEXPLAINED.total_seconds():
         return []
-    note = f"all {gang.members} pods have a node, after waiting for {round(waited)} s"
+    placed = f"all {gang.members} pods have" if gang.members > 1 else "its pod has"
+    note = f"{placed} a node, after waiting for {round(waited)} s"
     return [Event(Reason.GANG_SCHEDULED, note, Action.OBSERVE)]
 
 
