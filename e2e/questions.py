@@ -28,7 +28,8 @@ QUESTIONS = (
     Question(
         "Which job hurts, since when, and why?",
         (HURTING,),
-        "The seconds for which each job has been waiting. Each reason has an alert below.",
+        "The seconds for which each job has been waiting. Each reason but `Rejected` has an alert "
+        "below: a rejected job is its owner's affair.",
     ),
     Question(
         "One job, or many?",

@@ -80,6 +80,7 @@ def of_text(text: str, name: str) -> Code:
 
 def manifests(code: Code, wanted: Wanted) -> tuple[_Object, _Object]:
     """Return the ConfigMap and the job. Raises InputError."""
+    _check_replicas(wanted)
     name = wanted.name or code.name
     config_map = f"{name}-code"
     items = _items(code.files)
@@ -120,6 +121,17 @@ def manifests(code: Code, wanted: Wanted) -> tuple[_Object, _Object]:
         },
         {"apiVersion": API_VERSION, "kind": KIND, "metadata": {"name": name}, "spec": spec},
     )
+
+
+def _check_replicas(wanted: Wanted) -> None:
+    """Refuse replicas that a job of the strategy does not have."""
+    if wanted.strategy is Strategy.MIRRORED and wanted.workers > 1:
+        raise InputError(
+            "--workers: strategy Mirrored trains in the chief alone: omit it, or choose strategy"
+            " MultiWorkerMirrored"
+        )
+    if wanted.strategy is not Strategy.PARAMETER_SERVER and wanted.ps > 1:
+        raise InputError("--ps: only strategy ParameterServer has parameter servers: omit it")
 
 
 def _items(files: Mapping[str, str]) -> dict[str, str]:

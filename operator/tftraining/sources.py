@@ -32,11 +32,12 @@ def plan(source: str, task: str | None, wanted: Wanted) -> Plan:
         config_map, job = code.manifests(code.read(path, task), wanted)
         return Plan(job, [config_map], owned=True)
     defaults = Wanted()
-    for field, option in _OPTIONS.items():
-        if getattr(wanted, field) != getattr(defaults, field):
-            raise InputError(
-                f"{option}: only for a job made of Python code; change {source} instead"
-            )
+    given = [
+        o for field, o in _OPTIONS.items() if getattr(wanted, field) != getattr(defaults, field)
+    ]
+    given += ["--task"] if task is not None else []
+    if given:
+        raise InputError(f"{given[0]}: only for a job made of Python code; change {source} instead")
     documents = list(manifest.documents(manifest.read(source), source))
     return plan_of(documents, source, wanted.name)
 

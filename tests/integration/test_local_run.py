@@ -432,3 +432,18 @@ def test_two_runs_at_once_do_not_interfere(tmp_path: Path) -> None:
         running(tmp_path / "b", shell("sleep 1")) as other,
     ):
         assert (one.ends(), other.ends()) == (0, 0)
+
+
+def test_what_only_a_cluster_has_is_ignored_and_named(tmp_path: Path) -> None:
+    parts = {"managedBy": "kueue.x-k8s.io/multikueue", "disruption": {"budget": "Essential"}}
+    with running(tmp_path, shell("echo trained", **parts)) as run:
+        assert run.ends() == 0
+    assert "ignored     spec.disruption; spec.managedBy" in run.out
+
+
+@pytest.mark.parametrize("option", ["--log-dir", "--checkpoint-dir"])
+def test_a_folder_that_cannot_be_made_is_a_wrong_option(option: str, tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with running(tmp_path, shell("exit 0", checkpoint=claim()), f"{option}=file/folder") as run:
+        assert run.ends() == 2
+    assert f"cannot create the folder {tmp_path}/file/folder: Not a directory" in run.out

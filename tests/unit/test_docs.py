@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from tftraining.view import table
 from tftraining_operator.api.crd import schema
 from tftraining_operator.api.reasons import Reason
 
@@ -201,3 +202,17 @@ def test_a_reason_that_is_not_kubernetes_own_is_of_the_enum() -> None:
         *("ContainerCreating", "Evicted", "Failed", "PodInitializing", "Succeeded"),
         *("ErrImagePull", "ImagePullBackOff", "Unschedulable"),
     }, "Kubernetes' and Kueue's words"
+
+
+@pytest.mark.parametrize("page", pages(), ids=name)
+def test_a_table_of_jobs_has_the_columns_of_kubectl(page: Path) -> None:
+    columns = [[c.title for c in table.COLUMNS if wide or not c.wide] for wide in (False, True)]
+    shown = re.findall(r"^NAME +STATE +WORKERS .*$", page.read_text(), re.MULTILINE)
+    assert [header for header in shown if header.split() not in columns] == []
+
+
+def test_every_setting_of_the_operator_stands_on_the_page_about_its_installation() -> None:
+    settings = (ROOT / "operator/tftraining_operator/controller/settings.py").read_text()
+    names = set(re.findall(r"TFTRAINING_[A-Z_]*[A-Z]\b", settings))
+    page = (ROOT / "docs/guide/install.md").read_text()
+    assert {each for each in names if f"`{each}`" not in page} == set()

@@ -610,3 +610,20 @@ def test_pods_that_lost_their_group_are_made_again(
     )
     operator.settle()
     assert cluster.pods()["mnist-worker-0"]["metadata"]["uid"] != before
+
+
+def test_a_gang_of_one_pod_is_told_in_the_singular(
+    operator: Operator, cluster: FakeCluster
+) -> None:
+    job = a_job().mirrored().with_spec(scheduling={"gang": "InTree"})
+    key = submitted(operator, job)
+    no_room(operator)
+    message = cluster.status(key).message or ""
+    assert message.endswith(f" for a node for its pod: {ASK_FOR_LESS}")
+    cluster.clock.tick(60)
+    cluster.run_pods()
+    operator.settle()
+    assert any(
+        reason == "GangScheduled" and note.startswith("its pod has a node, after waiting for ")
+        for reason, note in events(cluster)
+    )

@@ -146,3 +146,23 @@ def test_the_answers_show_what_went_wrong() -> None:
     assert re.search(r'code="error".* 0\.\d', api)
     (slow,) = re.findall(r"api_request_duration.*\n  \{\} (\S+)$", api, re.MULTILINE)
     assert float(slow) > float(delay)
+
+
+LOGS = re.compile(r"kubectl logs -n (?:N|tftraining-system)[^|`]*")
+
+
+@pytest.mark.parametrize("page", ["docs/runbook.md", "docs/guide/monitoring.md"])
+def test_the_operators_log_is_read_from_all_replicas_to_its_beginning(page: str) -> None:
+    """Of a Deployment kubectl reads one pod, perhaps a standby; of a selection ten lines each."""
+    text = " ".join((ROOT / page).read_text().split())
+    searched = [each for each in LOGS.findall(text) if "--previous" not in each]
+    assert searched
+    for command in searched:
+        assert "-l app.kubernetes.io/name=tftraining-operator" in command
+        assert "--tail=-1" in command
+
+
+def test_the_runbook_says_which_wait_has_no_alert() -> None:
+    selected = {word for rule in RULES for word in re.findall(r'reason="(\w+)"', rule["expr"])}
+    (without,) = set(WAITS) - selected
+    assert f"Each reason but `{without}` has an alert below" in RUNBOOK

@@ -1416,3 +1416,37 @@ def test_a_chief_that_a_late_watch_has_not_shown_is_not_taken_for_lost(
     late.one_pass(key)
     assert cluster.status(key).attempt == 0
     assert cluster.made["mnist-chief-0"] == 1
+
+
+def connecting(operator: Operator, job: JobBuilder) -> JobKey:
+    """Submit a job whose chief, a script of the user's, has said how many steps it will make."""
+    key = started(operator, job)
+    operator.cluster.act("mnist-chief-0", lambda pod: pod.running(ready=False))
+    operator.settle()
+    for _ in range(3):
+        report(operator, total_steps=3000, waiting_for=["worker-0"])
+        operator.look(key)
+    operator.settle()
+    return key
+
+
+def test_a_chief_that_waits_has_not_run_though_it_knows_how_many_steps_there_are(
+    operator: Operator, cluster: FakeCluster
+) -> None:
+    key = connecting(operator, a_job().with_policy(startupDeadlineSeconds=60))
+    status = cluster.status(key)
+    assert (status.first_running_time, status.interrupted_time) == (None, None)
+    operator.wait(62)
+    failed = condition(cluster, key, ConditionType.FAILED)
+    assert (failed.status, failed.reason) == ("True", "StartupDeadlineExceeded")
+
+
+def test_the_first_training_is_not_told_as_another(
+    operator: Operator, cluster: FakeCluster
+) -> None:
+    connecting(operator, a_job())
+    cluster.run_pods()
+    cluster.act("mnist-chief-0", lambda pod: pod.running())
+    operator.settle()
+    (told,) = [e["note"] for e in cluster.events if e["reason"] == "Running"]
+    assert told.startswith("training (attempt 0)")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from tftraining_operator.core.text import one_line, printable
+from tftraining_operator.core.text import counted, one_line, printable
 
 
 @pytest.mark.parametrize(
@@ -56,3 +56,7 @@ def test_printable_text_holds_no_control_characters(text: str, expected: str) ->
 def test_one_line_is_one_line_within_its_limit(text: str, limit: int, expected: str) -> None:
     assert one_line(text, limit) == expected
     assert len(one_line(text, limit)) <= limit
+
+
+def test_one_thing_is_told_in_the_singular() -> None:
+    assert [counted(n, "pod") for n in (0, 1, 2)] == ["0 pods", "1 pod", "2 pods"]

@@ -1,6 +1,6 @@
 """The checks of `tftj doctor`: what a cluster must have to train a job, in the order of need."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
@@ -19,6 +19,8 @@ _Object = dict[str, Any]
 _CHART = "app.kubernetes.io/name=tftraining-operator"
 _EXPIRED = timedelta(seconds=60)
 _SHARDS = "TFTRAINING_SHARDS"
+_NAMESPACES = "TFTRAINING_NAMESPACES"
+"""The variable by which an operator is told which namespaces to serve."""
 _RIGHTS = (
     ("list", keys.GROUP, keys.PLURAL, "list jobs"),
     ("create", keys.GROUP, keys.PLURAL, "create jobs"),
@@ -86,15 +88,38 @@ def _operator(cluster: Cluster, now: datetime) -> Iterator[Check]:
         for shard in range(shards):
             yield _leads(cluster, each, shard if shards > 1 else None, now)
         yield from _same_version(each)
+    yield _serves(found, cluster.namespace)
+
+
+def _serves(deployments: Sequence[_Object], namespace: str) -> Check:
+    """Tell whether one of the operators works on the jobs of a namespace."""
+    watched = [_watched(each) for each in deployments]
+    if any(not names or namespace in names for names in watched):
+        return _ok(f"an operator serves namespace {namespace}")
+    others = ", ".join(sorted({name for names in watched for name in names}))
+    return _missing(
+        f"no operator serves namespace {namespace}, only {others}: add it to watchNamespaces of the"
+        " chart"
+    )
+
+
+def _watched(deployment: _Object) -> frozenset[str]:
+    """Return the namespaces that an operator is told to serve; none are all."""
+    names = _variable(deployment, _NAMESPACES).split(",")
+    return frozenset(name.strip() for name in names if name.strip())
 
 
 def _shards(deployment: _Object) -> int:
     """Return into how many shards an operator divides the jobs."""
-    for container in deployment["spec"]["template"]["spec"]["containers"]:
-        for variable in container.get("env") or []:
-            if variable["name"] == _SHARDS and str(variable.get("value")).isdecimal():
-                return max(1, int(variable["value"]))
-    return 1
+    given = _variable(deployment, _SHARDS)
+    return max(1, int(given)) if given.isdecimal() else 1
+
+
+def _variable(deployment: _Object, name: str) -> str:
+    """Return what an operator is told by a variable, "" if nothing."""
+    pod = ((deployment.get("spec") or {}).get("template") or {}).get("spec") or {}
+    variables = (v for each in pod.get("containers") or [] for v in each.get("env") or [])
+    return next((str(v.get("value") or "") for v in variables if v.get("name") == name), "")
 
 
 def _leads(cluster: Cluster, deployment: _Object, shard: int | None, now: datetime) -> Check:

@@ -41,5 +41,15 @@ def _missing(python: str, modules: Sequence[str]) -> list[str]:
             command, capture_output=True, text=True, timeout=_SECONDS, check=True
         )
     except (OSError, subprocess.SubprocessError) as error:
-        raise InputError(f"--python: {python} does not run as a Python: {error}") from error
+        raise InputError(f"--python: {python} does not run as a Python: {_why(error)}") from error
     return done.stdout.split()
+
+
+def _why(error: Exception) -> str:
+    """Say it without the command, which is a program by itself."""
+    if isinstance(error, subprocess.TimeoutExpired):
+        return f"no answer for {_SECONDS} s"
+    if isinstance(error, subprocess.CalledProcessError):
+        said = str(error.stderr).strip().splitlines()
+        return said[-1] if said else f"exit code {error.returncode}"
+    return str(error)

@@ -16,20 +16,21 @@ _NOT_FOUND = "(NotFound)"
 
 @dataclass(frozen=True, slots=True)
 class Kubectl:
-    """The program, and the namespace to use; None for that of its context."""
+    """The program, and namespace and context to use; None for those that it has."""
 
     program: str
     namespace: str | None = None
+    context: str | None = None
 
     @classmethod
-    def find(cls, namespace: str | None) -> "Kubectl":
+    def find(cls, namespace: str | None, context: str | None) -> "Kubectl":
         """Return the kubectl of the PATH. Raises TFTrainingError."""
         program = shutil.which("kubectl")
         if program is None:
             raise TFTrainingError(
                 "kubectl is not on the PATH: install it, or name a folder of a local run"
             )
-        return cls(program, namespace)
+        return cls(program, namespace, context)
 
     def get(self, kind: str, name: str) -> _Object | None:
         """Return an object, None if it does not exist. Raises TFTrainingError."""
@@ -81,7 +82,8 @@ class Kubectl:
             raise TFTrainingError(f"kubectl {arguments[0]} timed out after {_SECONDS} s") from error
 
     def _command(self, *arguments: str) -> list[str]:
-        where = [f"--namespace={self.namespace}"] if self.namespace else []
+        where = [f"--context={self.context}"] if self.context else []
+        where += [f"--namespace={self.namespace}"] if self.namespace else []
         return [self.program, *where, *arguments]
 
 

@@ -29,6 +29,7 @@ def show(
     what: str,
     *,
     namespace: str | None,
+    context: str | None,
     port: int,
     image: str | None,
     python: str | None,
@@ -39,10 +40,10 @@ def show(
     Raises TFTrainingError.
     """
     _check_free(port)
-    folder = None if namespace else local_logs(what)
+    folder = None if namespace or context else local_logs(what)
     if folder is not None:
         return _show_folder(folder, port, python, console)
-    return _show_job(what, Kubectl.find(namespace), port, image, console)
+    return _show_job(what, Kubectl.find(namespace, context), port, image, console)
 
 
 def local_logs(what: str) -> Path | None:

@@ -23,6 +23,7 @@ from tftraining_operator.core.policies import (
 )
 from tftraining_operator.core.policies.membership import Membership, membership
 from tftraining_operator.core.policies.restart import restart_record
+from tftraining_operator.core.text import counted
 
 
 def not_behind(job: Job, observed: Observed) -> Job:
@@ -45,7 +46,7 @@ def resized_gang(
     if not is_resized(job, gang) or not _has_chief(job, observed):
         return None
     size = job.desired(Role.WORKER)
-    message = f"scaled to {size} workers while waiting for nodes"
+    message = f"scaled to {counted(size, 'worker')} while waiting for nodes"
     return _restart(job, observed, now, Reason.SCALED, message, members=Membership(size))
 
 

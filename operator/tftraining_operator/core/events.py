@@ -12,7 +12,7 @@ from tftraining_operator.core.conditions import find, find_true, is_true
 from tftraining_operator.core.error_text import telling_line
 from tftraining_operator.core.gang import UNEXPLAINED, is_waiting
 from tftraining_operator.core.naming import join_names
-from tftraining_operator.core.text import one_line
+from tftraining_operator.core.text import counted, one_line
 from tftraining_operator.core.times import seconds_since
 
 
@@ -176,7 +176,8 @@ def _queued(before: Status, after: Status, now: datetime) -> list[Event]:
     waited = seconds_since(gang.waiting_since, now)
     if not was and waited < UNEXPLAINED.total_seconds():
         return []
-    note = f"all {gang.members} pods have a node, after waiting for {round(waited)} s"
+    placed = f"all {gang.members} pods have" if gang.members > 1 else "its pod has"
+    note = f"{placed} a node, after waiting for {round(waited)} s"
     return [Event(Reason.GANG_SCHEDULED, note, Action.OBSERVE)]
 
 
@@ -186,7 +187,7 @@ def _evicted(before: Status, after: Status) -> list[Event]:
     if found is None or found == was:
         return []
     if after.queue is not None and after.queue.admitted_time is not None:
-        note = f"continuing with {after.queue.workers} workers: {found.message}"
+        note = f"continuing with {counted(after.queue.workers or 0, 'worker')}: {found.message}"
         return [Event(found.reason, one_line(note, 600), Action.OBSERVE, EventType.WARNING)]
     saved = f" (checkpoint at step {after.last_checkpoint.step})" if after.last_checkpoint else ""
     note = one_line(f"stopping the job, which returns to its queue{saved}: {found.message}", 600)
@@ -207,7 +208,8 @@ def _admitted_workers(before: Status, after: Status) -> list[Event]:
         return []
     if found.workers <= was.workers:
         return []
-    note = f"quota for {found.workers - was.workers} more workers, {found.workers} in all"
+    more = counted(found.workers - was.workers, "more worker")
+    note = f"quota for {more}, {found.workers} in all"
     return [Event(Reason.ADMITTED, note, Action.OBSERVE)]
 
 

@@ -109,7 +109,9 @@ def describe_queued(
     if not why and (slow is None or now < slow):
         return ""
     said = why or f"its scheduler ({gang.scheduler}) has not said why"
-    return f"waiting since {gang.waiting_since} for nodes for all {gang.members} pods: {said}"
+    many = gang.members > 1
+    nodes = f"nodes for all {gang.members} pods" if many else "a node for its pod"
+    return f"waiting since {gang.waiting_since} for {nodes}: {said}"
 
 
 def describe_unreachable(

@@ -24,6 +24,7 @@ from tftraining_operator.core.policies.creation import Slot
 from tftraining_operator.core.schedulers import kueue
 from tftraining_operator.core.schedulers.kueue_workload import PREEMPTED, Workload
 from tftraining_operator.core.schedulers.scheduler import Carried
+from tftraining_operator.core.text import counted
 from tftraining_operator.core.times import parse, rfc3339
 
 
@@ -162,7 +163,7 @@ def describe_waiting(job: Job, queue: QueueStatus, observed: Observed, facts: Fa
     evicted = queue.last_eviction
     if observed.pods:
         why = f"{evicted.reason}: {evicted.message}" if evicted is not None else "not admitted"
-        return f"{since}Kueue: {why}; stopping {len(observed.pods)} pods"
+        return f"{since}Kueue: {why}; stopping {counted(len(observed.pods), 'pod')}"
     said = workload.explanation() if workload is not None else ""
     return f"{since}Kueue: {said}" if said else f"{since}Kueue has not answered yet"
 

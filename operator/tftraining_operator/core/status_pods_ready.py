@@ -19,6 +19,7 @@ from tftraining_operator.core.messages import (
 from tftraining_operator.core.naming import join_names
 from tftraining_operator.core.observed import Observed
 from tftraining_operator.core.queueing import describe_waiting
+from tftraining_operator.core.text import counted
 
 
 def set_pods_ready(
@@ -30,7 +31,8 @@ def set_pods_ready(
     queue, is_queued = decision.queue, decision.phase is Phase.QUEUED
     if decision.phase is Phase.SUSPENDED or (is_queued and not facts.undeletable):
         reason = Reason.QUEUED if is_queued else Reason.SUSPENDED
-        message = f"{len(observed.pods)} pods left" if observed.pods else "the job has no pods"
+        left = counted(len(observed.pods), "pod")
+        message = f"{left} left" if observed.pods else "the job has no pods"
         if is_queued and queue is not None:
             message = describe_waiting(job, queue, observed, facts)
         writer.set(kind, value=False, reason=reason, message=message)

@@ -30,6 +30,11 @@ def printable(text: str) -> str:
     return _SURROGATE.sub("\ufffd", _CONTROL.sub("", text))
 
 
+def counted(number: int, noun: str) -> str:
+    """Return a number of things, such as 1 worker or 2 workers."""
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
 def one_line(text: str, limit: int = LINE_LIMIT) -> str:
     """Return printable text as one line of at most `limit` characters."""
     line = " ".join(printable(text).split())

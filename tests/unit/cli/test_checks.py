@@ -1,10 +1,11 @@
-"""What `tftj doctor` says of a cluster without an operator."""
+"""What `tftj doctor` says of a cluster, with and without an operator."""
 
 from __future__ import annotations
 
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, cast
 
+import pytest
 from tftraining.cli.checks import checks
 
 from tests.conftest import ROOT
@@ -31,30 +32,72 @@ def test_the_command_that_installs_the_operator_is_that_of_the_guide() -> None:
     assert "-n tftraining-system --create-namespace" in command
 
 
-class Sharded(Empty):
-    """A cluster with an operator of three shards, of which the last one has no leader."""
+class Installed:
+    """A cluster with operators, whose Deployments tell them which namespaces to serve."""
 
-    namespace = "default"
-    held = ("x-operator", "x-operator-1")
+    namespace = "vision"
+
+    def __init__(self, *namespaces: str | None, shards: str = "1") -> None:
+        self._deployments = [a_deployment(each, shards) for each in namespaces]
+        self.free: set[str] = set()
+        """Names of leases that nobody holds."""
 
     def read(self, path: str) -> dict[str, Any] | None:
         if "/deployments" in path:
-            variable = {"name": "TFTRAINING_SHARDS", "value": "3"}
-            template = {"spec": {"containers": [{"name": "operator", "env": [variable]}]}}
-            metadata = {"name": "x-operator", "namespace": "system"}
-            return {"items": [{"metadata": metadata, "spec": {"template": template}}]}
-        if "/leases/" in path:
-            now = NOW.isoformat()
-            spec = {"holderIdentity": "a-pod", "acquireTime": now, "renewTime": now}
-            return {"spec": spec} if path.rpartition("/")[2] in self.held else None
-        return super().read(path) or {}
+            return {"items": self._deployments}
+        if path.rpartition("/")[2] in self.free:
+            return None
+        now = NOW.isoformat()
+        return {"spec": {"holderIdentity": "x", "renewTime": now, "acquireTime": now}}
 
     def may(self, _verb: str, _group: str, _resource: str) -> bool:
         return True
 
 
+def a_deployment(namespaces: str | None, shards: str) -> dict[str, Any]:
+    env = [{"name": "TFTRAINING_SHARDS", "value": shards}]
+    if namespaces is not None:
+        env.append({"name": "TFTRAINING_NAMESPACES", "value": namespaces})
+    return {
+        "metadata": {"name": "operator", "namespace": "tftraining-system"},
+        "spec": {"template": {"spec": {"containers": [{"name": "operator", "env": env}]}}},
+    }
+
+
+def missing(*namespaces: str | None) -> list[str]:
+    found = checks(cast("Cluster", Installed(*namespaces)), NOW)
+    return [check.text for check in found if not check.ok]
+
+
 def test_a_shard_without_a_leader_is_missing() -> None:
-    found = [each for each in checks(cast("Cluster", Sharded()), NOW) if "operator" in each.text]
+    cluster = Installed("", shards="3")
+    cluster.free.add("operator-2")
+    found = [each for each in checks(cast("Cluster", cluster), NOW) if "shard" in each.text]
     assert [each.ok for each in found] == [True, True, False]
-    assert found[0].text.startswith("shard 0 of the operator runs in namespace system (a-pod leads")
-    assert found[2].text.startswith("shard 2 of the operator in namespace system does not run")
+    assert found[0].text.startswith(
+        "shard 0 of the operator runs in namespace tftraining-system (x leads"
+    )
+    assert found[2].text.startswith(
+        "shard 2 of the operator in namespace tftraining-system does not run"
+    )
+
+
+@pytest.mark.parametrize(
+    "namespaces",
+    [
+        pytest.param([""], id="all"),
+        pytest.param([None], id="no word of it, which means all"),
+        pytest.param(["text, vision"], id="this one among others"),
+        pytest.param(["text", "vision"], id="one of two operators"),
+    ],
+)
+def test_a_namespace_that_an_operator_serves_is_well(namespaces: list[str | None]) -> None:
+    assert missing(*namespaces) == []
+
+
+def test_a_namespace_that_no_operator_serves_is_told() -> None:
+    (told,) = missing("text", "speech,text")
+    assert told == (
+        "no operator serves namespace vision, only speech, text: add it to watchNamespaces of the"
+        " chart"
+    )

@@ -127,3 +127,30 @@ def test_a_jobs_name_is_one_that_the_api_server_takes(
     path = tmp_path / file
     path.write_text(TASK)
     assert code.read(path, None).name == expected.strip("-")
+
+
+@pytest.mark.parametrize(
+    ("wanted", "told"),
+    [
+        pytest.param(
+            Wanted(strategy=Strategy.MIRRORED, workers=2),
+            "--workers: strategy Mirrored trains in the chief alone: omit it",
+            id="workers of a job without any",
+        ),
+        pytest.param(
+            Wanted(strategy=Strategy.MULTI_WORKER_MIRRORED, ps=2),
+            "--ps: only strategy ParameterServer has parameter servers: omit it",
+            id="parameter servers of a job without any",
+        ),
+    ],
+)
+def test_replicas_that_the_strategy_does_not_have_are_refused(wanted: Wanted, told: str) -> None:
+    with pytest.raises(InputError, match=told):
+        code.manifests(code.of_text(TASK, "task"), wanted)
+
+
+def test_the_file_of_a_folder_is_refused_beside_a_manifest(tmp_path: Path) -> None:
+    manifest = tmp_path / "job.yaml"
+    manifest.write_text("kind: TFTrainingJob")
+    with pytest.raises(InputError, match="--task: only for a job made of Python code"):
+        sources.plan(str(manifest), "task.py", Wanted())

@@ -111,3 +111,9 @@ def test_a_shell_can_complete_commands() -> None:
         check=True,
     )
     assert sorted(done.stdout.split()) == ["submit", "suspend"]
+
+
+@pytest.mark.parametrize("name", sorted(COMMANDS))
+def test_who_chooses_a_namespace_can_choose_a_context(name: str) -> None:
+    options = {option for parameter in COMMANDS[name].params for option in parameter.opts}
+    assert ("--namespace" in options) == ("--context" in options)

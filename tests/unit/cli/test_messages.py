@@ -96,3 +96,19 @@ def test_a_failed_job_names_the_pod_that_failed_and_its_log() -> None:
         "full log of c-0: ./logs/c-0.log",
     ]
     assert messages.failure_details(Status(), "") == []
+
+
+@pytest.mark.parametrize(
+    ("message", "details"),
+    [
+        pytest.param("c-0 exited with 1: boom", [], id="it stands in the result"),
+        pytest.param("not finished in time", ["boom"], id="it does not"),
+    ],
+)
+def test_one_line_of_a_failure_is_shown_once(message: str, details: list[str]) -> None:
+    failed = a_condition(ConditionType.FAILED, reason="BackoffLimitExceeded", message=message)
+    failure = Failure(
+        role="chief", index=0, pod="c-0", reason="ExitCode", message="boom", time=stamp()
+    )
+    status = Status(conditions=[failed], last_failure=failure)
+    assert messages.failure_details(status, "x.log") == [*details, "full log of c-0: x.log"]

@@ -188,3 +188,12 @@ def test_the_same_fate_of_the_pods_gives_the_same_conditions(
     assert [(e.reason, e.note) for e in local.events] == [
         (e["reason"], e["note"]) for e in cluster.events
     ]
+
+
+def test_a_folder_for_a_volume_that_the_job_does_not_have_is_refused(tmp_path: Path) -> None:
+    job = a_job()
+    job.raw["spec"]["template"]["spec"]["volumes"] = [{"name": "data", "emptyDir": {}}]
+    folders = {"dta": tmp_path}
+    settings = Settings(python=PYTHON, checkpoints=None, logs=tmp_path, folders=folders)
+    with pytest.raises(InputError, match="--volume: the job has no volume dta; it has data"):
+        LocalRun(a_manifest(job), settings, tmp_path)

@@ -395,7 +395,7 @@ def test_a_suspended_job_whose_pods_cannot_be_deleted_says_so(operator: Operator
             lambda cluster: cluster.edit(
                 JobKey("default", "mnist"), lambda spec: spec["worker"].update(replicas=1)
             ),
-            "Restarting: scaled from 2 to 1 workers; now DeletionRefused: could not delete pod ",
+            "Restarting: scaled from 2 to 1 worker; now DeletionRefused: could not delete pod ",
             id="scaled",
         ),
         pytest.param(

@@ -257,3 +257,8 @@ def test_an_older_operators_cluster_is_read_from_its_chief(
     chief = a_pod(job, Role.CHIEF).running()
     chief.raw["metadata"]["annotations"][keys.ANNOTATION_WORKERS] = workers
     assert membership(job, seen(job, chief), at(0)).size == size
+
+
+def test_one_worker_is_told_in_the_singular() -> None:
+    change = Membership(1).change(a_cluster(cluster_workers=2))
+    assert change == ("Scaled", "scaled from 2 to 1 worker")

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from tftraining.cli.commands.options import Namespace, Python, pairs
+from tftraining.cli.commands.options import Context, Namespace, Python, pairs
 
 app = typer.Typer()
 
@@ -109,6 +109,7 @@ def tensorboard(
     ],
     *,
     namespace: Namespace = None,
+    context: Context = None,
     port: Annotated[int, typer.Option(metavar="PORT", help="Local port.", min=1, max=65535)] = 6006,
     image: Annotated[
         str | None,
@@ -137,6 +138,7 @@ def tensorboard(
         command.show(
             what,
             namespace=namespace,
+            context=context,
             port=port,
             image=image,
             python=python,

@@ -108,9 +108,14 @@ def result(status: Status) -> str:
 
 
 def failure_details(status: Status, log: str) -> list[str]:
-    """Return the last lines of the failure that ended a job, and where the whole log is."""
+    """Return the last lines of the failure that ended a job, and where the whole log is.
+
+    One line that stands in the result is not repeated.
+    """
     failure = status.last_failure
     if failure is None:
         return []
     lines = [line for line in printable(failure.message).splitlines() if line.strip()]
+    if len(lines) == 1 and one_line(lines[0], 1000).rstrip(".") in result(status):
+        lines = []
     return [*lines[-_MAX_LOG_LINES:], f"full log of {failure.pod}: {log}"]

@@ -1,7 +1,7 @@
 """One local run: the operator's passes over one job, with this computer in place of a cluster."""
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from enum import IntEnum
@@ -15,7 +15,11 @@ from tftraining_operator.core.conditions import find, is_finished
 from tftraining_operator.core.events import Event
 from tftraining_operator.core.job import Job
 from tftraining_operator.core.observed import slots
-from tftraining_operator.core.podtemplate import InvalidTemplateError
+from tftraining_operator.core.podtemplate import (
+    CHECKPOINT_VOLUME,
+    SCRATCH_VOLUME,
+    InvalidTemplateError,
+)
 from tftraining_operator.core.progress import progress_of
 from tftraining_operator.reconcile.store import Store
 
@@ -30,7 +34,7 @@ from tftraining.manifest import Manifest
 
 _Object = dict[str, Any]
 
-IGNORED_PARTS = ("scheduling", "network")
+_IGNORED_PARTS = ("scheduling", "network", "disruption")
 """Parts of a spec that mean nothing here: there are no nodes and no network between them."""
 
 _TICK_SECONDS = 0.1
@@ -62,7 +66,9 @@ class LocalRun:
         `scratch` is an empty folder that outlives the run's processes.
         """
         self.job = manifest.job
-        spec = {k: v for k, v in manifest.stored["spec"].items() if k not in IGNORED_PARTS}
+        self.ignored_parts = _ignored_parts(manifest.stored["spec"])
+        """Names of the parts of its spec that are ignored."""
+        spec = {k: v for k, v in manifest.stored["spec"].items() if k not in self.ignored_parts}
         metadata = dict(manifest.stored["metadata"])
         labels = metadata.pop("labels", None) or {}
         metadata["labels"] = {k: v for k, v in labels.items() if k != keys.LABEL_QUEUE}
@@ -70,6 +76,7 @@ class LocalRun:
         self._scratch = scratch
         self._tasks = Tasks(manifest, settings, scratch)
         self.pods = _first_pods(manifest.job)
+        _check_folders(self.pods, settings.folders)
         for pod in self.pods:
             self._tasks.check(pod)
 
@@ -112,6 +119,13 @@ class LocalRun:
         return job
 
 
+def _ignored_parts(spec: _Object) -> list[str]:
+    # There is no other cluster to give the job to, either.
+    dispatched = spec.get("managedBy") == keys.MULTIKUEUE
+    found = [part for part in _IGNORED_PARTS if part in spec]
+    return [*found, "managedBy"] if dispatched else found
+
+
 def _first_pods(job: Job) -> list[_Object]:
     """Return the pods of the first attempt. Raises InputError."""
     try:
@@ -122,6 +136,16 @@ def _first_pods(job: Job) -> list[_Object]:
         # Variables may refer to it.
         pod["metadata"]["uid"] = f"{job.uid}-{number}"
     return pods
+
+
+def _check_folders(pods: Sequence[_Object], folders: Mapping[str, Path]) -> None:
+    """Raise InputError for a folder of a volume that no pod has."""
+    names = {str(v.get("name")) for pod in pods for v in pod["spec"].get("volumes") or []}
+    names -= {CHECKPOINT_VOLUME, SCRATCH_VOLUME}
+    for name in folders:
+        if name not in names:
+            known = ", ".join(sorted(names)) or "none"
+            raise InputError(f"--volume: the job has no volume {name}; it has {known}")
 
 
 def _raise_if_rejected(job: Job) -> None:

@@ -23,10 +23,10 @@ from tftraining.cli.local.commands import ignored_features
 from tftraining.cli.local.display import display
 from tftraining.cli.local.locks import locked
 from tftraining.cli.local.logs import Logs
-from tftraining.cli.local.run import IGNORED_PARTS, LocalRun, Stop
+from tftraining.cli.local.run import LocalRun, Stop
 from tftraining.cli.local.tasks import Settings
 from tftraining.cli.signals import StopRequests, stop_requests
-from tftraining.errors import ExitCode, InputError, TFTrainingError
+from tftraining.errors import ExitCode, InputError
 from tftraining.view.training import describe_roles
 
 _CLAIM = "attempt.json"
@@ -127,13 +127,13 @@ def _create_folders(settings: Settings) -> None:
         try:
             folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:
-            raise TFTrainingError(f"cannot create the folder {folder}: {error.strerror}") from error
+            raise InputError(f"cannot create the folder {folder}: {error.strerror}") from error
 
 
 def _lock(run: LocalRun, settings: Settings, locks: contextlib.ExitStack) -> None:
     """Refuse a second run in the same folders: its chief would take over, and end the first.
 
-    Raises InputError, TFTrainingError.
+    Raises InputError.
     """
     places = []
     if (folder := settings.checkpoints) is not None:
@@ -148,7 +148,7 @@ def _lock(run: LocalRun, settings: Settings, locks: contextlib.ExitStack) -> Non
         for path, what in places:
             locks.enter_context(locked(path, f"another local run {what}, or stop that run"))
     except OSError as error:
-        raise TFTrainingError(f"cannot open {error.filename}: {error.strerror}") from error
+        raise InputError(f"cannot open {error.filename}: {error.strerror}") from error
 
 
 def _logs(run: LocalRun) -> Logs:
@@ -174,7 +174,7 @@ def _print_header(run: LocalRun, settings: Settings, console: Console) -> None:
         field("checkpoints", "none: spec.checkpoint is not set")
     field("logs", _relative(settings.logs))
     ignored = ignored_features(run.pods)
-    ignored += [f"spec.{part}" for part in IGNORED_PARTS if getattr(job.spec, part) is not None]
+    ignored += [f"spec.{part}" for part in run.ignored_parts]
     if keys.LABEL_QUEUE in job.meta.labels:
         ignored.append(f"the label {keys.LABEL_QUEUE}")
     if ignored:

@@ -17,6 +17,7 @@ from tftraining_operator.core.job import Job
 from tftraining_operator.core.naming import join_names
 from tftraining_operator.core.observed import Observed, Pod
 from tftraining_operator.core.roles import traits
+from tftraining_operator.core.text import counted
 from tftraining_operator.core.times import parse, rfc3339
 
 EXCLUDED_AFTER = timedelta(seconds=30)
@@ -50,7 +51,7 @@ class Membership:
         """Return why the chief has to be restarted for it, None if it has not."""
         before, known = job.cluster_size(Role.WORKER), set(job.status.excluded_workers)
         if self.size != before:
-            return Reason.SCALED, f"scaled from {before} to {self.size} workers"
+            return Reason.SCALED, f"scaled from {before} to {counted(self.size, 'worker')}"
         if left := sorted(set(self.excluded) - known):
             names = join_names([f"worker-{i}" for i in left])
             return Reason.WORKER_EXCLUDED, f"continuing without {names} (unavailable)"
