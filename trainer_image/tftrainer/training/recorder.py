@@ -295,7 +295,7 @@ class Recorder:
             return metrics
         if self._validation is not None:
             validated = self._validation.metrics(saved)
-            if not validated:
+            if validated is None:
                 raise TerminatedError(
                     f"terminated by SIGTERM while step {step} was validated, which is saved."
                 )
