@@ -244,7 +244,7 @@ class Recorder:
             return
         if self._fence is not None:
             self._fence.check()
-        with self._run.busy(Activity.CHECKPOINT), self._fenced():
+        with self._written_by_the_chief(), self._fenced():
             if ending is not None and self._own_directory is not None:
                 epoch_end.begin(self._own_directory, step, ending)
                 self._is_ending = True
@@ -253,6 +253,16 @@ class Recorder:
                 if ending is None and step == self._saved_step:
                     self._finish_ending()
         self._due.checkpoint = time.monotonic() + self._job.arguments.checkpoint_seconds
+
+    @contextmanager
+    def _written_by_the_chief(self) -> Iterator[None]:
+        """Expect no step in this block, which all members leave together.
+
+        The others are done at once, and would wait for the chief where a step is expected.
+        """
+        with self._run.busy(Activity.CHECKPOINT):
+            yield
+            self._meet()
 
     @contextmanager
     def _fenced(self) -> Iterator[None]:
@@ -306,15 +316,13 @@ class Recorder:
         return reported
 
     def _kept(self, saved: SavedCheckpoint, metrics: Mapping[str, float]) -> BestCheckpoint | None:
-        """Keep a checkpoint if it is the best, and return which is; all members wait for it."""
+        """Keep a checkpoint if it is the best, and return which is."""
         best = self._run.progress.snapshot.best
         if self._job.arguments.keep_best is None:
             return best
-        with self._run.busy(Activity.CHECKPOINT):
+        with self._written_by_the_chief():
             if self._best is not None:
                 best = self._best.kept(best, saved, metrics)
-            # Here, where no step is expected: the others would wait for the copy in the next one.
-            self._meet()
         return best
 
     def _finish_ending(self) -> None:

@@ -101,6 +101,7 @@ class Session:
             run=self.run,
             epochs=self.job.arguments.epochs,
             steps_per_epoch=math.ceil(epoch / self.setup.batches_a_step),
+            of_any=self.setup.members.any,
         )
         validate = self.end_of_epoch(callbacks.all, reached)
         return Epochs(
@@ -123,6 +124,7 @@ class Session:
             callbacks,
             run=self.run,
             share=members.floats_of_chief if members.count > 1 else None,
+            of_any=members.any,
         )
         if not self.recorder.evaluates(validated):
             return None
@@ -220,7 +222,7 @@ def begin(job: Job, run: Run, setup: Setup) -> Session:
             logs,
             fence,
             is_chief=members.is_chief,
-            meet=lambda: members.sum([0]),
+            meet=members.meet,
             workers=setup.workers,
             model=trained,
             exporter=Exporter(task, context, dataset, arguments.export),

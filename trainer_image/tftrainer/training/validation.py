@@ -88,8 +88,12 @@ def wanted(
     *,
     run: Run,
     share: Share | None = None,
+    of_any: Callable[[bool], bool] = bool,
 ) -> Validation | None:
-    """Make the validation if --validation, --keep-best or one of the callbacks wants it."""
+    """Make the validation if --validation, --keep-best or one of the callbacks wants it.
+
+    `of_any` tells whether something is so in any member, who call it together.
+    """
     split, goal = job.arguments.validation, job.arguments.keep_best
     monitoring = [each for each in callbacks if _monitors_validation(each)]
     if split == NO_VALIDATION or job.checkpoint_dir is None:
@@ -103,7 +107,8 @@ def wanted(
                 each.monitor.removeprefix(OF_VALIDATION),
             )
         return None
-    if split is None and not monitoring and not (goal and goal.needs_validation):
+    asked = split is not None or bool(monitoring) or bool(goal and goal.needs_validation)
+    if not of_any(asked):
         return None
     return Validation(task, context, split or _SPLIT, run=run, share=share)
 
