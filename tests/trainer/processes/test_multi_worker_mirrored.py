@@ -211,3 +211,26 @@ def test_the_chiefs_checkpoint_may_take_longer_than_a_stall(here: Computer) -> N
     members = start(here, *steps, *LIMITS, task="--task=mine.py")
 
     assert [each.ends(patience=90) for each in members] == [0, 0], members[1].log
+
+
+SHARDED = """
+    import tensorflow as tf
+    from light_digits import model
+
+    def dataset(split, context):
+        # 65 and 64 examples, in batches of 64.
+        data = tf.zeros([129, 8, 8, 1]), tf.zeros([129], tf.int64)
+        data = tf.data.Dataset.from_tensor_slices(data)
+        data = data.shard(context.input_pipelines, context.input_pipeline)
+        return data.batch(context.batch_size)
+"""
+
+
+def test_members_whose_data_is_not_as_long_are_refused(here: Computer) -> None:
+    (here.folder / "mine.py").write_text(textwrap.dedent(SHARDED))
+    members = start(here, "--epochs=3", task="--task=mine.py")
+
+    assert [each.ends(patience=60) for each in members] == [64, 64]
+    for each in members:
+        assert "1 in worker-0, 2 in chief-0" in each.last_words
+        assert "shard()" in each.last_words

@@ -46,6 +46,10 @@ class Members:
         """Return whether it is so in any member; all members call it together."""
         return self.sum([int(own)])[0] > 0
 
+    def of_each(self, value: int) -> list[int]:
+        """Return every member's value, in their order; all members call it together."""
+        return self.sum([value * (place == self.number) for place in range(self.count)])
+
     def of_chief(self, values: Sequence[int]) -> list[int]:
         """Return the chief's values; all members call it together."""
         return self.sum([value * self.is_chief for value in values])
