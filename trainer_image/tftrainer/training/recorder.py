@@ -233,18 +233,24 @@ class Recorder:
         return replace(saved, path=f"{directory.rstrip('/')}/{saved.path.rpartition('/')[2]}")
 
     def save(
-        self, step: int, position: Position, *, ending: Mapping[str, float] | None = None
+        self,
+        step: int,
+        position: Position,
+        *,
+        ending: Mapping[str, float] | None = None,
+        goes_on: bool = False,
     ) -> None:
         """Save a checkpoint of finite weights, unless this step has one or a newer attempt saves.
 
-        `ending` are the metrics of the epoch that ends with it. Raises DivergedError if weights
-        are not finite, and nothing else was asked for.
+        `ending` are the metrics of the epoch that ends with it; `goes_on` says that all members are
+        needed after it. Raises DivergedError if weights are not finite, and nothing else was asked
+        for.
         """
         if self._checkpoints is None:
             return
         if self._fence is not None:
             self._fence.check()
-        with self._written_by_the_chief(), self._fenced():
+        with self._written_by_the_chief(goes_on=goes_on), self._fenced():
             if ending is not None and self._own_directory is not None:
                 epoch_end.begin(self._own_directory, step, ending)
                 self._is_ending = True
@@ -255,14 +261,16 @@ class Recorder:
         self._due.checkpoint = time.monotonic() + self._job.arguments.checkpoint_seconds
 
     @contextmanager
-    def _written_by_the_chief(self) -> Iterator[None]:
-        """Expect no step in this block, which all members leave together.
+    def _written_by_the_chief(self, *, goes_on: bool) -> Iterator[None]:
+        """Expect no step in this block, which all members leave together if training goes on.
 
-        The others are done at once, and would wait for the chief where a step is expected.
+        The others are done at once, and would wait for the chief where a step is expected. They do
+        not before they exit: they might be gone before the chief has heard that they are here.
         """
         with self._run.busy(Activity.CHECKPOINT):
             yield
-            self._meet()
+            if goes_on:
+                self._meet()
 
     @contextmanager
     def _fenced(self) -> Iterator[None]:
@@ -298,7 +306,7 @@ class Recorder:
 
         Raises TerminatedError if SIGTERM came meanwhile: the next start does it then.
         """
-        self.save(step, position, ending=metrics)
+        self.save(step, position, ending=metrics, goes_on=True)
         saved = self._run.progress.snapshot.last_checkpoint
         # Weights that are not finite are not saved.
         if saved is None or saved.step != step:
@@ -320,7 +328,7 @@ class Recorder:
         best = self._run.progress.snapshot.best
         if self._job.arguments.keep_best is None:
             return best
-        with self._written_by_the_chief():
+        with self._written_by_the_chief(goes_on=True):
             if self._best is not None:
                 best = self._best.kept(best, saved, metrics)
         return best

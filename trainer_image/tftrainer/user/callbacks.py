@@ -10,7 +10,7 @@ callbacks, such as those of the chief that write files: they wait for each other
 
 import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import Self
 
 import tensorflow as tf
@@ -100,7 +100,8 @@ class Callbacks:
 
     def end_training(self, logs: Mapping[str, float]) -> None:
         """After the last step, or where a callback ended training."""
-        with self._running():
+        # No step is expected any more, for which members would wait for each other.
+        with self._run.busy(Activity.CALLBACKS) if self.all else nullcontext():
             self._list.on_train_end(dict(logs))
 
     @contextmanager
