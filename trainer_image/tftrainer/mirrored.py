@@ -187,7 +187,7 @@ class _Loop:
             if agreed.terminate:
                 session.terminate(step, position, left=total - done)
             if agreed.save:
-                self._recorder.save(step, position)
+                self._recorder.save(step, position, goes_on=True)
             self._epochs.before_steps(done)
             if done % epoch == 0:
                 self._model.reset_metrics()

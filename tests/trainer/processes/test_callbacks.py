@@ -264,3 +264,33 @@ def test_what_they_change_at_the_end_of_an_epoch_is_lost_to_no_restart(
     assert second.ends() == 0, second.log
     told = re.findall(r"^told: (.*)$", first.log + second.log, re.MULTILINE)
     assert told[-1] == "epoch 1 ends at 0.025", second.log
+
+
+TOLD = """
+    import tensorflow as tf
+    from light_digits import dataset, model
+
+    class Told(tf.keras.callbacks.Callback):
+        def on_epoch_end(self, epoch, logs):
+            print(f"told: epoch {epoch} ends, {sorted(logs)}", flush=True)
+
+    def callbacks(context):
+        return [Told()]
+"""
+
+
+def test_an_epoch_that_is_resumed_with_smaller_batches_still_ends(
+    here: Computer, servers: Servers
+) -> None:
+    task, env = a_task(here, servers, "alone", TOLD)
+    task += ["--steps-per-epoch=2000", "--closure-seconds=0.1"]
+    first = here.start("first", *task, "--batch-size=64", env=env)
+    first.step_beyond(200)
+    first.signal(signal.SIGTERM)
+    assert first.ends() == 143, first.log
+
+    # It has seen more examples by now than so many small batches hold.
+    again = here.start("again", *task, "--batch-size=2", env=env)
+    assert again.ends() == 0, again.log
+    told = re.findall(r"^told: (.*)$", again.log, re.MULTILINE)
+    assert told == ["epoch 0 ends, ['accuracy', 'loss']"]

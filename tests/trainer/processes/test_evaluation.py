@@ -153,7 +153,7 @@ def test_validation_is_of_the_weights_of_a_checkpoint_and_ends_on_sigterm(tmp_pa
     assert validates.metrics(saved) == wanted
     assert validates.metrics(saved) == wanted
     run.stop.set()
-    assert validates.metrics(saved) == {}
+    assert validates.metrics(saved) is None
 
 
 def test_members_take_the_chiefs_numbers(tmp_path: Path) -> None:
@@ -257,6 +257,43 @@ def test_data_without_an_end_is_refused(tmp_path: Path) -> None:
     task = mine(tmp_path, "\nfinite = dataset\ndef dataset(s, c): return finite(s, c).repeat()")
     with pytest.raises(BadConfigurationError, match=r'dataset\("test", context\) .* is infinite'):
         validation.Validation(task, Context(), "test", run=a_run())
+
+
+EMPTY = {
+    "fewer than a batch": "tf.data.Dataset.range(8).batch(9, drop_remainder=True)",
+    "a filter": "tf.data.Dataset.range(8).filter(lambda _: False).batch(4)",
+}
+"""How many batches the first has is known before it is read."""
+
+
+def of(numbers: str) -> str:
+    """A dataset of the task's examples as often as these numbers, in batches."""
+    make = f"{numbers}.map(lambda n: (tf.ones([tf.size(n), 2]), tf.cast(n, tf.float32)[:, None]))"
+    return f"\ndef dataset(split, c): return {make}\n"
+
+
+def test_data_without_a_batch_is_refused_at_once(tmp_path: Path) -> None:
+    task = mine(tmp_path, of(EMPTY["fewer than a batch"]))
+    with pytest.raises(BadConfigurationError, match=r'dataset\("test", context\) .* is empty: '):
+        validation.Validation(task, Context(), "test", run=a_run())
+
+
+@pytest.mark.parametrize("step", ["", TEST_STEP], ids=["as compiled", "a test_step"])
+def test_data_that_turns_out_to_be_empty_is_refused(tmp_path: Path, step: str) -> None:
+    evaluates = evaluation(tmp_path, of(EMPTY["a filter"]), step, compiled="'sgd', 'mse'")
+
+    with pytest.raises(BadConfigurationError, match=r"evaluation data of .*mine.py is empty: "):
+        evaluates.metrics()
+
+
+def test_each_member_validates_all_of_the_data(tmp_path: Path) -> None:
+    sharded = "tf.data.Dataset.range(8).shard(c.input_pipelines, c.input_pipeline).batch(4)"
+    task = mine(tmp_path, of(sharded))
+    saved = saved_with(task, tmp_path, bias=0.0)
+
+    second = Context(input_pipelines=2, input_pipeline=1)
+    validates = validation.Validation(task, second, "evaluation", run=a_run())
+    assert validates.metrics(saved) == {"val_loss": 17.5, "val_mae": 3.5}
 
 
 def test_a_damaged_checkpoint_is_told_once_and_tried_again_less_and_less_often(

@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import signal
 import subprocess
 import sys
 import textwrap
@@ -171,6 +172,28 @@ def test_a_chief_that_is_killed_in_the_middle_leaves_no_half_and_exports_again(
     assert json.loads(again.last_words)["model"]["formats"] == ["custom"]
     assert [each.name for each in export.iterdir()] == ["20"]
     assert [each.name for each in (export / "20").iterdir()] == ["model.weights.h5"]
+
+
+SLOW = """
+    import time
+    from light_digits import dataset, model
+
+    def export(model, path):
+        print("exporting", flush=True)
+        time.sleep(60)
+"""
+
+
+def test_sigterm_in_the_export_says_that_the_checkpoint_is_saved(here: Computer) -> None:
+    (here.folder / "mine.py").write_text(textwrap.dedent(SLOW))
+    task = ("--task=mine.py", "--steps-per-epoch=10", EXPORTS, "--grace-seconds=1")
+    chief = here.start("chief", *task, "--checkpoint-dir=ckpt")
+    chief.says("exporting")
+    chief.signal(signal.SIGTERM)
+
+    assert chief.ends() == 143, chief.log
+    assert "terminated by SIGTERM in the export" in chief.last_words
+    assert "the checkpoint is saved" in chief.last_words
 
 
 def test_the_page_from_job_to_served_model(here: Computer) -> None:

@@ -158,3 +158,79 @@ def test_a_gang_whose_dataset_shards_itself_reads_it_anew_at_each_start(here: Co
     members = start(here, *arguments, task=coverage.TASK)
     assert [each.ends() for each in members] == [0, 0]
     assert "reads the dataset from its beginning" in members[0].log
+
+
+UNLIKE = """
+    import time
+
+    import tensorflow as tf
+    from light_digits import dataset, model
+
+    class Slow(tf.keras.callbacks.Callback):
+        def on_epoch_end(self, epoch, logs):
+            print(f"told: epoch {epoch} ends, {sorted(logs)}", flush=True)
+            time.sleep(5)
+
+    def callbacks(context):
+        if context.input_pipeline:
+            return []
+        return [Slow(), tf.keras.callbacks.EarlyStopping("val_loss", patience=9)]
+"""
+SLOWLY_WRITTEN = """
+    import time
+
+    from light_digits import dataset, model
+    from tftrainer.saving import checkpoints
+
+    written = checkpoints.write_state
+
+    def write_state(directory, names):
+        # Where the other member writes, it is fast.
+        if "tftrainer-" not in directory:
+            time.sleep(5)
+        written(directory, names)
+
+    checkpoints.write_state = write_state
+"""
+LIMITS = ("--stall-seconds=3", "--first-step-seconds=60")
+
+
+def test_the_chief_alone_may_have_callbacks_that_take_longer_than_a_stall(here: Computer) -> None:
+    (here.folder / "mine.py").write_text(textwrap.dedent(UNLIKE))
+    members = start(here, "--epochs=2", "--steps-per-epoch=10", *LIMITS, task="--task=mine.py")
+
+    assert [each.ends(patience=60) for each in members] == [0, 0], members[0].log + members[1].log
+    told = re.findall(r"^told: (.*)$", members[0].log, re.MULTILINE)
+    seen = "['accuracy', 'loss', 'val_accuracy', 'val_loss']"
+    assert told == [f"epoch {epoch} ends, {seen}" for epoch in range(2)]
+
+
+def test_the_chiefs_checkpoint_may_take_longer_than_a_stall(here: Computer) -> None:
+    (here.folder / "mine.py").write_text(textwrap.dedent(SLOWLY_WRITTEN))
+    steps = ("--steps-per-epoch=60", "--steps-per-closure=20", "--checkpoint-seconds=0.1")
+    members = start(here, *steps, *LIMITS, task="--task=mine.py")
+
+    assert [each.ends(patience=90) for each in members] == [0, 0], members[1].log
+
+
+SHARDED = """
+    import tensorflow as tf
+    from light_digits import model
+
+    def dataset(split, context):
+        # 65 and 64 examples, in batches of 64.
+        data = tf.zeros([129, 8, 8, 1]), tf.zeros([129], tf.int64)
+        data = tf.data.Dataset.from_tensor_slices(data)
+        data = data.shard(context.input_pipelines, context.input_pipeline)
+        return data.batch(context.batch_size)
+"""
+
+
+def test_members_whose_data_is_not_as_long_are_refused(here: Computer) -> None:
+    (here.folder / "mine.py").write_text(textwrap.dedent(SHARDED))
+    members = start(here, "--epochs=3", task="--task=mine.py")
+
+    assert [each.ends(patience=60) for each in members] == [64, 64]
+    for each in members:
+        assert "1 in worker-0, 2 in chief-0" in each.last_words
+        assert "shard()" in each.last_words

@@ -203,3 +203,10 @@ def test_a_location_that_tensorflow_cannot_write_is_refused_with_those_it_can(
         assert "s3://bucket/mine" in process.last_words
         assert "cannot write s3://" in process.last_words
         assert "gs://" in process.last_words
+
+
+def test_a_directory_in_which_tensorflow_finds_nothing_again_is_refused(here: Computer) -> None:
+    chief = start(here, "mine", "uid-1", *SHORT, volume="runs[1]")
+
+    assert chief.ends() == 64, chief.log
+    assert "runs[1]: TensorFlow takes [ in it for the beginning of a pattern" in chief.last_words

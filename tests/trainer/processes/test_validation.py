@@ -109,3 +109,30 @@ def test_all_members_do_it_again_after_the_chief_was_killed(here: Computer) -> N
     for each in members:
         assert each.ends() == 0, each.log
         assert told(each) == ["epoch 0 ends, True", "epoch 1 ends, True"]
+
+
+WITHOUT_METRICS = """
+    import tensorflow as tf
+    from light_digits import dataset, model as of_digits
+
+    def model():
+        made = of_digits()
+        made.compile("sgd")
+        return made
+
+    def train_step(model, batch):
+        features, labels = batch
+        with tf.GradientTape() as tape:
+            loss = tf.reduce_mean(model(features, training=True) ** 2)
+        model.optimizer.minimize(loss, model.trainable_variables, tape=tape)
+        return {"loss": loss}
+"""
+
+
+def test_a_validation_without_a_metric_is_no_sigterm(here: Computer) -> None:
+    (here.folder / "mine.py").write_text(textwrap.dedent(WITHOUT_METRICS))
+    task = ["--task=mine.py", "--steps-per-epoch=20", "--validation=evaluation"]
+    chief = here.start("chief", *task, f"--checkpoint-dir={here.folder}/ckpt")
+
+    assert chief.ends() == 0, chief.log
+    assert sorted(json.loads(chief.last_words)["metrics"]) == ["loss"]

@@ -81,3 +81,12 @@ def test_a_folder_that_cannot_be_written_is_an_error_of_the_directory(tmp_path: 
     (tmp_path / "best").touch()
     with pytest.raises(CheckpointUnavailableError, match="best cannot be written"):
         keep(Best(str(tmp_path), LEAST_LOSS), None, 10, 0.5)
+
+
+def test_the_best_is_found_again_where_the_directory_is_elsewhere_now(tmp_path: Path) -> None:
+    before, now = tmp_path / "before", tmp_path / "now"
+    assert keep(Best(str(before), LEAST_LOSS), None, 10, 0.5) is not None
+    before.rename(now)
+
+    best = Best(str(now), LEAST_LOSS).read()
+    assert best == BestCheckpoint(10, "val_loss", 0.5, f"{now}/best/ckpt-10")

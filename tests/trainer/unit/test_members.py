@@ -42,3 +42,8 @@ def test_numbers_of_the_chief_arrive_to_the_last_bit() -> None:
     assert Sending(count=2, number=0).floats_of_chief(values) == values
     worker = _Summed(count=2, number=1, others=sent)
     assert worker.floats_of_chief([0.2, 5.0, float("nan"), 4.0]) == values
+
+
+def test_what_each_member_has_is_known_to_all() -> None:
+    of_first = _Summed(count=3, number=0).of_each(7)
+    assert _Summed(count=3, number=2, others=of_first).of_each(9) == [7, 0, 9]

@@ -76,6 +76,16 @@ def test_with_another_batch_size_no_example_is_left_out(position: Position, size
         assert {example for example in left_out - again if example < reached} == set()
 
 
+def test_an_epoch_that_has_not_ended_has_a_batch_left_whatever_its_size() -> None:
+    # Of 1000 examples, batches of 60 leave out 40, and those of 300 leave out 100.
+    before = Position(0, 60, 16, number=2 * 16 + 15, data_pass=2, index=15)
+    fitted = before.fitted(batch_size=300, epoch_batches=3)
+    assert (fitted.epoch, fitted.number, fitted.index) == (2, 2 * 3 + 2, 2)
+
+    ended = replace(before, number=3 * 16, data_pass=3, index=0)
+    assert ended.fitted(batch_size=300, epoch_batches=3).number == 3 * 3
+
+
 def test_the_same_batches_are_the_same_position() -> None:
     position = replace(START, number=23, data_pass=2, index=3, missing=((4, 6, 1),))
 

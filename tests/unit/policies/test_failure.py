@@ -144,3 +144,13 @@ def test_a_pod_that_is_to_join_a_gang_ends_no_attempt() -> None:
     joining = a_pod(job, Role.WORKER, 2).exited(69)
     assert failure.attempt_failure(job, seen(job, joining)) is None
     assert failure.fatal(job, seen(job, a_pod(job, Role.WORKER, 2).exited(64))) is None
+
+
+def test_what_a_member_failed_with_comes_before_what_others_say_of_its_loss() -> None:
+    job = a_job().mirrored(workers=2).build()
+    lost = [a_pod(job, Role.CHIEF).exited(69), a_pod(job, Role.WORKER, 0).exited(69)]
+    observed = seen(job, *lost, a_pod(job, Role.WORKER, 1).exited(1, "ValueError: no such file"))
+
+    found = failure.attempt_failure(job, observed)
+    assert found is not None
+    assert (found.role, found.index) == (Role.WORKER, 1)

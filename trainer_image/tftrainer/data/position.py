@@ -102,7 +102,8 @@ class Position:
     def fitted(self, *, batch_size: int, epoch_batches: int) -> Self:
         """Return the same place in batches of another size, or in epochs of another length.
 
-        Where the sizes do not divide, it is rounded down: less than a batch is read again.
+        Where the sizes do not divide, it is rounded down: less than a batch is read again. An epoch
+        that has not ended keeps its last batch, to end with.
         """
         if (batch_size, epoch_batches) == (self.batch_size, self.epoch_batches):
             return self
@@ -113,7 +114,9 @@ class Position:
             batches = -(-examples // batch_size) if up else examples // batch_size
             return epoch * epoch_batches + min(batches, epoch_batches)
 
-        number = fitted(self.number)
+        number, index = fitted(self.number), self.index * self.batch_size // batch_size
+        if number // epoch_batches > self.epoch:
+            number, index = number - 1, max(0, index - 1)
         again: list[tuple[int, int]] = []
         # One by one: what lies between two of them is done.
         for each in sorted(itertools.chain(*(range(*each) for each in self.missing))):
@@ -126,7 +129,7 @@ class Position:
             batch_size=batch_size,
             epoch_batches=epoch_batches,
             number=number,
-            index=self.index * self.batch_size // batch_size,
+            index=index,
             missing=tuple((first, end, 1) for first, end in again if first < end),
         )
 

@@ -28,6 +28,8 @@ from tftrainer.runtime.watchdog import Watchdog
 _LOG = logging.getLogger(__name__)
 _TICK_SECONDS = 0.2
 _ALIVE_SECONDS = 30.0
+_AFTER_SAVING = (Activity.VALIDATION, Activity.EXPORT)
+"""What is done with a checkpoint that is saved."""
 
 
 class Run:
@@ -105,7 +107,7 @@ def supervise(work: Callable[[], None], run: Run, *, grace_seconds: float, log: 
         if run.stop.is_set():
             stop_seen = stop_seen or now
             if not run.worth_saving or now - stop_seen > grace_seconds:
-                outcome.append((ExitCode.TERMINATED, _unsaved(saving=run.worth_saving)))
+                outcome.append((ExitCode.TERMINATED, _unfinished(run)))
                 break
         elif verdict := run.watchdog.verdict(now, run.progress.snapshot.unreachable):
             outcome.append((verdict.code, verdict.cause))
@@ -154,7 +156,13 @@ def _outcome(work: Callable[[], None], run: Run) -> tuple[ExitCode, str | None]:
     return ExitCode.SUCCEEDED, None
 
 
-def _unsaved(*, saving: bool) -> str:
-    if saving:
-        return "terminated by SIGTERM; the checkpoint was not saved within --grace-seconds."
-    return "terminated by SIGTERM before there was anything to save."
+def _unfinished(run: Run) -> str:
+    if not run.worth_saving:
+        return "terminated by SIGTERM before there was anything to save."
+    activity = run.progress.snapshot.activity
+    if activity in _AFTER_SAVING:
+        return (
+            f"terminated by SIGTERM in the {activity}, which did not end within --grace-seconds; "
+            "the checkpoint is saved."
+        )
+    return "terminated by SIGTERM; the checkpoint was not saved within --grace-seconds."

@@ -38,11 +38,12 @@ class Best:
             document = files.read_document(f"{self._folder}/{_NAME}")
             if document is None or document["metric"] != self.goal.metric:
                 return None
+            step = int(document["step"])
             return BestCheckpoint(
-                step=int(document["step"]),
+                step=step,
                 metric=self.goal.metric,
                 value=float(document["value"]),
-                path=str(document["path"]),
+                path=self._path(step),
             )
         except files.GarbledFileError as error:
             _LOG.warning("%s; ignoring it", error)
@@ -70,8 +71,7 @@ class Best:
         worst = float("-inf") if self.goal.larger_is_better else float("inf")
         if not self.goal.is_better(value, worst if known is None else known.value):
             return known
-        path = f"{self._folder}/ckpt-{saved.step}"
-        best = BestCheckpoint(saved.step, self.goal.metric, value, path)
+        best = BestCheckpoint(saved.step, self.goal.metric, value, self._path(saved.step))
         self._copy(saved, best)
         _LOG.info("kept the best checkpoint, by %s: %s", best.metric, best.path)
         return best
@@ -102,3 +102,7 @@ class Best:
     @property
     def _folder(self) -> str:
         return f"{self.directory.rstrip('/')}/{_FOLDER}"
+
+    def _path(self, step: int) -> str:
+        # Not as best.json has it, which is as the process before saw the directory.
+        return f"{self._folder}/ckpt-{step}"

@@ -47,13 +47,13 @@ class Holder:
 def with_own_directory(job: Job) -> Job:
     """Return the job with the directory that is its own; nothing is written.
 
-    Raises BadConfigurationError for a location that cannot be written, CheckpointUnavailableError
+    Raises BadConfigurationError for a location that cannot be used, CheckpointUnavailableError
     for one that cannot be read.
     """
     given, environment = job.checkpoint_dir, job.environment
     if given is None:
         return job
-    storage.require_writable(given)
+    storage.require_usable(given)
     if not (environment.job and environment.job_uid and _is_whole_volume(job)):
         return job
     own = f"{given.rstrip('/')}/{environment.job}"

@@ -1,4 +1,4 @@
-"""Refuses checkpoint locations that the TensorFlow of this image cannot write; used by ownership.
+"""Refuses checkpoint locations that the TensorFlow of this image cannot use; called by ownership.
 
 The CRD accepts more of them, because another image may bring TensorFlow I/O, which adds s3:// and
 others. Which ones there are is known to TensorFlow alone, and only once that package is imported.
@@ -13,10 +13,18 @@ from tftrainer.errors import BadConfigurationError
 
 _LOG = logging.getLogger(__name__)
 _PACKAGE = "tensorflow_io"
+_BEGIN_PATTERNS = "*?[\\"
 
 
-def require_writable(location: str) -> None:
-    """Raise BadConfigurationError for a URI that TensorFlow has no file system for."""
+def require_usable(location: str) -> None:
+    """Raise BadConfigurationError for what TensorFlow cannot write, or does not find again."""
+    for character in location:
+        if character in _BEGIN_PATTERNS:
+            raise BadConfigurationError(
+                f"checkpoint location {location}: TensorFlow takes {character} in it for the "
+                "beginning of a pattern of names, and would not find the checkpoints there again. "
+                "Use a location without."
+            )
     scheme, separator, _ = location.partition("://")
     if not separator or scheme in tf.io.gfile.get_registered_schemes():
         return

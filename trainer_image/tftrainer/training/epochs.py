@@ -33,7 +33,7 @@ class Epochs:
         self._unfinished = unfinished
         self._number = 0
         self._begun = -1
-        self.has_callbacks = bool(callbacks.all)
+        self.has_callbacks = callbacks.exist
         """Whether there are any, which may change weights."""
         self.every_end_counts = self.has_callbacks or validate is not None
         """Whether something must be done at the end of every epoch."""

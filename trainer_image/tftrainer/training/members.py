@@ -38,6 +38,18 @@ class Members:
         sums = self._total(tf.constant(values, tf.int64)).numpy().tolist()
         return [value // self._replicas for value in sums]
 
+    def meet(self) -> None:
+        """Wait for all members, who call it together."""
+        self.sum([0])
+
+    def any(self, own: bool) -> bool:  # noqa: FBT001 -- as the builtin of this name
+        """Return whether it is so in any member; all members call it together."""
+        return self.sum([int(own)])[0] > 0
+
+    def of_each(self, value: int) -> list[int]:
+        """Return every member's value, in their order; all members call it together."""
+        return self.sum([value * (place == self.number) for place in range(self.count)])
+
     def of_chief(self, values: Sequence[int]) -> list[int]:
         """Return the chief's values; all members call it together."""
         return self.sum([value * self.is_chief for value in values])

@@ -233,18 +233,24 @@ class Recorder:
         return replace(saved, path=f"{directory.rstrip('/')}/{saved.path.rpartition('/')[2]}")
 
     def save(
-        self, step: int, position: Position, *, ending: Mapping[str, float] | None = None
+        self,
+        step: int,
+        position: Position,
+        *,
+        ending: Mapping[str, float] | None = None,
+        goes_on: bool = False,
     ) -> None:
         """Save a checkpoint of finite weights, unless this step has one or a newer attempt saves.
 
-        `ending` are the metrics of the epoch that ends with it. Raises DivergedError if weights
-        are not finite, and nothing else was asked for.
+        `ending` are the metrics of the epoch that ends with it; `goes_on` says that all members are
+        needed after it. Raises DivergedError if weights are not finite, and nothing else was asked
+        for.
         """
         if self._checkpoints is None:
             return
         if self._fence is not None:
             self._fence.check()
-        with self._run.busy(Activity.CHECKPOINT), self._fenced():
+        with self._written_by_the_chief(goes_on=goes_on), self._fenced():
             if ending is not None and self._own_directory is not None:
                 epoch_end.begin(self._own_directory, step, ending)
                 self._is_ending = True
@@ -253,6 +259,18 @@ class Recorder:
                 if ending is None and step == self._saved_step:
                     self._finish_ending()
         self._due.checkpoint = time.monotonic() + self._job.arguments.checkpoint_seconds
+
+    @contextmanager
+    def _written_by_the_chief(self, *, goes_on: bool) -> Iterator[None]:
+        """Expect no step in this block, which all members leave together if training goes on.
+
+        The others are done at once, and would wait for the chief where a step is expected. They do
+        not before they exit: they might be gone before the chief has heard that they are here.
+        """
+        with self._run.busy(Activity.CHECKPOINT):
+            yield
+            if goes_on:
+                self._meet()
 
     @contextmanager
     def _fenced(self) -> Iterator[None]:
@@ -288,14 +306,14 @@ class Recorder:
 
         Raises TerminatedError if SIGTERM came meanwhile: the next start does it then.
         """
-        self.save(step, position, ending=metrics)
+        self.save(step, position, ending=metrics, goes_on=True)
         saved = self._run.progress.snapshot.last_checkpoint
         # Weights that are not finite are not saved.
         if saved is None or saved.step != step:
             return metrics
         if self._validation is not None:
             validated = self._validation.metrics(saved)
-            if not validated:
+            if validated is None:
                 raise TerminatedError(
                     f"terminated by SIGTERM while step {step} was validated, which is saved."
                 )
@@ -306,15 +324,13 @@ class Recorder:
         return reported
 
     def _kept(self, saved: SavedCheckpoint, metrics: Mapping[str, float]) -> BestCheckpoint | None:
-        """Keep a checkpoint if it is the best, and return which is; all members wait for it."""
+        """Keep a checkpoint if it is the best, and return which is."""
         best = self._run.progress.snapshot.best
         if self._job.arguments.keep_best is None:
             return best
-        with self._run.busy(Activity.CHECKPOINT):
+        with self._written_by_the_chief(goes_on=True):
             if self._best is not None:
                 best = self._best.kept(best, saved, metrics)
-            # Here, where no step is expected: the others would wait for the copy in the next one.
-            self._meet()
         return best
 
     def _finish_ending(self) -> None:

@@ -18,7 +18,7 @@ from tftrainer.context import Context
 from tftrainer.data.input_stream import InputStream
 from tftrainer.data.length import measured
 from tftrainer.data.position import Length, Position, drawn
-from tftrainer.errors import CheckpointUnavailableError, TerminatedError
+from tftrainer.errors import BadConfigurationError, CheckpointUnavailableError, TerminatedError
 from tftrainer.runtime.supervisor import Run
 from tftrainer.saving.checkpoints import Checkpoints, Devices
 from tftrainer.saving.export import Exporter
@@ -101,6 +101,7 @@ class Session:
             run=self.run,
             epochs=self.job.arguments.epochs,
             steps_per_epoch=math.ceil(epoch / self.setup.batches_a_step),
+            of_any=self.setup.members.any,
         )
         validate = self.end_of_epoch(callbacks.all, reached)
         return Epochs(
@@ -123,6 +124,7 @@ class Session:
             callbacks,
             run=self.run,
             share=members.floats_of_chief if members.count > 1 else None,
+            of_any=members.any,
         )
         if not self.recorder.evaluates(validated):
             return None
@@ -163,6 +165,7 @@ def begin(job: Job, run: Run, setup: Setup) -> Session:
         patience=max(arguments.first_step_seconds, arguments.stall_seconds),
         members=members.count,
     )
+    _require_same_length(task, length, setup)
     if arguments.seed is not None:
         tf.keras.utils.set_random_seed(arguments.seed)
     # Before the variables, which all members make together: the others then know whose directory
@@ -220,11 +223,29 @@ def begin(job: Job, run: Run, setup: Setup) -> Session:
             logs,
             fence,
             is_chief=members.is_chief,
-            meet=lambda: members.sum([0]),
+            meet=members.meet,
             workers=setup.workers,
             model=trained,
             exporter=Exporter(task, context, dataset, arguments.export),
         ),
+    )
+
+
+def _require_same_length(task: UserTask, length: Length, setup: Setup) -> None:
+    """Raise BadConfigurationError if not all members have so many batches: they would disagree.
+
+    All of them raise it, as each knows the lengths of all.
+    """
+    lengths = setup.members.of_each(length.of_epoch)
+    shortest, longest = (find(range(len(lengths)), key=lengths.__getitem__) for find in (min, max))
+    if lengths[shortest] == lengths[longest]:
+        return
+    found = [f"{lengths[each]} in {setup.workers[each]}" for each in (shortest, longest)]
+    raise BadConfigurationError(
+        f'dataset("train", context) of {task.name} has not the same number of batches in all '
+        f"members: {', '.join(found)}. All of them need the same data: give them the same "
+        "files, and leave shard() and input_pipeline out, as the trainer deals the batches out. "
+        "A dataset that does so itself has AutoShardPolicy.OFF, and needs --steps-per-epoch."
     )
 
 

@@ -10,6 +10,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 import tensorflow as tf
 
@@ -48,6 +49,8 @@ class Validation:
         SIGTERM ends an evaluation; with `share` it does not, since all members have to agree.
         Raises BadConfigurationError for data or a test_step that cannot work.
         """
+        # Each member evaluates by itself: a dataset that shards itself has to give it all.
+        context = replace(context, input_pipelines=1, input_pipeline=0)
         dataset = evaluation.dataset(task, split, context)
         copy = model.build(task, context, dataset)
         self._checkpoint = tf.train.Checkpoint(model=copy)
@@ -56,8 +59,8 @@ class Validation:
         self._share = share
         self._callbacks = [] if share else [_Stops(run.stop)]
 
-    def metrics(self, saved: SavedCheckpoint) -> dict[str, float]:
-        """Return the metrics of a checkpoint, as val_...; none if SIGTERM came meanwhile."""
+    def metrics(self, saved: SavedCheckpoint) -> dict[str, float] | None:
+        """Return the metrics of a checkpoint, as val_...; None if SIGTERM came meanwhile."""
         began = time.monotonic()
         with self._run.busy(Activity.VALIDATION):
             with checkpoints.needed(saved.path):
@@ -65,11 +68,11 @@ class Validation:
             try:
                 found = self._evaluation.metrics(self._callbacks)
             except _Stopped:
-                return {}
+                return None
             names = sorted(found)
             values = [found[name] for name in names]
             # What callbacks decide by has to be the same to the last bit.
-            shared = self._share(values) if self._share else values
+            shared = self._share(values) if self._share and values else values
         results = {f"{OF_VALIDATION}{name}": v for name, v in zip(names, shared, strict=True)}
         shown = ", ".join(f"{name} {value:.4g}" for name, value in results.items())
         seconds = time.monotonic() - began
@@ -85,8 +88,12 @@ def wanted(
     *,
     run: Run,
     share: Share | None = None,
+    of_any: Callable[[bool], bool] = bool,
 ) -> Validation | None:
-    """Make the validation if --validation, --keep-best or one of the callbacks wants it."""
+    """Make the validation if --validation, --keep-best or one of the callbacks wants it.
+
+    `of_any` tells whether something is so in any member, who call it together.
+    """
     split, goal = job.arguments.validation, job.arguments.keep_best
     monitoring = [each for each in callbacks if _monitors_validation(each)]
     if split == NO_VALIDATION or job.checkpoint_dir is None:
@@ -100,7 +107,8 @@ def wanted(
                 each.monitor.removeprefix(OF_VALIDATION),
             )
         return None
-    if split is None and not monitoring and not (goal and goal.needs_validation):
+    asked = split is not None or bool(monitoring) or bool(goal and goal.needs_validation)
+    if not of_any(asked):
         return None
     return Validation(task, context, split or _SPLIT, run=run, share=share)
 

@@ -4,12 +4,13 @@ Keras fit calls them itself; every other loop does so through this module. Per-b
 called: a step is one of many in a function that runs on another process.
 
 Under MultiWorkerMirrored every member calls them, as with Keras fit: what they change, such as the
-learning rate, has to change everywhere, and all members see the same logs.
+learning rate, has to change everywhere, and all members see the same logs. Members may have unlike
+callbacks, such as those of the chief that write files: they wait for each other after each hook.
 """
 
 import logging
-from collections.abc import Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
 from typing import Self
 
 import tensorflow as tf
@@ -36,10 +37,15 @@ class Callbacks:
         run: Run,
         epochs: int,
         steps_per_epoch: int,
+        of_any: Callable[[bool], bool] = bool,
     ) -> None:
+        """`of_any` tells whether something is so in any member, who call it together."""
         self._run = run
+        self._of_any = of_any
         self.all = tuple(callbacks)
         """The user's callbacks; there may be none."""
+        self.exist = of_any(bool(self.all))
+        """Whether any member has some."""
         self._model = model
         # fit sets it; without fit, a callback that reads it would find nothing.
         model.stop_training = False
@@ -57,6 +63,7 @@ class Callbacks:
         run: Run,
         epochs: int,
         steps_per_epoch: int,
+        of_any: Callable[[bool], bool] = bool,
     ) -> Self:
         """Ask the task for its callbacks; not in a strategy's scope.
 
@@ -69,7 +76,9 @@ class Callbacks:
                 "epochs and training are",
                 _name(each),
             )
-        return cls(made, model, run=run, epochs=epochs, steps_per_epoch=steps_per_epoch)
+        return cls(
+            made, model, run=run, epochs=epochs, steps_per_epoch=steps_per_epoch, of_any=of_any
+        )
 
     def begin_training(self) -> None:
         """Before the first step of this process, which need not be the first of the job."""
@@ -91,11 +100,20 @@ class Callbacks:
 
     def end_training(self, logs: Mapping[str, float]) -> None:
         """After the last step, or where a callback ended training."""
-        with self._running():
+        # No step is expected any more, for which members would wait for each other.
+        with self._run.busy(Activity.CALLBACKS) if self.all else nullcontext():
             self._list.on_train_end(dict(logs))
 
-    def _running(self) -> AbstractContextManager[None]:
-        return self._run.busy(Activity.CALLBACKS) if self.all else nullcontext()
+    @contextmanager
+    def _running(self) -> Iterator[None]:
+        if not self.exist:
+            yield
+            return
+        with self._run.busy(Activity.CALLBACKS):
+            yield
+            # Here, where no step is expected: a member whose callbacks take less time would wait
+            # for the others in the next one.
+            self._of_any(False)  # noqa: FBT003 -- only to wait
 
     @property
     def stop_asked(self) -> bool:

@@ -20,11 +20,15 @@ _LOSS = "loss"
 
 
 def dataset(task: UserTask, split: str, context: Context) -> tf_types.Dataset:
-    """Return the data to evaluate; raises BadConfigurationError if it has no end."""
+    """Return the data to evaluate; raises BadConfigurationError if it has no end, or no batch."""
     made = task.dataset(split, context)
-    if int(made.cardinality()) == tf.data.INFINITE_CARDINALITY:
+    name = f'dataset("{split}", context) of {task.name}'
+    batches = int(made.cardinality())
+    if batches == tf.data.INFINITE_CARDINALITY:
+        raise BadConfigurationError(f"{name} is infinite; remove repeat().")
+    if batches == 0:
         raise BadConfigurationError(
-            f'dataset("{split}", context) of {task.name} is infinite; remove repeat().'
+            f"{name} is empty: it has no examples, or fewer than a batch and drop_remainder=True."
         )
     return made
 
@@ -34,6 +38,7 @@ class Evaluation:
 
     def __init__(self, task: UserTask, built: tf_types.Model, dataset: tf_types.Dataset) -> None:
         """Raise BadConfigurationError for a test_step that cannot work."""
+        self._name = task.name
         self._model = built
         self._dataset = dataset
         self._own: frozenset[str] | None = None
@@ -51,10 +56,19 @@ class Evaluation:
             )
 
     def metrics(self, callbacks: Sequence[tf_types.Callback] = ()) -> dict[str, float]:
-        """Return the metrics over the whole dataset, with the weights as they are now."""
+        """Return the metrics over the whole dataset, with the weights as they are now.
+
+        Raises BadConfigurationError if there is nothing in it.
+        """
         values = self._model.evaluate(
             self._dataset, verbose=0, return_dict=True, callbacks=list(callbacks)
         )
+        # Keras has no public word for it. The means of a step are 0 then.
+        if not values and int(self._model._test_counter) == 0:  # noqa: SLF001
+            raise BadConfigurationError(
+                f"the evaluation data of {self._name} is empty: it has no examples, or a filter "
+                "drops all of them."
+            )
         if self._own is not None:
             # Of the model's own metrics, those that the step leaves alone are 0.
             means = model.metrics(self._model)

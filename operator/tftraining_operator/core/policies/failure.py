@@ -53,10 +53,17 @@ def attempt_failure(job: Job, observed: Observed) -> Pod | None:
 
     A pod that is being deleted was taken away, by us or by somebody: its end is no failure.
     """
-    for pod in _of_attempt(job, observed):
-        if drives_attempt(job, pod.role) and pod.failed and not pod.deleting:
-            return pod
-    return None
+    failed = [
+        pod
+        for pod in _of_attempt(job, observed)
+        if drives_attempt(job, pod.role) and pod.failed and not pod.deleting
+    ]
+    # Where one member of a gang fails, the others say that they lost it, which is not why.
+    return min(failed, key=_has_lost_another, default=None)
+
+
+def _has_lost_another(pod: Pod) -> bool:
+    return pod.failure is not None and pod.failure.exit_code == ExitCode.PEERS_UNAVAILABLE
 
 
 def disruption_behind(job: Job, observed: Observed, culprit: Pod) -> tuple[str, str] | None:
