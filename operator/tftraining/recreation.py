@@ -62,7 +62,7 @@ def successor(job: _Object) -> _Object:
         if key != _LAST_APPLIED
     }
     kept: _Object = {"name": metadata["name"]}
-    kept |= {"labels": metadata["labels"]} if metadata.get("labels") else {}
+    kept |= {key: metadata[key] for key in ("labels", "ownerReferences") if metadata.get(key)}
     kept |= {"annotations": annotations} if annotations else {}
     return {
         "apiVersion": keys.API_VERSION,

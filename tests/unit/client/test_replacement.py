@@ -235,6 +235,17 @@ def test_an_ended_job_stays_if_it_would_be_refused(
     assert list(folder.iterdir()) == []
 
 
+def test_a_restarted_job_still_belongs_to_its_owner(
+    stored: Stored, client: TFTrainingClient
+) -> None:
+    """Such as a workflow, with which it is to be deleted."""
+    workflow = {"apiVersion": "argoproj.io/v1alpha1", "kind": "Workflow", "name": "x", "uid": "u"}
+    succeed(stored, None, None)
+    stored.objects[MNIST]["metadata"]["ownerReferences"] = [workflow]
+    client.restart("mnist")
+    assert stored.objects[MNIST]["metadata"]["ownerReferences"] == [workflow]
+
+
 def test_a_restart_that_fails_keeps_the_manifest(
     stored: Stored, client: TFTrainingClient, folder: Path
 ) -> None:
