@@ -34,6 +34,12 @@ def probed(**probe: Any) -> PodBuilder:
     return a_pod(a_job().with_container(livenessProbe=probe).build(), Role.CHIEF)
 
 
+def past_its_deadline(pod: PodBuilder) -> PodBuilder:
+    words = "Pod was active on the node longer than the specified deadline"
+    pod.status.update(reason="DeadlineExceeded", message=words)
+    return pod
+
+
 def an_init(pod: PodBuilder, **state: Any) -> PodBuilder:
     pod.status["initContainerStatuses"] = [{"name": "fetch", "image": "busybox", **state}]
     return pod.waiting("PodInitializing")
@@ -116,6 +122,13 @@ def an_init(pod: PodBuilder, **state: Any) -> PodBuilder:
             137,
             "The node was low on resource: memory.",
             id="evicted while it ran",
+        ),
+        pytest.param(
+            past_its_deadline(a_chief().exited(143, "ended by SIGTERM")),
+            "DeadlineExceeded",
+            143,
+            "Pod was active on the node longer than the specified deadline",
+            id="ended for the activeDeadlineSeconds of its template",
         ),
         pytest.param(
             a_chief().exited(128, "exec: no such file", reason="StartError"),

@@ -115,12 +115,14 @@ def exit_cause(pod: _Object, ended: _Object) -> Cause:
     """Return why the training container ended badly."""
     status = pod.get("status") or {}
     code, given = ended.get("exitCode"), ended.get("reason") or ""
-    evicted = status.get("reason") == "Evicted"
+    # Where its node ended the pod as a whole, such as for the pod's own activeDeadlineSeconds, the
+    # log knows of a SIGTERM at most.
+    of_pod = status.get("reason") if status.get("phase") == "Failed" else None
     reason = Reason.EXIT_CODE if given in _EMPTY_WORDS else given
     return Cause(
-        reason="Evicted" if evicted else word(reason),
+        reason=word(of_pod or reason),
         message=cluster_text(status.get("message") or "")
-        if evicted
+        if of_pod
         else _exit_message(pod, keys.CONTAINER, ended),
         exit_code=code,
         time=ended.get("finishedAt"),
