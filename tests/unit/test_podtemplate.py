@@ -245,12 +245,13 @@ def test_the_users_security_context_wins_field_by_field() -> None:
     assert trains(spec)["securityContext"]["readOnlyRootFilesystem"] is False
 
 
-def test_an_own_tmp_is_kept() -> None:
-    own = [{"name": "big", "mountPath": TMP}]
+@pytest.mark.parametrize("path", [TMP, f"{TMP}/", f"/.{TMP}/."])
+def test_an_own_tmp_is_kept(path: str) -> None:
+    own = [{"name": "big", "mountPath": path}]
     spec = spec_of(
         a_template(volumes=[{"name": "big", "emptyDir": {}}]).with_container(volumeMounts=own)
     )
-    assert mounts(spec) == {TMP: "big"}
+    assert mounts(spec) == {path: "big"}
 
 
 @pytest.mark.parametrize(

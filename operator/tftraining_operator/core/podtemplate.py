@@ -4,6 +4,7 @@ What the user wrote stays; what a task needs is added. Where both would speak, t
 refused with its path, never half merged.
 """
 
+import posixpath
 import re
 from collections.abc import Iterator
 from typing import Any
@@ -174,7 +175,8 @@ def _harden(spec: _Object, container: _Object, volumes: list[_Object]) -> None:
     spec["securityContext"] = restricted_pod() | spec.get("securityContext", {})
     container["securityContext"] = restricted_container() | container.get("securityContext", {})
     mounts = container.get("volumeMounts", [])
-    if all(mount.get("mountPath") != "/tmp" for mount in mounts):  # noqa: S108 - in the container
+    paths = {posixpath.normpath(str(mount.get("mountPath"))) for mount in mounts}
+    if "/tmp" not in paths:  # noqa: S108 - in the container
         volumes.append({"name": SCRATCH_VOLUME, "emptyDir": {}})
         container["volumeMounts"] = [*mounts, {"name": SCRATCH_VOLUME, "mountPath": "/tmp"}]  # noqa: S108
 
