@@ -682,6 +682,27 @@ def test_a_suspension_ends_the_chief_before_its_servers(
     assert cluster.pods() == {}
 
 
+def test_a_job_that_is_resumed_before_its_suspension_is_done_gets_all_pods_anew(
+    operator: Operator, cluster: FakeCluster
+) -> None:
+    key = running(operator, a_job())
+    cluster.edit(key, lambda spec: spec.setdefault("runPolicy", {}).update(suspend=True))
+    operator.settle()
+    assert set(cluster.pods()) == {"mnist-chief-0", "mnist-ps-0", "mnist-worker-0"}
+
+    def correct(spec: Raw) -> None:
+        spec["template"]["spec"]["containers"][0]["image"] = "corrected"
+        spec["runPolicy"]["suspend"] = False
+
+    cluster.edit(key, correct)
+    at_rest(operator)
+    assert cluster.status(key).state == "Running"
+    images = {raw["spec"]["containers"][0]["image"] for raw in cluster.pods().values()}
+    assert images == {"corrected"}, "the servers too"
+    assert "Resumed" in told(cluster)
+    assert cluster.status(key).restarts == 0
+
+
 def test_a_deadline_ends_the_chief_before_its_servers(
     operator: Operator, cluster: FakeCluster
 ) -> None:
