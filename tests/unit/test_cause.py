@@ -181,6 +181,14 @@ def test_an_init_container_that_failed_is_named() -> None:
     )
 
 
+def test_a_pod_that_is_evicted_while_it_initializes_was_evicted() -> None:
+    ended = {"terminated": {"exitCode": 137, "reason": "Error"}}
+    words = 'Usage of EmptyDir volume "data" exceeds the limit "1Gi". '
+    found = cause.failure(an_init(a_chief(), state=ended).evicted(words).raw)
+    assert found is not None
+    assert (found.reason, found.message) == ("Evicted", words.strip())
+
+
 @pytest.mark.parametrize("word", ["StartError", "ContainerCannotRun"])
 def test_what_cannot_be_started_at_all_is_permanent(word: str) -> None:
     found = cause.failure(a_chief().exited(128, reason=word).raw)

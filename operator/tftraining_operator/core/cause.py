@@ -61,12 +61,14 @@ def failure(pod: _Object) -> Cause | None:
     ended = raw_pod.last_end(raw_pod.container_status(pod))
     if ended.get("exitCode", 0) != 0:
         return exit_cause(pod, ended)
-    if status.get("phase") == "Failed":
-        return _other_container(pod) or Cause(
-            reason=word(status.get("reason") or Reason.FAILED),
-            message=cluster_text(status.get("message") or ""),
-        )
-    return None
+    if status.get("phase") != "Failed":
+        return None
+    of_pod = Cause(
+        reason=word(status.get("reason") or Reason.FAILED),
+        message=cluster_text(status.get("message") or ""),
+    )
+    # What ended a pod as a whole also ended its init containers and sidecars.
+    return of_pod if status.get("reason") else _other_container(pod) or of_pod
 
 
 def disruption(pod: _Object) -> Cause | None:
