@@ -51,12 +51,20 @@ def _recovers(job: Job, pod: Pod, cause: Cause) -> bool:
 def attempt_failure(job: Job, observed: Observed) -> Pod | None:
     """Return the pod whose failure ends the present attempt.
 
-    A pod that is being deleted was taken away, by us or by somebody: its end is no failure.
+    A pod that is being deleted was taken away, by us or by somebody: its end is no failure. Of a
+    gang that ended between two looks it is the first that did not end for want of the others.
     """
-    for pod in _of_attempt(job, observed):
-        if drives_attempt(job, pod.role) and pod.failed and not pod.deleting:
-            return pod
-    return None
+    failed = [
+        pod
+        for pod in _of_attempt(job, observed)
+        if drives_attempt(job, pod.role) and pod.failed and not pod.deleting
+    ]
+    return min(failed, key=_followed, default=None)
+
+
+def _followed(pod: Pod) -> bool:
+    """Tell whether a pod says that it ended because of another one."""
+    return pod.failure is not None and pod.failure.exit_code == ExitCode.PEERS_UNAVAILABLE
 
 
 def disruption_behind(job: Job, observed: Observed, culprit: Pod) -> tuple[str, str] | None:
