@@ -42,10 +42,10 @@ def fatal(job: Job, observed: Observed) -> Pod | None:
 
 
 def _recovers(job: Job, pod: Pod, cause: Cause) -> bool:
-    """Tell whether a server has recovered, or failed by its node: others have run this command."""
-    if drives_attempt(job, pod.role):
-        return False
-    return pod.trains_since is not None or (could_not_start(cause) and has_run(job.status))
+    """Tell whether a pod failed by its node, as others have run this command, or has recovered."""
+    if could_not_start(cause) and has_run(job.status):
+        return True
+    return pod.trains_since is not None and not drives_attempt(job, pod.role)
 
 
 def attempt_failure(job: Job, observed: Observed) -> Pod | None:
