@@ -23,10 +23,11 @@ def message(job: Job) -> str:
 
 
 def _has_begun(job: Job, observed: Observed) -> bool:
-    """Tell whether a suspension that was taken back cost the chief, and the rest is to follow."""
-    if not is_true(job.status, ConditionType.SUSPENDED):
-        return False
-    if not observed.pods and job.status.chief_uid is None:
+    """Tell whether a suspension that was taken back cost the chief, and the rest is to follow.
+
+    It is over when the status names no chief: pods that there are then were made after it.
+    """
+    if not is_true(job.status, ConditionType.SUSPENDED) or job.status.chief_uid is None:
         return False
     chief = observed.get(Role.CHIEF)
     return chief is None or chief.deleting
