@@ -123,6 +123,22 @@ class World:
         self.cluster.edit(self.key, lambda spec: spec.setdefault(section, {}).update(fields))
         self.go_on()
 
+    def resumes_before_it_is_suspended(self) -> None:
+        """The user suspends the job, and resumes it corrected while its chief still saves."""
+        self.cluster.edit(self.key, lambda spec: spec["runPolicy"].update(suspend=True))
+        try:
+            wait(self.operators, 0)
+        except KilledError:
+            self.operators = [self._operator()]
+            wait(self.operators, 0)
+
+        def correct(spec: dict[str, Any]) -> None:
+            spec["template"]["spec"]["containers"][0]["image"] = "corrected"
+            spec["runPolicy"]["suspend"] = False
+
+        self.cluster.edit(self.key, correct)
+        self.go_on()
+
     def is_made_again(self) -> None:
         """The user deletes the job and submits it again before anybody has looked."""
         self.cluster.remove_job(self.key)
@@ -256,6 +272,12 @@ def _suspend_and_resume(world: World) -> None:
     world.edit("runPolicy", suspend=False)
 
 
+def _resumed_too_soon(world: World) -> None:
+    world.resumes_before_it_is_suspended()
+    images = [raw["spec"]["containers"][0]["image"] for raw in world.cluster.pods().values()]
+    assert set(images) == {"corrected"}
+
+
 def _protected_and_not(world: World) -> None:
     world.edit("disruption", budget="None")
     world.edit("disruption", budget="Essential")
@@ -385,6 +407,12 @@ SCENARIOS = (
         state="Failed",
     ),
     Scenario("the job is suspended and resumed", a_job, _suspend_and_resume, pods=USUAL),
+    Scenario(
+        "the job is resumed before it is suspended",
+        lambda: a_job().with_policy(suspend=False),
+        _resumed_too_soon,
+        pods=USUAL,
+    ),
     Scenario(
         "essential pods are protected as long as there are any",
         lambda: a_job().with_spec(disruption={"budget": "Essential"}),

@@ -34,6 +34,12 @@ def probed(**probe: Any) -> PodBuilder:
     return a_pod(a_job().with_container(livenessProbe=probe).build(), Role.CHIEF)
 
 
+def past_its_deadline(pod: PodBuilder) -> PodBuilder:
+    words = "Pod was active on the node longer than the specified deadline"
+    pod.status.update(reason="DeadlineExceeded", message=words)
+    return pod
+
+
 def an_init(pod: PodBuilder, **state: Any) -> PodBuilder:
     pod.status["initContainerStatuses"] = [{"name": "fetch", "image": "busybox", **state}]
     return pod.waiting("PodInitializing")
@@ -118,6 +124,13 @@ def an_init(pod: PodBuilder, **state: Any) -> PodBuilder:
             id="evicted while it ran",
         ),
         pytest.param(
+            past_its_deadline(a_chief().exited(143, "ended by SIGTERM")),
+            "DeadlineExceeded",
+            143,
+            "Pod was active on the node longer than the specified deadline",
+            id="ended for the activeDeadlineSeconds of its template",
+        ),
+        pytest.param(
             a_chief().exited(128, "exec: no such file", reason="StartError"),
             "StartError",
             128,
@@ -166,6 +179,14 @@ def test_an_init_container_that_failed_is_named() -> None:
         None,
         "init container fetch failed: exit code 3: no route",
     )
+
+
+def test_a_pod_that_is_evicted_while_it_initializes_was_evicted() -> None:
+    ended = {"terminated": {"exitCode": 137, "reason": "Error"}}
+    words = 'Usage of EmptyDir volume "data" exceeds the limit "1Gi". '
+    found = cause.failure(an_init(a_chief(), state=ended).evicted(words).raw)
+    assert found is not None
+    assert (found.reason, found.message) == ("Evicted", words.strip())
 
 
 @pytest.mark.parametrize("word", ["StartError", "ContainerCannotRun"])

@@ -199,7 +199,7 @@ def test_a_reason_that_is_not_kubernetes_own_is_of_the_enum() -> None:
         word for at in core.rglob("*.py") for word in _given_reasons(ast.parse(at.read_text()))
     }
     assert found == {
-        *("ContainerCreating", "Evicted", "Failed", "PodInitializing", "Succeeded"),
+        *("ContainerCreating", "Failed", "PodInitializing", "Succeeded"),
         *("ErrImagePull", "ImagePullBackOff", "Unschedulable"),
     }, "Kubernetes' and Kueue's words"
 

@@ -67,6 +67,30 @@ def _env(**values: str) -> Raw:
             id="one number under two protocols is two ports",
         ),
         pytest.param(
+            _env(A="1"),
+            {"env": [{"name": "A", "valueFrom": {"fieldRef": {"fieldPath": "spec.nodeName"}}}]},
+            {"env": [{"name": "A", "valueFrom": {"fieldRef": {"fieldPath": "spec.nodeName"}}}]},
+            id="a variable has one origin",
+        ),
+        pytest.param(
+            {"volumes": [{"name": "data", "emptyDir": {"sizeLimit": "1Gi"}}]},
+            {"volumes": [{"name": "data", "persistentVolumeClaim": {"claimName": "a"}}]},
+            {"volumes": [{"name": "data", "persistentVolumeClaim": {"claimName": "a"}}]},
+            id="a volume has one source",
+        ),
+        pytest.param(
+            {"volumes": [{"name": "data", "emptyDir": {"sizeLimit": "1Gi"}}]},
+            {"volumes": [{"name": "data", "emptyDir": {"medium": "Memory"}}]},
+            {"volumes": [{"name": "data", "emptyDir": {"sizeLimit": "1Gi", "medium": "Memory"}}]},
+            id="of the same source fields are kept",
+        ),
+        pytest.param(
+            _env(A="1", B="1"),
+            {"env": [{"name": "A"}, {"name": "B", "valueFrom": None}]},
+            _env(A="1", B="1"),
+            id="what says nothing of an origin keeps it",
+        ),
+        pytest.param(
             {"env": [{"name": {"odd": 1}}]},
             {"env": ["odd", {"name": {"odd": 1}, "value": "x"}]},
             {"env": [{"name": {"odd": 1}, "value": "x"}, "odd"]},

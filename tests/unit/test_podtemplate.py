@@ -127,6 +127,15 @@ def test_a_port_that_the_user_names_is_not_named_twice() -> None:
     assert found == ports
 
 
+def test_the_name_of_a_port_that_a_role_does_not_open_is_free() -> None:
+    ports = [{"name": "progress", "containerPort": 9000}]
+    job = a_job().with_role(
+        "worker", template={"spec": {"containers": [{"name": "tensorflow", "ports": ports}]}}
+    )
+    found = trains(spec_of(job, Role.WORKER))["ports"]
+    assert {p["name"]: p["containerPort"] for p in found} == {"progress": 9000, "cluster": 2222}
+
+
 @pytest.mark.parametrize(
     ("job", "role", "probed"),
     [
@@ -236,12 +245,13 @@ def test_the_users_security_context_wins_field_by_field() -> None:
     assert trains(spec)["securityContext"]["readOnlyRootFilesystem"] is False
 
 
-def test_an_own_tmp_is_kept() -> None:
-    own = [{"name": "big", "mountPath": TMP}]
+@pytest.mark.parametrize("path", [TMP, f"{TMP}/", f"/.{TMP}/."])
+def test_an_own_tmp_is_kept(path: str) -> None:
+    own = [{"name": "big", "mountPath": path}]
     spec = spec_of(
         a_template(volumes=[{"name": "big", "emptyDir": {}}]).with_container(volumeMounts=own)
     )
-    assert mounts(spec) == {TMP: "big"}
+    assert mounts(spec) == {path: "big"}
 
 
 @pytest.mark.parametrize(
@@ -316,6 +326,18 @@ def test_an_empty_key_in_the_container_is_an_absent_field(field: str) -> None:
         pytest.param(a_template(volumes=["data"]), ["spec.volumes", "list"], id="a volume's name"),
         pytest.param(
             a_job().with_container(ports=[8080]), ["ports", "list"], id="a port that is a number"
+        ),
+        pytest.param(
+            a_job().with_container(ports=[{"name": "cluster", "containerPort": 9999}]),
+            ["spec.containers[tensorflow].ports", "9999", "`cluster`", "2222", "another name"],
+            id="the name of our port for another one",
+        ),
+        pytest.param(
+            a_job().with_container(
+                ports=[{"name": "a", "containerPort": 2222}, {"name": "progress"}]
+            ),
+            ["spec.containers[tensorflow].ports", "`progress`", "8080", "another name"],
+            id="the name of our other port",
         ),
         pytest.param(
             a_job().with_container(volumeMounts="/data"), ["volumeMounts", "list"], id="a path"

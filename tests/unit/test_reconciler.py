@@ -367,7 +367,7 @@ def test_a_job_made_again_waits_for_the_pods_of_its_predecessor(
     cluster.submit(a_job().raw)
     operator.settle()
     assert {raw["metadata"]["uid"] for raw in cluster.pods().values()} == old
-    assert "waiting for" in (cluster.status(key).message or "")
+    assert "pods of an earlier job of this name" in (cluster.status(key).message or "")
 
     for name in list(cluster.pods()):
         cluster.collect(name)
@@ -376,6 +376,20 @@ def test_a_job_made_again_waits_for_the_pods_of_its_predecessor(
     assert len(cluster.pods()) == 3
     assert not old & {raw["metadata"]["uid"] for raw in cluster.pods().values()}
     assert accepted(cluster, key).status == "True"
+    assert "earlier job" not in (cluster.status(key).message or "")
+
+
+def test_a_job_that_its_predecessors_pods_kept_from_starting_says_so_at_its_deadline(
+    operator: Operator, cluster: FakeCluster
+) -> None:
+    key = running(operator, a_job())
+    cluster.remove_job(key)
+    cluster.submit(a_job().raw)
+    operator.settle()
+    operator.wait(601)
+    failed = condition(cluster, key, ConditionType.FAILED)
+    assert failed.reason == "StartupDeadlineExceeded"
+    assert "pods of an earlier job of this name" in failed.message
 
 
 @pytest.mark.parametrize(
@@ -666,6 +680,27 @@ def test_a_suspension_ends_the_chief_before_its_servers(
     assert going == {"mnist-chief-0"}
     at_rest(operator)
     assert cluster.pods() == {}
+
+
+def test_a_job_that_is_resumed_before_its_suspension_is_done_gets_all_pods_anew(
+    operator: Operator, cluster: FakeCluster
+) -> None:
+    key = running(operator, a_job())
+    cluster.edit(key, lambda spec: spec.setdefault("runPolicy", {}).update(suspend=True))
+    operator.settle()
+    assert set(cluster.pods()) == {"mnist-chief-0", "mnist-ps-0", "mnist-worker-0"}
+
+    def correct(spec: Raw) -> None:
+        spec["template"]["spec"]["containers"][0]["image"] = "corrected"
+        spec["runPolicy"]["suspend"] = False
+
+    cluster.edit(key, correct)
+    at_rest(operator)
+    assert cluster.status(key).state == "Running"
+    images = {raw["spec"]["containers"][0]["image"] for raw in cluster.pods().values()}
+    assert images == {"corrected"}, "the servers too"
+    assert "Resumed" in told(cluster)
+    assert cluster.status(key).restarts == 0
 
 
 def test_a_deadline_ends_the_chief_before_its_servers(

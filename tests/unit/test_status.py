@@ -313,6 +313,11 @@ def test_time_that_was_spent_is_kept_over_a_suspension() -> None:
     assert again.active_seconds == 130
 
 
+def test_a_start_that_another_clock_calls_later_takes_nothing_from_the_time_spent() -> None:
+    job = a_job().with_policy(suspend=True).with_status(start_time=stamp(100), active_seconds=7)
+    assert status_of(job, now=40).active_seconds == 7
+
+
 def test_a_success_is_dated_by_the_operators_clock() -> None:
     job = running(a_job())
     status = status_of(job, *everything(job, chief_0=lambda p: p.exited(0, seconds=90)), now=100)

@@ -175,6 +175,26 @@ def test_a_node_that_cannot_start_one_worker_of_a_job_that_trains_does_not_end_i
     assert life.status.completion_time is None
 
 
+@pytest.mark.parametrize("trained", [True, False])
+def test_a_node_that_cannot_start_the_chief_of_a_job_that_trained_does_not_end_it(
+    operator: Operator, *, trained: bool
+) -> None:
+    job = a_job()
+    if trained:
+        life = Life(operator, job)
+        life.train(10)
+        life.cluster.collect(CHIEF)
+        operator.settle()
+    else:
+        life = Life(operator, job.with_policy(suspend=True))
+        life.cluster.edit(life.key, lambda spec: spec["runPolicy"].update(suspend=False))
+        operator.settle()
+    now = life.now
+    life.hit(lambda pod: pod.exited(128, "no space left", reason="StartError", seconds=now), CHIEF)
+    assert (life.status.completion_time is None) is trained
+    assert life.status.restarts == int(trained)
+
+
 def test_a_worker_that_runs_again_is_not_judged_by_its_end_of_before(operator: Operator) -> None:
     life = Life(operator, a_job().with_workers(2))
     life.train(10)

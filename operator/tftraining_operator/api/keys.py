@@ -22,6 +22,7 @@ CONTAINER = "tensorflow"
 """The one container that trains; only it gets TF_CONFIG, ports, probes and volumes."""
 
 CLUSTER_PORT = 2222
+CLUSTER_PORT_NAME = "cluster"
 """TensorFlow's gRPC port, the same on every pod."""
 
 PROGRESS_PORT = 8080

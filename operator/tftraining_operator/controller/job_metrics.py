@@ -213,7 +213,7 @@ def _wait(raw: _Object, now: datetime) -> _Waiting | None:
     for reason, moment in zip(WAITS, moments, strict=True):
         if moment:
             with suppress(ValueError):  # somebody else wrote it
-                seconds = max(0.0, seconds_since(moment, now))
+                seconds = seconds_since(moment, now)
                 return _Waiting(seconds, reason, metadata["namespace"], metadata["name"])
     return None
 

@@ -61,12 +61,14 @@ def failure(pod: _Object) -> Cause | None:
     ended = raw_pod.last_end(raw_pod.container_status(pod))
     if ended.get("exitCode", 0) != 0:
         return exit_cause(pod, ended)
-    if status.get("phase") == "Failed":
-        return _other_container(pod) or Cause(
-            reason=word(status.get("reason") or Reason.FAILED),
-            message=cluster_text(status.get("message") or ""),
-        )
-    return None
+    if status.get("phase") != "Failed":
+        return None
+    of_pod = Cause(
+        reason=word(status.get("reason") or Reason.FAILED),
+        message=cluster_text(status.get("message") or ""),
+    )
+    # What ended a pod as a whole also ended its init containers and sidecars.
+    return of_pod if status.get("reason") else _other_container(pod) or of_pod
 
 
 def disruption(pod: _Object) -> Cause | None:
@@ -115,12 +117,14 @@ def exit_cause(pod: _Object, ended: _Object) -> Cause:
     """Return why the training container ended badly."""
     status = pod.get("status") or {}
     code, given = ended.get("exitCode"), ended.get("reason") or ""
-    evicted = status.get("reason") == "Evicted"
+    # Where its node ended the pod as a whole, such as for the pod's own activeDeadlineSeconds, the
+    # log knows of a SIGTERM at most.
+    of_pod = status.get("reason") if status.get("phase") == "Failed" else None
     reason = Reason.EXIT_CODE if given in _EMPTY_WORDS else given
     return Cause(
-        reason="Evicted" if evicted else word(reason),
+        reason=word(of_pod or reason),
         message=cluster_text(status.get("message") or "")
-        if evicted
+        if of_pod
         else _exit_message(pod, keys.CONTAINER, ended),
         exit_code=code,
         time=ended.get("finishedAt"),

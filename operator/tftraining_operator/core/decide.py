@@ -28,6 +28,7 @@ from tftraining_operator.core.policies import (
     failure,
     stall,
     success,
+    suspension,
     termination,
 )
 from tftraining_operator.core.policies.creation import Slot
@@ -70,7 +71,7 @@ def _decide(job: Job, observed: Observed, facts: Facts, now: datetime) -> Decisi
     completed = success.chief_completed(job, observed, now)
     if completed is not None:
         return _completed(job, observed, facts, completed, now)
-    if job.spec.run_policy.suspend:
+    if suspension.suspends(job, observed):
         return _suspended(job, observed, facts, now)
     queue = queueing.next_queue(job, observed, facts, now)
     if queue is not None and queueing.waits(queue):
@@ -147,9 +148,8 @@ def _completed(
 
 
 def _suspended(job: Job, observed: Observed, facts: Facts, now: datetime) -> Decision:
-    message = "suspended by spec.runPolicy.suspend; the checkpoint is kept"
     found = replace(
-        stay(job, Phase.SUSPENDED, Reason.SUSPENDED, message),
+        stay(job, Phase.SUSPENDED, Reason.SUSPENDED, suspension.message(job)),
         gang=None,
         queue=queueing.left(job),
         delete_groups=_groups_but(None, observed),

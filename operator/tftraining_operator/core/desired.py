@@ -65,7 +65,9 @@ def service(job: Job) -> _Object:
             "clusterIP": "None",
             "publishNotReadyAddresses": True,
             "selector": {keys.LABEL_JOB_UID: job.uid},
-            "ports": [{"name": "cluster", "port": keys.CLUSTER_PORT, "protocol": "TCP"}],
+            "ports": [
+                {"name": keys.CLUSTER_PORT_NAME, "port": keys.CLUSTER_PORT, "protocol": "TCP"}
+            ],
         },
     }
 

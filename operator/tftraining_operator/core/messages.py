@@ -161,10 +161,21 @@ def startup_culprit(job: Job, observed: Observed, facts: Facts, now: datetime) -
         failed = f"{last.pod} failed before: {line}" if last is not None and line else ""
         report = facts.fresh_report(observed.get(Role.CHIEF), now)
         unreachable = describe_unreachable(job, observed, report)
-        parts = (f"not ready: {join_names(names)}", failed, unreachable)
+        predecessor = describe_predecessor(job, observed)
+        parts = (f"not ready: {join_names(names)}", predecessor, failed, unreachable)
         return "; ".join(part for part in parts if part)
     chief = observed.get(Role.CHIEF)
     return f"{chief.name} did not become ready" if chief else "there is no chief"
+
+
+def describe_predecessor(job: Job, observed: Observed) -> str:
+    """Say that pods of the job have no name yet, as those of an earlier job hold it; "" if not.
+
+    Which ones is left out: they go one by one.
+    """
+    if all(name not in observed.occupied for _, _, name in slots(job)):
+        return ""
+    return "pods of an earlier job of this name have not ended yet"
 
 
 def describe_undeletable(facts: Facts) -> str:

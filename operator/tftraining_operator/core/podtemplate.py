@@ -4,6 +4,7 @@ What the user wrote stays; what a task needs is added. Where both would speak, t
 refused with its path, never half merged.
 """
 
+import posixpath
 import re
 from collections.abc import Iterator
 from typing import Any
@@ -48,7 +49,7 @@ def template(job: Job, role: Role) -> _Object:
     own = given.template.as_dict() if given and given.template else {}
     # Over nothing first: an empty `volumes:` in YAML is null, which Kubernetes takes for absent.
     merged = merge(merge({}, shared), own)
-    _check(merged, role)
+    _check(merged, job, role)
     job.templates[role] = merged
     return merged
 
@@ -123,11 +124,8 @@ def mounts_checkpoint(job: Job, role: Role) -> bool:
 def _container(job: Job, role: Role, given: _Object, volumes: list[_Object]) -> _Object:
     found = traits(job.spec.strategy, role)
     container = dict(given)
-    ports = list(container.get("ports", []))
-    _add_port(ports, "cluster", keys.CLUSTER_PORT)
-    if found.reports_progress:
-        _add_port(ports, keys.PROGRESS_PORT_NAME, keys.PROGRESS_PORT)
-    container["ports"] = ports
+    ports = container.get("ports", [])
+    container["ports"] = [*ports, *_missing_ports(job, role, ports)]
     if found.opens_cluster_port:
         # A chief opens its port only when every server has answered: ready means connected.
         container.setdefault(
@@ -160,9 +158,16 @@ def _variables(job: Job, role: Role, index: int, attempt: int) -> list[_Object]:
     return [{"name": name, "value": value} for name, value in found.items()]
 
 
-def _add_port(ports: list[_Object], name: str, number: int) -> None:
-    if all(port.get("containerPort") != number for port in ports):
-        ports.append({"name": name, "containerPort": number, "protocol": "TCP"})
+def _missing_ports(job: Job, role: Role, given: list[_Object]) -> list[_Object]:
+    wanted = {keys.CLUSTER_PORT_NAME: keys.CLUSTER_PORT}
+    if traits(job.spec.strategy, role).reports_progress:
+        wanted[keys.PROGRESS_PORT_NAME] = keys.PROGRESS_PORT
+    known = [port.get("containerPort") for port in given]
+    return [
+        {"name": name, "containerPort": number, "protocol": "TCP"}
+        for name, number in wanted.items()
+        if number not in known
+    ]
 
 
 def _harden(spec: _Object, container: _Object, volumes: list[_Object]) -> None:
@@ -170,12 +175,13 @@ def _harden(spec: _Object, container: _Object, volumes: list[_Object]) -> None:
     spec["securityContext"] = restricted_pod() | spec.get("securityContext", {})
     container["securityContext"] = restricted_container() | container.get("securityContext", {})
     mounts = container.get("volumeMounts", [])
-    if all(mount.get("mountPath") != "/tmp" for mount in mounts):  # noqa: S108 - in the container
+    paths = {posixpath.normpath(str(mount.get("mountPath"))) for mount in mounts}
+    if "/tmp" not in paths:  # noqa: S108 - in the container
         volumes.append({"name": SCRATCH_VOLUME, "emptyDir": {}})
         container["volumeMounts"] = [*mounts, {"name": SCRATCH_VOLUME, "mountPath": "/tmp"}]  # noqa: S108
 
 
-def _check(merged: _Object, role: Role) -> None:
+def _check(merged: _Object, job: Job, role: Role) -> None:
     where = f"the template of {role.value}"
     spec = merged.get("spec") or {}
     containers = spec.get("containers") or []
@@ -189,6 +195,7 @@ def _check(merged: _Object, role: Role) -> None:
     _check_shapes(where, "spec", spec, ("volumes",))
     container = f"spec.containers[{keys.CONTAINER}]"
     _check_shapes(where, container, found[0], ("ports", "volumeMounts"))
+    _check_ports(f"{where}: {container}.ports", job, role, found[0].get("ports", []))
     for field in _SET_BY_OPERATOR:
         if field in spec:
             raise InvalidTemplateError(
@@ -218,6 +225,18 @@ def _check_shapes(where: str, path: str, given: _Object, lists: tuple[str, ...])
             raise InvalidTemplateError(f"{where}: {path}.{field} must be a list of objects")
     if not isinstance(given.get("securityContext", {}), dict):
         raise InvalidTemplateError(f"{where}: {path}.securityContext must be an object")
+
+
+def _check_ports(path: str, job: Job, role: Role, given: list[_Object]) -> None:
+    """Refuse a name that we need; the API server would name a port that the user did not write."""
+    for added in _missing_ports(job, role, given):
+        name, number = added["name"], added["containerPort"]
+        for port in given:
+            if port.get("name") == name:
+                raise InvalidTemplateError(
+                    f"{path}: port {port.get('containerPort')} is named `{name}`, which is the name"
+                    f" of the operator's port {number}; give it another name"
+                )
 
 
 def _check_quantities(where: str, spec: _Object) -> None:

@@ -10,6 +10,7 @@ from tftraining_operator.core.job import Job
 from tftraining_operator.core.messages import (
     NOT_PLACED,
     describe_cause,
+    describe_predecessor,
     describe_queued,
     describe_undeletable,
     pods_not_ready,
@@ -68,6 +69,8 @@ def set_pods_ready(
         return
     names = join_names([name for name, _ in waiting])
     message = f"{total - len(waiting)} of {total} pods are ready; waiting for {names}"
+    predecessor = describe_predecessor(job, observed)
+    message = "; ".join(part for part in (message, predecessor) if part)
     # Which pods are ready changes many times at the start; the reason names the kind of wait.
     ran = job.status.first_running_time is not None
     reason = Reason.POD_REPLACED if ran else Reason.STARTING

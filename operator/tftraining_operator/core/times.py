@@ -28,8 +28,8 @@ def bounded(text: str | None, created: str | None, now: datetime) -> str | None:
 
 
 def seconds_since(text: str | None, now: datetime) -> float:
-    """Return the seconds from `text` to `now`; 0 without a text."""
-    return (now - parse(text)).total_seconds() if text else 0.0
+    """Return the seconds from `text` to `now`; 0 without a text, or if a clock was set back."""
+    return max(0.0, (now - parse(text)).total_seconds()) if text else 0.0
 
 
 def eta_text(seconds: int) -> str:

@@ -103,6 +103,16 @@ def test_no_attempt_failure(chief: Callable[[PodBuilder], PodBuilder]) -> None:
     assert failure.attempt_failure(job, seen(job, chief(a_pod(job, Role.CHIEF)))) is None
 
 
+@pytest.mark.parametrize("last", [1, 137])
+def test_of_a_gang_the_member_ended_the_attempt_that_did_not_end_for_another(last: int) -> None:
+    job = a_job().mirrored(workers=3).build()
+    ends = {(Role.CHIEF, 0): 69, (Role.WORKER, 0): 69, (Role.WORKER, 1): last}
+    pods = [a_pod(job, role, index).exited(code) for (role, index), code in ends.items()]
+    found = failure.attempt_failure(job, seen(job, *pods))
+    assert found is not None
+    assert found.name == "mnist-worker-1"
+
+
 def test_a_chief_of_an_older_attempt_has_been_counted() -> None:
     job = a_job().with_status(attempt=1, restarts=1).build()
     observed = seen(job, a_pod(job, Role.CHIEF, attempt=0).exited(1))

@@ -31,3 +31,16 @@ def test_the_message_says_how_much_it_had(limit: str | None, before: str | None,
     assert says in advice
     assert bool(advice) is bool(says)
     assert "raise" not in advice, "the failure's own message says what to do"
+
+
+def test_another_container_of_the_chief_is_not_the_chief() -> None:
+    last = Restart(reason="ChiefFailed", time=stamp(), counted=True, failure_reason="OOMKilled")
+    job = a_job().with_status(last_restart=last).build()
+    chief = a_pod(job, Role.CHIEF).waiting("PodInitializing")
+    ended = {"exitCode": 137, "reason": "OOMKilled"}
+    chief.status["initContainerStatuses"] = [{"name": "fetch", "state": {"terminated": ended}}]
+    chief.status["phase"] = "Failed"
+    (found,) = seen(job, chief).pods.values()
+    assert found.failure is not None
+    assert found.failure.reason == "OOMKilled"
+    assert out_of_memory.advice(job, found) == ""

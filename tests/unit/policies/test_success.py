@@ -54,6 +54,12 @@ def test_a_stored_success_outlives_its_pod() -> None:
         pytest.param(lambda p: p.exited(0), 500, "", id="it was done in time or not: it is done"),
         pytest.param(lambda p: p.exited(64), 5, "exit code 64", id="it never will be"),
         pytest.param(lambda p: p.exited(1), 5, None, id="it is run again"),
+        pytest.param(
+            lambda p: p.restarted_in_place(64), 5, None, id="it runs again after what seemed final"
+        ),
+        pytest.param(
+            lambda p: p.exited(0).deleting(), 5, None, id="it obeyed a deletion: that is no end"
+        ),
     ],
 )
 def test_evaluation_missing(

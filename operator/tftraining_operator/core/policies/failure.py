@@ -42,27 +42,28 @@ def fatal(job: Job, observed: Observed) -> Pod | None:
 
 
 def _recovers(job: Job, pod: Pod, cause: Cause) -> bool:
-    """Tell whether a server has recovered, or failed by its node: others have run this command."""
-    if drives_attempt(job, pod.role):
-        return False
-    return pod.trains_since is not None or (could_not_start(cause) and has_run(job.status))
+    """Tell whether a pod failed by its node, as others have run this command, or has recovered."""
+    if could_not_start(cause) and has_run(job.status):
+        return True
+    return pod.trains_since is not None and not drives_attempt(job, pod.role)
 
 
 def attempt_failure(job: Job, observed: Observed) -> Pod | None:
     """Return the pod whose failure ends the present attempt.
 
-    A pod that is being deleted was taken away, by us or by somebody: its end is no failure.
+    A pod that is being deleted was taken away, by us or by somebody: its end is no failure. Of a
+    gang that ended between two looks it is the first that did not end for want of the others.
     """
     failed = [
         pod
         for pod in _of_attempt(job, observed)
         if drives_attempt(job, pod.role) and pod.failed and not pod.deleting
     ]
-    # Where one member of a gang fails, the others say that they lost it, which is not why.
-    return min(failed, key=_has_lost_another, default=None)
+    return min(failed, key=_followed, default=None)
 
 
-def _has_lost_another(pod: Pod) -> bool:
+def _followed(pod: Pod) -> bool:
+    """Tell whether a pod says that it ended because of another one."""
     return pod.failure is not None and pod.failure.exit_code == ExitCode.PEERS_UNAVAILABLE
 
 

@@ -12,6 +12,8 @@ def advice(job: Job, culprit: Pod) -> str:
     last = job.status.last_restart
     if culprit.role is not Role.CHIEF or culprit.failure is None or last is None:
         return ""
+    if culprit.failure.exit_code is None:
+        return ""  # it was another container of its pod
     if culprit.failure.reason != _OOM or last.failure_reason != _OOM:
         return ""
     had = (

@@ -28,15 +28,17 @@ def evaluation_missing(
 ) -> str | None:
     """Return why the last checkpoint stays without evaluation; "" if it has one or needs none.
 
-    None while the evaluator still has time.
+    None while the evaluator still has time. One that is being deleted counts as little as a chief.
     """
     if not job.desired(Role.EVALUATOR):
         return ""
     evaluator = observed.get(Role.EVALUATOR)
-    if evaluator is not None and evaluator.succeeded:
+    if evaluator is not None and evaluator.succeeded and not evaluator.deleting:
         return ""
-    if evaluator is not None and evaluator.failure and is_permanent(evaluator.failure):
-        return f"the evaluator failed with exit code {evaluator.failure.exit_code}"
+    # Of what runs again, the failure is that of its container before.
+    failure = evaluator.failure if evaluator is not None and not evaluator.trains_since else None
+    if failure is not None and is_permanent(failure):
+        return f"the evaluator failed with exit code {failure.exit_code}"
     if now >= evaluator_deadline(job, completed):
         grace = job.spec.run_policy.evaluator_grace_seconds
         return f"the evaluator did not finish within {grace} s after the chief"
