@@ -63,6 +63,15 @@ def condition(cluster: FakeCluster, key: JobKey, kind: ConditionType) -> Conditi
     return found
 
 
+def relabel(cluster: FakeCluster, key: JobKey, queue: str) -> None:
+    """Its user names another queue."""
+
+    def change(raw: Raw) -> None:
+        raw["metadata"].setdefault("labels", {})[keys.LABEL_QUEUE] = queue
+
+    cluster.change(Kind.JOB, cluster.job(key), change)
+
+
 def queue_of(cluster: FakeCluster, key: JobKey) -> QueueStatus:
     found = cluster.status(key).queue
     assert found is not None
@@ -337,14 +346,25 @@ def test_a_waiting_job_is_scaled_in_place(operator: Operator) -> None:
 
 def test_another_queue_is_followed_while_the_job_waits(operator: Operator) -> None:
     key, cluster = queued(operator), operator.cluster
-
-    def relabel(raw: Raw) -> None:
-        raw["metadata"]["labels"][keys.LABEL_QUEUE] = "other"
-
-    cluster.change(Kind.JOB, cluster.job(key), relabel)
+    relabel(cluster, key, "other")
     operator.settle()
     assert kueue.the_workload(cluster)["spec"]["queueName"] == "other"
     assert queue_of(cluster, key).name == "other"
+
+
+def test_quota_that_is_reserved_stays_in_the_queue_that_gave_it(operator: Operator) -> None:
+    key, cluster = queued(operator), operator.cluster
+    kueue.admit(cluster)
+    kueue._write(cluster, Admitted=("False", "UnsatisfiedChecks", "not all checks ready"))
+    operator.settle()
+    relabel(cluster, key, "other")
+    operator.settle()
+    assert " in research: Kueue: quota is reserved" in str(cluster.status(key).message)
+    kueue.admit(cluster)
+    go_on(operator)
+    assert queue_of(cluster, key).name == "research"
+    found = condition(cluster, key, ConditionType.ADMITTED)
+    assert (found.status, found.message) == ("True", "admitted to queue research")
 
 
 def test_a_finished_job_gives_back_its_quota(operator: Operator) -> None:
@@ -419,6 +439,30 @@ def test_the_queue_may_be_in_the_spec_but_not_be_two(operator: Operator) -> None
     assert cluster.status(second).state == "InvalidSpec"
     assert "remove one of the two" in str(cluster.status(second).message)
     assert cluster.status(key).state == "Queued"
+
+
+def test_a_job_that_came_to_name_two_queues_gives_back_its_quota_when_it_is_evicted(
+    operator: Operator,
+) -> None:
+    cluster = operator.cluster
+    key = cluster.submit(a_job().with_spec(scheduling={"queue": "research"}).raw)
+    operator.settle()
+    kueue.admit(cluster)
+    go_on(operator)
+    relabel(cluster, key, "production")
+    go_on(operator)
+    assert cluster.status(key).state == "Running"
+    kueue.evict(cluster)
+    go_on(operator)
+    assert not cluster.pods()
+    found = kueue.conditions(kueue.the_workload(cluster))
+    assert (found["QuotaReserved"][0], found["Admitted"][0]) == ("False", "False")
+    assert "remove one of the two" in str(cluster.status(key).message)
+    relabel(cluster, key, "research")
+    operator.settle()
+    kueue.admit(cluster)
+    go_on(operator)
+    assert cluster.status(key).state == "Running"
 
 
 def test_volcanos_queue_is_none_of_kueue(cluster: FakeCluster, runner: asyncio.Runner) -> None:

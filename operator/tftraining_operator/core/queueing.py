@@ -45,7 +45,7 @@ def next_queue(job: Job, observed: Observed, facts: Facts, now: datetime) -> Que
         known = fresh.model_copy(update={"name": name, "waiting_since": rfc3339(now)})
     if known.admitted_time is not None:
         return _while_admitted(job, known, observed, facts, now)
-    name = queue_name(job)
+    name = _where_it_waits(job, known, observed)
     if name is None:
         return None
     known = known.model_copy(update={"name": name})
@@ -187,6 +187,24 @@ def waiting_reason(queue: QueueStatus, observed: Observed) -> str:
     if workload.evicted and workload.eviction[0]:
         return workload.eviction[0]
     return Reason.INADMISSIBLE if workload.inadmissible else Reason.QUEUED
+
+
+def _where_it_waits(job: Job, known: QueueStatus, observed: Observed) -> str | None:
+    """Return the queue of a job that is not admitted, None if it is to leave it.
+
+    Raises InvalidJobError.
+    """
+    workload = observed.workload
+    held = workload.queue_name if workload is not None and workload.holds_quota else None
+    try:
+        name = queue_name(job)
+    except InvalidJobError:
+        # Refused before its pods have ended and its quota is given back, it would keep both.
+        if held is None and not observed.pods:
+            raise
+        name = known.name
+    # Quota is of the queue in which it was reserved: Kueue moves no Workload that has some.
+    return held or name if name is not None else None
 
 
 def _while_admitted(
