@@ -204,7 +204,9 @@ def test_a_template_that_contradicts_its_flavor_is_refused(operator: Operator) -
     kueue.admit(cluster, flavor="spot")
     operator.settle()
     assert not cluster.pods()
-    assert "spec.nodeSelector.example.com/pool" in str(cluster.status(key).message)
+    message = str(cluster.status(key).message)
+    assert "sets spec.nodeSelector.example.com/pool, which Kueue decided" in message
+    assert "spec.scheduling" not in message
 
 
 def test_a_preempted_job_saves_gives_back_its_quota_and_queues(operator: Operator) -> None:
