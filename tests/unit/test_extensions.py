@@ -269,6 +269,23 @@ def test_an_extension_that_is_deleted_by_hand_is_asked_for_again(operator: Opera
     assert cluster.status(key).state == "Running"
 
 
+def test_an_extension_that_lost_its_owner_does_not_stop_a_running_job(operator: Operator) -> None:
+    key, cluster = partly_admitted(operator), operator.cluster
+    raw = kueue.the_workload(cluster, 1)
+    cluster.change(Kind.WORKLOAD, raw, lambda raw: raw["metadata"].pop("ownerReferences"))
+    go_on(operator)
+    assert cluster.status(key).state == "Running"
+    name = raw["metadata"]["name"]
+    problem = f"workload {name} exists and does not belong to this job; delete it"
+    assert problem in admitted(cluster, key)
+    cluster.act("mnist-chief-0", lambda pod: pod.exited(1))
+    go_on(operator, 60)
+    assert (cluster.status(key).state, cluster.status(key).restarts) == ("Running", 1)
+    kueue.delete(cluster, 1)
+    go_on(operator, 60)
+    assert kueue.extensions(cluster) == {1: 2}
+
+
 @pytest.mark.parametrize("end", ["evicted", "suspended", "succeeded", "failed"])
 def test_no_extension_is_left_when_the_job_has_no_pods(operator: Operator, end: str) -> None:
     key, cluster = grown(operator), operator.cluster
