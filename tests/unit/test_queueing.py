@@ -674,6 +674,26 @@ def test_another_priority_is_followed_while_the_job_runs(operator: Operator) -> 
     assert cluster.status(key).state == "Running"
 
 
+def test_a_priority_that_a_running_job_cannot_get_is_said(operator: Operator) -> None:
+    cluster = operator.cluster
+    cluster.cluster_objects[f"{WORKLOAD_PRIORITIES}/low"] = {"value": 1}
+    key = running(operator, a_job().with_label(keys.LABEL_WORKLOAD_PRIORITY, "low"))
+
+    def relabel(raw: Raw) -> None:
+        raw["metadata"]["labels"][keys.LABEL_WORKLOAD_PRIORITY] = "urgent"
+
+    cluster.change(Kind.JOB, cluster.job(key), relabel)
+    operator.settle()
+    problem = "WorkloadPriorityClass urgent does not exist: create it, or name another one"
+    found = condition(cluster, key, ConditionType.ADMITTED)
+    assert (found.status, found.message) == ("True", f"admitted to queue research; {problem}")
+    cluster.cluster_objects[f"{WORKLOAD_PRIORITIES}/urgent"] = {"value": 100}
+    operator.wait(6)
+    assert kueue.the_workload(cluster)["spec"]["priority"] == 100
+    found = condition(cluster, key, ConditionType.ADMITTED)
+    assert found.message == "admitted to queue research"
+
+
 def test_topology_is_asked_for_as_in_other_jobs_of_kueue(operator: Operator) -> None:
     job, cluster = a_job(), operator.cluster
     job.raw["spec"]["template"]["metadata"] = {

@@ -169,8 +169,10 @@ def describe_waiting(job: Job, queue: QueueStatus, observed: Observed, facts: Fa
 
 
 def describe_admitted(job: Job, queue: QueueStatus, observed: Observed, facts: Facts) -> str:
-    """Say where a job has its quota; for how many workers and why, if these are not all."""
+    """Say where a job has its quota; if not the priority or workers that it asks for, why."""
     where, wanted = f"admitted to queue {queue.name}", job.spec.replicas(Role.WORKER)
+    if facts.queue.priority_problem:
+        return f"{where}; {facts.queue.priority_problem}"
     if queue.workers is None or queue.workers >= wanted:
         return where
     others = extensions.describe_missing(job, observed, facts)
