@@ -231,6 +231,23 @@ def test_workers_are_given_back_from_the_last(operator: Operator) -> None:
     assert not notes(cluster, "Preempted") + notes(cluster, "WorkloadDeleted")
 
 
+def test_kueue_is_told_at_once_of_the_pods_of_all_extensions(operator: Operator) -> None:
+    def ready(*, value: bool) -> set[tuple[str, str]]:
+        for index in workers(cluster):
+            cluster.act(f"mnist-worker-{index}", lambda pod: pod.running(ready=value))
+        operator.settle()
+        found = [kueue.the_workload(cluster, number) for number in (0, 1, 2, 3)]
+        return {kueue.conditions(raw)["PodsReady"] for raw in found}
+
+    key, cluster = grown(operator), operator.cluster
+    for number, count in ((2, 5), (3, 6)):
+        scale(operator, key, count)
+        kueue.admit(cluster, extension=number)
+        go_on(operator, 25)
+    assert ready(value=False) == {("False", "WaitForRecovery")}
+    assert ready(value=True) == {("True", "Recovered")}
+
+
 def test_an_extension_that_waits_follows_the_job(operator: Operator) -> None:
     key, cluster = partly_admitted(operator), operator.cluster
     uid = kueue.the_workload(cluster, 1)["metadata"]["uid"]

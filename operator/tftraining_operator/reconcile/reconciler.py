@@ -154,6 +154,9 @@ class Reconciler:
         if plan.delete_job:
             return None
         _note(memory, outcome, now)
+        if plan.workload is not None:
+            # A pass makes one such write, and no watch tells of it anew.
+            decision = replace(decision, look_again=now)
         if decision.phase is Phase.DISPATCHED:
             memory.note_rest()
             return _next_look(decision, memory, None, now)
