@@ -408,6 +408,24 @@ def test_a_suspended_job_leaves_its_queue(operator: Operator) -> None:
     assert not cluster.pods()
 
 
+@pytest.mark.parametrize("by_the_server", [False, True])
+def test_a_suspended_job_gives_all_back_before_its_new_template_is_refused(
+    operator: Operator, *, by_the_server: bool
+) -> None:
+    key, cluster = running(operator), operator.cluster
+    cluster.edit(key, lambda spec: spec.setdefault("runPolicy", {}).update(suspend=True))
+    operator.settle()
+    bad = errors.InvalidObjectError("spec.serviceAccountName: Invalid value", status=422)
+    if by_the_server:
+        cluster.refuse = lambda kind, _body: bad if kind is Kind.POD else None
+    changed = {"serviceAccountName": "A"} if by_the_server else {"hostname": "a"}
+    cluster.edit(key, lambda spec: spec["template"]["spec"].update(changed))
+    go_on(operator)
+    assert not cluster.pods()
+    assert not kueue.workloads(cluster)
+    assert cluster.status(key).state == "InvalidTemplate"
+
+
 def test_a_job_that_runs_without_a_queue_stays_without(operator: Operator) -> None:
     cluster = operator.cluster
     key = cluster.submit(a_job().raw)

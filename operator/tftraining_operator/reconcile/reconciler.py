@@ -116,6 +116,7 @@ class Reconciler:
         except InvalidJobError as problem:
             return await self._reject(key, raw, Reason.INVALID_SPEC, str(problem), now)
         except InvalidTemplateError as problem:
+            await self._give_back(key, raw, now)
             return await self._reject(key, raw, Reason.INVALID_TEMPLATE, str(problem), now)
         except NameConflictError as problem:
             return await self._reject(key, raw, Reason.NAME_CONFLICT, str(problem), now)
@@ -275,6 +276,19 @@ class Reconciler:
         )
         memory.judged = job.meta.generation
         return created
+
+    async def _give_back(self, key: JobKey, raw: _Object, now: datetime) -> None:
+        """Stop what a suspended job has, though its template, which may change then, is refused."""
+        job = parse_job(raw, now)
+        if not job.spec.run_policy.suspend:
+            return
+        memory = self._memory(key, job)
+        observed = self._observe(key, job, memory, now)
+        decision = decide(job, observed, self._facts(key, memory, NO_QUEUE), now)
+        if decision.phase is Phase.SUSPENDED:
+            plan = make_plan(job, observed, decision, self._trainer_image)
+            outcome = await self._applier.apply(job, plan, carefully=memory.was_refused)
+            _note(memory, outcome, now)
 
     async def _read_chief(self, job: Job) -> None:
         """Read the chief's pod: a watch that is late is no evidence that it is gone."""
