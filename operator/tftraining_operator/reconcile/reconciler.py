@@ -155,9 +155,7 @@ class Reconciler:
         if plan.delete_job:
             return None
         _note(memory, outcome, now)
-        if plan.workload is not None:
-            # A pass makes one such write, and no watch tells of it anew.
-            decision = replace(decision, look_again=now)
+        decision = _carried_out(decision, now)
         if decision.phase is Phase.DISPATCHED:
             memory.note_rest()
             return _next_look(decision, memory, None, now)
@@ -430,6 +428,14 @@ def _note(memory: Memory, outcome: Outcome, now: datetime) -> None:
         memory.note_refusals(outcome.refused, frozenset(outcome.held), outcome.undeletable, now)
     elif outcome.created:
         memory.note_success()
+
+
+def _carried_out(decision: Decision, now: datetime) -> Decision:
+    """Return a decision that is carried out: after a write to a Workload there may be another.
+
+    A pass makes one of them, and no watch tells of it anew.
+    """
+    return replace(decision, look_again=now) if decision.workload is not None else decision
 
 
 def _creates_first(job: Job, plan: Plan, outcome: Outcome) -> bool:
