@@ -408,9 +408,10 @@ def test_a_suspended_job_leaves_its_queue(operator: Operator) -> None:
     assert not cluster.pods()
 
 
+@pytest.mark.parametrize("resumed", [False, True])
 @pytest.mark.parametrize("by_the_server", [False, True])
-def test_a_suspended_job_gives_all_back_before_its_new_template_is_refused(
-    operator: Operator, *, by_the_server: bool
+def test_a_suspended_job_gives_all_back_though_its_new_template_is_refused(
+    operator: Operator, *, by_the_server: bool, resumed: bool
 ) -> None:
     key, cluster = running(operator), operator.cluster
     cluster.edit(key, lambda spec: spec.setdefault("runPolicy", {}).update(suspend=True))
@@ -420,6 +421,7 @@ def test_a_suspended_job_gives_all_back_before_its_new_template_is_refused(
         cluster.refuse = lambda kind, _body: bad if kind is Kind.POD else None
     changed = {"serviceAccountName": "A"} if by_the_server else {"hostname": "a"}
     cluster.edit(key, lambda spec: spec["template"]["spec"].update(changed))
+    cluster.edit(key, lambda spec: spec["runPolicy"].update(suspend=not resumed))
     go_on(operator)
     assert not cluster.pods()
     assert not kueue.workloads(cluster)

@@ -276,12 +276,18 @@ class Reconciler:
         return created
 
     async def _give_back(self, key: JobKey, raw: _Object, now: datetime) -> None:
-        """Stop what a suspended job has, though its template, which may change then, is refused."""
+        """Stop what is left of a job since it was suspended: since then its template may change.
+
+        If it was resumed as well, it is suspended until its template is corrected.
+        """
         job = parse_job(raw, now)
-        if not job.spec.run_policy.suspend:
-            return
         memory = self._memory(key, job)
         observed = self._observe(key, job, memory, now)
+        has_any = observed.pods or observed.workload
+        if job.status.start_time is not None or not has_any:
+            return
+        policy = job.spec.run_policy.model_copy(update={"suspend": True})
+        job = replace(job, spec=job.spec.model_copy(update={"run_policy": policy}))
         decision = decide(job, observed, self._facts(key, memory, NO_QUEUE), now)
         if decision.phase is Phase.SUSPENDED:
             plan = make_plan(job, observed, decision, self._trainer_image)
