@@ -231,6 +231,23 @@ def test_workers_are_given_back_from_the_last(operator: Operator) -> None:
     assert not notes(cluster, "Preempted") + notes(cluster, "WorkloadDeleted")
 
 
+def test_kueue_is_told_at_once_of_the_pods_of_all_extensions(operator: Operator) -> None:
+    def ready(*, value: bool) -> set[tuple[str, str]]:
+        for index in workers(cluster):
+            cluster.act(f"mnist-worker-{index}", lambda pod: pod.running(ready=value))
+        operator.settle()
+        found = [kueue.the_workload(cluster, number) for number in (0, 1, 2, 3)]
+        return {kueue.conditions(raw)["PodsReady"] for raw in found}
+
+    key, cluster = grown(operator), operator.cluster
+    for number, count in ((2, 5), (3, 6)):
+        scale(operator, key, count)
+        kueue.admit(cluster, extension=number)
+        go_on(operator, 25)
+    assert ready(value=False) == {("False", "WaitForRecovery")}
+    assert ready(value=True) == {("True", "Recovered")}
+
+
 def test_an_extension_that_waits_follows_the_job(operator: Operator) -> None:
     key, cluster = partly_admitted(operator), operator.cluster
     uid = kueue.the_workload(cluster, 1)["metadata"]["uid"]
@@ -267,6 +284,23 @@ def test_an_extension_that_is_deleted_by_hand_is_asked_for_again(operator: Opera
         "continuing with 2 workers: a Workload of some workers was deleted"
     ]
     assert cluster.status(key).state == "Running"
+
+
+def test_an_extension_that_lost_its_owner_does_not_stop_a_running_job(operator: Operator) -> None:
+    key, cluster = partly_admitted(operator), operator.cluster
+    raw = kueue.the_workload(cluster, 1)
+    cluster.change(Kind.WORKLOAD, raw, lambda raw: raw["metadata"].pop("ownerReferences"))
+    go_on(operator)
+    assert cluster.status(key).state == "Running"
+    name = raw["metadata"]["name"]
+    problem = f"workload {name} exists and does not belong to this job; delete it"
+    assert problem in admitted(cluster, key)
+    cluster.act("mnist-chief-0", lambda pod: pod.exited(1))
+    go_on(operator, 60)
+    assert (cluster.status(key).state, cluster.status(key).restarts) == ("Running", 1)
+    kueue.delete(cluster, 1)
+    go_on(operator, 60)
+    assert kueue.extensions(cluster) == {1: 2}
 
 
 @pytest.mark.parametrize("end", ["evicted", "suspended", "succeeded", "failed"])

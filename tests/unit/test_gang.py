@@ -462,6 +462,29 @@ def test_a_group_that_somebody_deletes_is_made_again(
     assert the_group(cluster) == name
 
 
+@pytest.mark.parametrize("gang", [Gang.IN_TREE, Gang.POD_GROUP])
+def test_a_running_job_goes_on_without_the_scheduler_of_its_gang(
+    operator: Operator, cluster: FakeCluster, gang: Gang
+) -> None:
+    operator.offer = Offer({gang: "v1"})
+    key = placed(operator, a_job().with_spec(scheduling={"gang": gang.value}))
+    for kind, namespace, name in list(cluster.objects):
+        if kind is GROUPS[gang]:
+            del cluster.objects[kind, namespace, name]
+    gone = errors.NotFoundError("the server could not find the requested resource", status=404)
+    cluster.refuse = lambda kind, _body: gone if kind is GROUPS[gang] else None
+    operator = Operator(cluster, operator.runner, offer=Offer())
+    operator.look(key)
+    operator.settle()
+    assert condition(cluster, key, ConditionType.PODS_READY).status == "True"
+    cluster.act("mnist-chief-0", lambda pod: pod.exited(1))
+    operator.wait(60)
+    while cluster.run_pods():
+        operator.settle()
+    status = cluster.status(key)
+    assert (status.state, status.restarts) == ("Running", 1)
+
+
 def test_a_group_that_is_refused_is_named_and_no_pod_is_created(
     operator: Operator, cluster: FakeCluster
 ) -> None:

@@ -12,6 +12,7 @@ import pytest
 from tftraining.view.why import why
 from tftraining_operator.api import keys
 from tftraining_operator.core.schedulers.offer import Offer
+from tftraining_operator.reconcile import errors
 from tftraining_operator.reconcile.store import JobKey, Kind
 
 from tests.unit import kueue
@@ -240,6 +241,29 @@ def test_a_job_that_is_scaled_is_sent_anew(clusters: Clusters) -> None:
     assert kueue.summary(workload)["podSets"] == [("chief", 1), ("worker", 3), ("ps", 1)]
     clusters.dispatch()
     assert len(clusters.worker.cluster.pods()) == 5
+
+
+def test_a_job_that_the_worker_cluster_refuses_is_sent_anew_when_it_is_corrected(
+    clusters: Clusters,
+) -> None:
+    here, there = clusters.manager.cluster, clusters.worker.cluster
+    bad = errors.InvalidObjectError("serviceAccountName: Invalid value", status=422)
+    there.refuse = lambda kind, _body: bad if kind is Kind.POD else None
+    clusters.submit()
+    clusters.dispatch()
+    assert clusters.here.state == "InvalidTemplate"
+    before = kueue.the_workload(here)["metadata"]["uid"]
+    clusters.manager.wait(60)
+    assert kueue.the_workload(here)["metadata"]["uid"] == before
+    here.edit(KEY, lambda spec: spec["template"]["spec"].update(serviceAccountName="a"))
+    clusters.manager.settle()
+    assert kueue.the_workload(here)["metadata"]["uid"] != before
+    assert clusters.here.state == "Queued"
+    kueue.delete(there)
+    clusters.recall()
+    there.refuse = lambda _kind, _body: None
+    clusters.dispatch()
+    assert clusters.here.state == "Running"
 
 
 def test_what_an_operator_of_another_version_has_sent_stays(clusters: Clusters) -> None:

@@ -63,6 +63,15 @@ def condition(cluster: FakeCluster, key: JobKey, kind: ConditionType) -> Conditi
     return found
 
 
+def relabel(cluster: FakeCluster, key: JobKey, queue: str) -> None:
+    """Its user names another queue."""
+
+    def change(raw: Raw) -> None:
+        raw["metadata"].setdefault("labels", {})[keys.LABEL_QUEUE] = queue
+
+    cluster.change(Kind.JOB, cluster.job(key), change)
+
+
 def queue_of(cluster: FakeCluster, key: JobKey) -> QueueStatus:
     found = cluster.status(key).queue
     assert found is not None
@@ -195,7 +204,9 @@ def test_a_template_that_contradicts_its_flavor_is_refused(operator: Operator) -
     kueue.admit(cluster, flavor="spot")
     operator.settle()
     assert not cluster.pods()
-    assert "spec.nodeSelector.example.com/pool" in str(cluster.status(key).message)
+    message = str(cluster.status(key).message)
+    assert "sets spec.nodeSelector.example.com/pool, which Kueue decided" in message
+    assert "spec.scheduling" not in message
 
 
 def test_a_preempted_job_saves_gives_back_its_quota_and_queues(operator: Operator) -> None:
@@ -337,14 +348,25 @@ def test_a_waiting_job_is_scaled_in_place(operator: Operator) -> None:
 
 def test_another_queue_is_followed_while_the_job_waits(operator: Operator) -> None:
     key, cluster = queued(operator), operator.cluster
-
-    def relabel(raw: Raw) -> None:
-        raw["metadata"]["labels"][keys.LABEL_QUEUE] = "other"
-
-    cluster.change(Kind.JOB, cluster.job(key), relabel)
+    relabel(cluster, key, "other")
     operator.settle()
     assert kueue.the_workload(cluster)["spec"]["queueName"] == "other"
     assert queue_of(cluster, key).name == "other"
+
+
+def test_quota_that_is_reserved_stays_in_the_queue_that_gave_it(operator: Operator) -> None:
+    key, cluster = queued(operator), operator.cluster
+    kueue.admit(cluster)
+    kueue._write(cluster, Admitted=("False", "UnsatisfiedChecks", "not all checks ready"))
+    operator.settle()
+    relabel(cluster, key, "other")
+    operator.settle()
+    assert " in research: Kueue: quota is reserved" in str(cluster.status(key).message)
+    kueue.admit(cluster)
+    go_on(operator)
+    assert queue_of(cluster, key).name == "research"
+    found = condition(cluster, key, ConditionType.ADMITTED)
+    assert (found.status, found.message) == ("True", "admitted to queue research")
 
 
 def test_a_finished_job_gives_back_its_quota(operator: Operator) -> None:
@@ -386,6 +408,26 @@ def test_a_suspended_job_leaves_its_queue(operator: Operator) -> None:
     assert not cluster.pods()
 
 
+@pytest.mark.parametrize("resumed", [False, True])
+@pytest.mark.parametrize("by_the_server", [False, True])
+def test_a_suspended_job_gives_all_back_though_its_new_template_is_refused(
+    operator: Operator, *, by_the_server: bool, resumed: bool
+) -> None:
+    key, cluster = running(operator), operator.cluster
+    cluster.edit(key, lambda spec: spec.setdefault("runPolicy", {}).update(suspend=True))
+    operator.settle()
+    bad = errors.InvalidObjectError("spec.serviceAccountName: Invalid value", status=422)
+    if by_the_server:
+        cluster.refuse = lambda kind, _body: bad if kind is Kind.POD else None
+    changed = {"serviceAccountName": "A"} if by_the_server else {"hostname": "a"}
+    cluster.edit(key, lambda spec: spec["template"]["spec"].update(changed))
+    cluster.edit(key, lambda spec: spec["runPolicy"].update(suspend=not resumed))
+    go_on(operator)
+    assert not cluster.pods()
+    assert not kueue.workloads(cluster)
+    assert cluster.status(key).state == "InvalidTemplate"
+
+
 def test_a_job_that_runs_without_a_queue_stays_without(operator: Operator) -> None:
     cluster = operator.cluster
     key = cluster.submit(a_job().raw)
@@ -419,6 +461,30 @@ def test_the_queue_may_be_in_the_spec_but_not_be_two(operator: Operator) -> None
     assert cluster.status(second).state == "InvalidSpec"
     assert "remove one of the two" in str(cluster.status(second).message)
     assert cluster.status(key).state == "Queued"
+
+
+def test_a_job_that_came_to_name_two_queues_gives_back_its_quota_when_it_is_evicted(
+    operator: Operator,
+) -> None:
+    cluster = operator.cluster
+    key = cluster.submit(a_job().with_spec(scheduling={"queue": "research"}).raw)
+    operator.settle()
+    kueue.admit(cluster)
+    go_on(operator)
+    relabel(cluster, key, "production")
+    go_on(operator)
+    assert cluster.status(key).state == "Running"
+    kueue.evict(cluster)
+    go_on(operator)
+    assert not cluster.pods()
+    found = kueue.conditions(kueue.the_workload(cluster))
+    assert (found["QuotaReserved"][0], found["Admitted"][0]) == ("False", "False")
+    assert "remove one of the two" in str(cluster.status(key).message)
+    relabel(cluster, key, "research")
+    operator.settle()
+    kueue.admit(cluster)
+    go_on(operator)
+    assert cluster.status(key).state == "Running"
 
 
 def test_volcanos_queue_is_none_of_kueue(cluster: FakeCluster, runner: asyncio.Runner) -> None:
@@ -626,6 +692,26 @@ def test_another_priority_is_followed_while_the_job_runs(operator: Operator) -> 
     operator.settle()
     assert kueue.the_workload(cluster)["spec"]["priority"] == 100
     assert cluster.status(key).state == "Running"
+
+
+def test_a_priority_that_a_running_job_cannot_get_is_said(operator: Operator) -> None:
+    cluster = operator.cluster
+    cluster.cluster_objects[f"{WORKLOAD_PRIORITIES}/low"] = {"value": 1}
+    key = running(operator, a_job().with_label(keys.LABEL_WORKLOAD_PRIORITY, "low"))
+
+    def relabel(raw: Raw) -> None:
+        raw["metadata"]["labels"][keys.LABEL_WORKLOAD_PRIORITY] = "urgent"
+
+    cluster.change(Kind.JOB, cluster.job(key), relabel)
+    operator.settle()
+    problem = "WorkloadPriorityClass urgent does not exist: create it, or name another one"
+    found = condition(cluster, key, ConditionType.ADMITTED)
+    assert (found.status, found.message) == ("True", f"admitted to queue research; {problem}")
+    cluster.cluster_objects[f"{WORKLOAD_PRIORITIES}/urgent"] = {"value": 100}
+    operator.wait(6)
+    assert kueue.the_workload(cluster)["spec"]["priority"] == 100
+    found = condition(cluster, key, ConditionType.ADMITTED)
+    assert found.message == "admitted to queue research"
 
 
 def test_topology_is_asked_for_as_in_other_jobs_of_kueue(operator: Operator) -> None:

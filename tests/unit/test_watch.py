@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -111,6 +112,17 @@ async def test_where_the_server_says_nothing_of_the_version_all_is_not_listed_ag
     await server.follow()
     assert server.asked[:2] == ["7", "8"]
     assert server.listed == 0
+
+
+async def test_a_server_that_ends_each_watch_at_once_is_not_asked_without_a_pause(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(watch, "_PAUSE_SECONDS", 0.1)
+    began = time.monotonic()
+    server = Server([event("ADDED", 8)], [event("ADDED", 9)], [], [], [])
+    await server.follow()
+    assert server.asked[:5] == ["7", "8", "9", "9", "9"]
+    assert time.monotonic() - began >= 0.1, "two pauses of 0.05 to 0.15 s at least"
 
 
 async def test_what_keeps_a_watch_from_its_server_is_told_once_until_an_event_comes(

@@ -7,6 +7,7 @@ handler is called, and at its start it lists all objects once more.
 import asyncio
 import logging
 import random
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any, Protocol
 
@@ -79,9 +80,10 @@ class Watch:
                 if error.status == _EXPIRED or self._access.is_forbidden(self._namespace):
                     continue
                 self._warn(one_line(error.message))
-                await asyncio.sleep(_PAUSE_SECONDS * random.uniform(0.5, 1.5))  # noqa: S311
+                await _pause()
 
     async def _watch(self) -> None:
+        began, before = time.monotonic(), self._version
         events = self._cluster.watch(self._kind, self._namespace, self._version, _WATCH_SECONDS)
         async for event in events:
             what, raw = event["type"], event["object"]
@@ -90,9 +92,16 @@ class Watch:
             self._version, self._problem = raw["metadata"]["resourceVersion"], ""
             if what != "BOOKMARK":
                 self._see(self._kind, raw, what)
+        if self._version == before and time.monotonic() - began < _PAUSE_SECONDS:
+            # As where something between ends what it does not know: asked again at once, for ever.
+            await _pause()
 
     def _warn(self, problem: str) -> None:
         """Tell what ended the watch: once, though a permission may be missing for days."""
         if problem != self._problem:
             logger.warning("the watch of %ss ended: %s", self._kind.word, problem)
         self._problem = problem
+
+
+async def _pause() -> None:
+    await asyncio.sleep(_PAUSE_SECONDS * random.uniform(0.5, 1.5))  # noqa: S311 - jitter

@@ -17,7 +17,13 @@ from tftraining_operator.core.conditions import is_finished
 from tftraining_operator.core.decision import Decision, Phase, stay
 from tftraining_operator.core.exit_codes import failure_reason
 from tftraining_operator.core.facts import Facts
-from tftraining_operator.core.gang import explained_by, group_names, is_in_the_way, next_gang
+from tftraining_operator.core.gang import (
+    explained_by,
+    group_names,
+    is_in_the_way,
+    needs_group,
+    next_gang,
+)
 from tftraining_operator.core.job import InvalidJobError, Job
 from tftraining_operator.core.messages import describe_pod_failure, startup_culprit
 from tftraining_operator.core.observed import Observed, Pod, PodGroup
@@ -348,6 +354,8 @@ def _group_version(gang: GangStatus | None, facts: Facts, now: datetime) -> str:
     refused = any(name in facts.refused for name in group_names(gang))
     if gang is None or (facts.waits(now) and refused):
         return ""
+    if gang.scheduler not in facts.offer.versions and not needs_group(gang):
+        return ""  # it is refused, and a job that runs goes on when its scheduler is gone
     return facts.offer.version(gang.scheduler)
 
 

@@ -116,6 +116,11 @@ def group_names(gang: GangStatus | None) -> list[str]:
     return [name for name in (gang.group, later_group(gang)) if name] if gang is not None else []
 
 
+def needs_group(gang: GangStatus) -> bool:
+    """Tell whether pods that are created now are in a group: else no pod waits for the object."""
+    return is_waiting(gang) or later_group(gang) is not None
+
+
 def scheduling(job: Job) -> Scheduling:
     """Return spec.scheduling, also of a job that has none."""
     return job.spec.scheduling or Scheduling()

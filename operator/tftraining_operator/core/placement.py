@@ -5,6 +5,7 @@ would say something, the user's value is refused with its path, as there.
 """
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 from tftraining_operator.api import keys
@@ -30,7 +31,8 @@ def place(job: Job, role: Role, pod: _Object, *carried: Carried) -> None:
     if given is None:
         return
     if given.priority_class_name is not None:
-        _add(spec, {"priorityClassName": given.priority_class_name}, role, "spec")
+        priority = {"priorityClassName": given.priority_class_name}
+        _add(spec, priority, role=role, path="spec", advice=Carried().advice)
     if given.topology is not None and traits(job.spec.strategy, role).in_cluster:
         _prefer(spec, given.topology, {"matchLabels": {keys.LABEL_JOB_UID: job.uid}}, role)
 
@@ -66,14 +68,15 @@ def _cluster_specs(job: Job) -> list[_Object]:
 
 def _carry(role: Role, pod: _Object, carried: Carried) -> None:
     metadata, spec = pod["metadata"], pod["spec"]
-    _add(metadata["labels"], carried.labels, role, "metadata.labels")
-    _add(metadata["annotations"], carried.annotations, role, "metadata.annotations")
-    _add(spec, carried.spec, role, "spec")
+    add = partial(_add, role=role, advice=carried.advice)
+    add(metadata["labels"], carried.labels, path="metadata.labels")
+    add(metadata["annotations"], carried.annotations, path="metadata.annotations")
+    add(spec, carried.spec, path="spec")
     if carried.scheduler_name is not None:
         spec.setdefault("schedulerName", carried.scheduler_name)
     if carried.node_selector:
         spec["nodeSelector"] = dict(spec.get("nodeSelector") or {})
-        _add(spec["nodeSelector"], carried.node_selector, role, "spec.nodeSelector")
+        add(spec["nodeSelector"], carried.node_selector, path="spec.nodeSelector")
     if carried.tolerations:
         known = spec.get("tolerations") or []
         spec["tolerations"] = known + [t for t in carried.tolerations if t not in known]
@@ -82,13 +85,10 @@ def _carry(role: Role, pod: _Object, carried: Carried) -> None:
         spec["schedulingGates"] = [*(spec.get("schedulingGates") or []), *gates]
 
 
-def _add(target: _Object, more: Mapping[str, Any], role: Role, path: str) -> None:
+def _add(target: _Object, more: Mapping[str, Any], *, role: Role, path: str, advice: str) -> None:
     for name, value in more.items():
         if target.setdefault(name, value) != value:
-            raise InvalidTemplateError(
-                f"the template of {role.value} sets {path}.{name}, which spec.scheduling decides:"
-                " remove one of the two"
-            )
+            raise InvalidTemplateError(f"the template of {role.value} sets {path}.{name}, {advice}")
 
 
 def _prefer(spec: _Object, topology: Topology, pods: _Object, role: Role) -> None:

@@ -45,7 +45,7 @@ def next_queue(job: Job, observed: Observed, facts: Facts, now: datetime) -> Que
         known = fresh.model_copy(update={"name": name, "waiting_since": rfc3339(now)})
     if known.admitted_time is not None:
         return _while_admitted(job, known, observed, facts, now)
-    name = queue_name(job)
+    name = _where_it_waits(job, known, observed)
     if name is None:
         return None
     known = known.model_copy(update={"name": name})
@@ -169,8 +169,10 @@ def describe_waiting(job: Job, queue: QueueStatus, observed: Observed, facts: Fa
 
 
 def describe_admitted(job: Job, queue: QueueStatus, observed: Observed, facts: Facts) -> str:
-    """Say where a job has its quota; for how many workers and why, if these are not all."""
+    """Say where a job has its quota; if not the priority or workers that it asks for, why."""
     where, wanted = f"admitted to queue {queue.name}", job.spec.replicas(Role.WORKER)
+    if facts.queue.priority_problem:
+        return f"{where}; {facts.queue.priority_problem}"
     if queue.workers is None or queue.workers >= wanted:
         return where
     others = extensions.describe_missing(job, observed, facts)
@@ -187,6 +189,24 @@ def waiting_reason(queue: QueueStatus, observed: Observed) -> str:
     if workload.evicted and workload.eviction[0]:
         return workload.eviction[0]
     return Reason.INADMISSIBLE if workload.inadmissible else Reason.QUEUED
+
+
+def _where_it_waits(job: Job, known: QueueStatus, observed: Observed) -> str | None:
+    """Return the queue of a job that is not admitted, None if it is to leave it.
+
+    Raises InvalidJobError.
+    """
+    workload = observed.workload
+    held = workload.queue_name if workload is not None and workload.holds_quota else None
+    try:
+        name = queue_name(job)
+    except InvalidJobError:
+        # Refused before its pods have ended and its quota is given back, it would keep both.
+        if held is None and not observed.pods:
+            raise
+        name = known.name
+    # Quota is of the queue in which it was reserved: Kueue moves no Workload that has some.
+    return held or name if name is not None else None
 
 
 def _while_admitted(

@@ -43,6 +43,8 @@ def new_workload(
     labels = job_labels(job.namespace, job.name, job.uid)
     labels |= {kueue.LABEL_JOB_UID: job.uid, keys.LABEL_SHAPE: _shape(spec)}
     owner = owner_reference(job)
+    if job.dispatched:
+        labels[keys.LABEL_GENERATION] = str(job.meta.generation)
     if extension:
         # A job has one Workload that it controls, which is what older operators look for.
         labels[keys.LABEL_EXTENSION], owner["controller"] = str(extension), False

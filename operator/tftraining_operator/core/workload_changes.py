@@ -129,9 +129,14 @@ def while_dispatched(
 ) -> WorkloadChange | None:
     """Return the write that has Kueue send a job anew, with as many pods as it asks for now.
 
-    Kueue itself sends no change of a job that runs in another cluster.
+    So it is with one that was refused there and is corrected: Kueue itself sends no change of a job
+    that is in another cluster.
     """
-    if workload.finished or workload.deleting or workload.counts == _counts(job):
+    if workload.finished or workload.deleting:
+        return None
+    refused = job.status.state in keys.REJECTED_STATES and workload.generation
+    corrected = refused and workload.generation != str(job.meta.generation)
+    if workload.counts == _counts(job) and not corrected:
         return None
     return WorkloadChange(workload, delete=True) if _may_write(job, facts, now) else None
 

@@ -144,7 +144,7 @@ class Objects:
             self._store.put(kind, found)
             return
         raise NameConflictError(
-            f"{kind.value.lower()} {name} exists and does not belong to this job; delete it, or "
+            f"{kind.word.lower()} {name} exists and does not belong to this job; delete it, or "
             "give the job another name"
         )
 

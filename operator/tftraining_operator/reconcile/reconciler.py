@@ -116,6 +116,7 @@ class Reconciler:
         except InvalidJobError as problem:
             return await self._reject(key, raw, Reason.INVALID_SPEC, str(problem), now)
         except InvalidTemplateError as problem:
+            await self._give_back(key, raw, now)
             return await self._reject(key, raw, Reason.INVALID_TEMPLATE, str(problem), now)
         except NameConflictError as problem:
             return await self._reject(key, raw, Reason.NAME_CONFLICT, str(problem), now)
@@ -154,6 +155,7 @@ class Reconciler:
         if plan.delete_job:
             return None
         _note(memory, outcome, now)
+        decision = _carried_out(decision, now)
         if decision.phase is Phase.DISPATCHED:
             memory.note_rest()
             return _next_look(decision, memory, None, now)
@@ -272,6 +274,25 @@ class Reconciler:
         )
         memory.judged = job.meta.generation
         return created
+
+    async def _give_back(self, key: JobKey, raw: _Object, now: datetime) -> None:
+        """Stop what is left of a job since it was suspended: since then its template may change.
+
+        If it was resumed as well, it is suspended until its template is corrected.
+        """
+        job = parse_job(raw, now)
+        memory = self._memory(key, job)
+        observed = self._observe(key, job, memory, now)
+        has_any = observed.pods or observed.workload
+        if job.status.start_time is not None or not has_any:
+            return
+        policy = job.spec.run_policy.model_copy(update={"suspend": True})
+        job = replace(job, spec=job.spec.model_copy(update={"run_policy": policy}))
+        decision = decide(job, observed, self._facts(key, memory, NO_QUEUE), now)
+        if decision.phase is Phase.SUSPENDED:
+            plan = make_plan(job, observed, decision, self._trainer_image)
+            outcome = await self._applier.apply(job, plan, carefully=memory.was_refused)
+            _note(memory, outcome, now)
 
     async def _read_chief(self, job: Job) -> None:
         """Read the chief's pod: a watch that is late is no evidence that it is gone."""
@@ -413,6 +434,14 @@ def _note(memory: Memory, outcome: Outcome, now: datetime) -> None:
         memory.note_refusals(outcome.refused, frozenset(outcome.held), outcome.undeletable, now)
     elif outcome.created:
         memory.note_success()
+
+
+def _carried_out(decision: Decision, now: datetime) -> Decision:
+    """Return a decision that is carried out: after a write to a Workload there may be another.
+
+    A pass makes one of them, and no watch tells of it anew.
+    """
+    return replace(decision, look_again=now) if decision.workload is not None else decision
 
 
 def _creates_first(job: Job, plan: Plan, outcome: Outcome) -> bool:

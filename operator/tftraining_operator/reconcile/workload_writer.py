@@ -9,7 +9,7 @@ from tftraining_operator.core.schedulers.kueue_workload import Workload
 from tftraining_operator.core.text import printable
 from tftraining_operator.core.workload_body import WorkloadChange
 from tftraining_operator.reconcile import errors
-from tftraining_operator.reconcile.objects import Objects
+from tftraining_operator.reconcile.objects import NameConflictError, Objects
 from tftraining_operator.reconcile.protocols import Api
 from tftraining_operator.reconcile.store import JobKey, Kind, Store
 
@@ -47,6 +47,8 @@ class WorkloadWriter:
             if known is None:
                 return {name: Cause(Reason.SCHEDULER_UNAVAILABLE, printable(error.message))}
             self._store.forget(Kind.WORKLOAD, key, name, known.uid)
+        except NameConflictError as error:
+            return {name: Cause(Reason.NAME_CONFLICT, str(error))}
         except errors.ApiError as error:
             # Of webhooks that do not answer as well: Kueue may be away for an upgrade.
             return {name: Cause(Reason.REFUSED, printable(error.message))}

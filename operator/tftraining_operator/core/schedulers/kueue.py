@@ -30,6 +30,10 @@ _LABEL_POD_SET = "kueue.x-k8s.io/podset"
 _ANNOTATION_WORKLOAD = "kueue.x-k8s.io/workload"
 _TOPOLOGY_GATE = "kueue.x-k8s.io/topology"
 _TOPOLOGY = "kueue.x-k8s.io/podset-{}-topology"
+_ADVICE = (
+    "which Kueue decided when it admitted the job, by ResourceFlavor and admission checks: suspend"
+    " the job and remove it, or name a queue that admits with the same"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,6 +139,7 @@ def member(workload: Workload, role: str, flavors: Mapping[str, Flavor]) -> Carr
             for toleration in each
         ),
         gates=(_TOPOLOGY_GATE,) if given.has_topology else (),
+        advice=_ADVICE,
     )
 
 

@@ -65,6 +65,12 @@ class Workload:
         return str(labels.get(keys.LABEL_SHAPE) or "")
 
     @property
+    def generation(self) -> str:
+        """Generation of the job that it was made of, if another cluster is to have that."""
+        labels = self.raw["metadata"].get("labels") or {}
+        return str(labels.get(keys.LABEL_GENERATION) or "")
+
+    @property
     def priority(self) -> _Object:
         """The part of its spec that says its priority."""
         return {

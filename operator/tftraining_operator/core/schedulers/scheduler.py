@@ -60,6 +60,8 @@ class Carried:
     tolerations: tuple[_Object, ...] = ()
     gates: tuple[str, ...] = ()
     """Scheduling gates, which somebody else opens."""
+    advice: str = "which spec.scheduling decides: remove one of the two"
+    """Who decides what the pod's template says otherwise, and what to do."""
 
 
 class Scheduler(Protocol):
