@@ -58,6 +58,14 @@ def test_options_are_pairs_and_may_hold_an_equals_sign() -> None:
         pytest.param(
             ["--task=m", "--stall-seconds=-1"], "not a positive number", id="negative time"
         ),
+        pytest.param(
+            ["--task=m", "--stall-seconds=inf"],
+            "--stall-seconds: 'inf' .*of at most 1000000000",
+            id="a time without an end, which no clock takes",
+        ),
+        pytest.param(
+            ["--task=m", "--first-step-seconds=1e10"], "of at most 1000000000", id="300 years"
+        ),
     ],
 )
 def test_bad_arguments_are_refused_with_what_is_wrong(argv: list[str], said: str) -> None:

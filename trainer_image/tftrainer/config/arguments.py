@@ -412,9 +412,15 @@ def _seconds(text: str) -> float:
         value = float(text)
     except ValueError:
         value = 0.0
-    if not value > 0:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a positive number of seconds")
+    # Python's own waiting takes no infinity, and little more than this.
+    if not 0 < value <= _LONGEST_SECONDS:
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is not a positive number of seconds, of at most {_LONGEST_SECONDS}"
+        )
     return value
+
+
+_LONGEST_SECONDS = 10**9
 
 
 def _pair(text: str) -> tuple[str, str]:
