@@ -95,6 +95,12 @@ def test_the_mode_is_asynchronous_unless_another_is_named() -> None:
         ),
         pytest.param(["--history"], {}, "--checkpoint-dir", id="a history without a place"),
         pytest.param(["--keep-best=loss"], {}, "--checkpoint-dir", id="a best without a place"),
+        pytest.param(
+            ["--resume-from=earlier"],
+            {},
+            "--resume-from requires --checkpoint-dir",
+            id="a start from a checkpoint without a place for more",
+        ),
         pytest.param(["--validation=test"], {}, "--checkpoint-dir", id="nothing to validate"),
         pytest.param(
             ["--keep-best=val_loss", "--validation=none", "--checkpoint-dir=d"],

@@ -37,26 +37,24 @@ class Job:
                 "remove --history."
             )
         # Workers and ps of a job have no checkpoint directory.
-        writes = self.environment.task.role is Role.CHIEF
-        if writes and self.arguments.history and self.checkpoint_dir is None:
-            raise BadConfigurationError(
-                "--history requires --checkpoint-dir, where history.csv is written."
-            )
-
-        for name, value in (
-            ("--keep-best", self.arguments.keep_best),
-            ("--validation", self.arguments.validation),
-        ):
-            if writes and value not in (None, NO_VALIDATION) and self.checkpoint_dir is None:
-                raise BadConfigurationError(
-                    f"{name} requires --checkpoint-dir, where the checkpoints are written that are "
-                    "evaluated."
-                )
+        if self.environment.task.role is Role.CHIEF and self.checkpoint_dir is None:
+            self._refuse_what_needs_a_directory()
         goal = self.arguments.keep_best
         if self.arguments.validation == NO_VALIDATION and goal and goal.needs_validation:
             raise BadConfigurationError(
                 f"--keep-best={goal.metric} requires validation: remove --validation=none."
             )
+
+    def _refuse_what_needs_a_directory(self) -> None:
+        evaluated = "where the checkpoints are written that are evaluated"
+        for name, value, why in (
+            ("--history", self.arguments.history, "where history.csv is written"),
+            ("--keep-best", self.arguments.keep_best, evaluated),
+            ("--validation", self.arguments.validation, evaluated),
+            ("--resume-from", self.resume_from, "where what follows that checkpoint is saved"),
+        ):
+            if value not in (None, False, NO_VALIDATION):
+                raise BadConfigurationError(f"{name} requires --checkpoint-dir, {why}.")
 
     @property
     def checkpoint_dir(self) -> str | None:
