@@ -347,7 +347,9 @@ def test_data_that_a_chief_left_which_was_killed_while_it_saved_or_pruned_are_re
 ) -> None:
     """TensorFlow writes a checkpoint's index last, and pruning deletes it first."""
     save(tmp_path, 3)
-    data = [tmp_path / f"ckpt-{step}.data-0000{part}-of-00002" for step in (1, 9) for part in (0, 1)]
+    data = [
+        tmp_path / f"ckpt-{step}.data-0000{part}-of-00002" for step in (1, 9) for part in (0, 1)
+    ]
     for each in data:
         each.write_text("large")
     own = tmp_path / "ckpt-weights.data-00000-of-00001"

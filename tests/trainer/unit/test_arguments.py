@@ -64,6 +64,11 @@ def test_options_are_pairs_and_may_hold_an_equals_sign() -> None:
             id="a time without an end, which no clock takes",
         ),
         pytest.param(
+            ["--task=m", "--closure-seconds=60"],
+            "--closure-seconds: '60' is not less than 60 seconds",
+            id="a function that gRPC would cut off",
+        ),
+        pytest.param(
             ["--task=m", "--first-step-seconds=1e10"], "of at most 1000000000", id="300 years"
         ),
     ],
@@ -96,6 +101,12 @@ def test_the_mode_is_asynchronous_unless_another_is_named() -> None:
         pytest.param(["--history"], {}, "--checkpoint-dir", id="a history without a place"),
         pytest.param(["--keep-best=loss"], {}, "--checkpoint-dir", id="a best without a place"),
         pytest.param(
+            ["--closure-seconds=30", "--stall-seconds=20"],
+            {},
+            "--closure-seconds=30 must be less than --stall-seconds=20",
+            id="several steps at once for longer than a stall takes",
+        ),
+        pytest.param(
             ["--resume-from=earlier"],
             {},
             "--resume-from requires --checkpoint-dir",
@@ -115,6 +126,13 @@ def test_arguments_that_would_have_no_effect_are_refused(
 ) -> None:
     with pytest.raises(BadConfigurationError, match=said):
         Job(arguments.parse(["--task=m", *argv]), environment.read(variables))
+
+
+def test_functions_on_workers_are_no_stall_however_long_they_may_be() -> None:
+    """Their steps are seen while they run."""
+    asked = arguments.parse(["--task=m", "--closure-seconds=30", "--stall-seconds=20"])
+
+    assert Job(asked, environment.read({"TF_CONFIG": SERVERS})).arguments.closure_seconds == 30
 
 
 def test_an_evaluator_takes_the_command_line_of_all() -> None:

@@ -262,7 +262,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     add(
         "--closure-seconds",
-        type=_seconds,
+        type=_closure_seconds,
         default=1.0,
         metavar="S",
         help="target duration of one scheduled function; must be under 60 (default 1)",
@@ -421,6 +421,18 @@ def _seconds(text: str) -> float:
 
 
 _LONGEST_SECONDS = 10**9
+
+
+def _closure_seconds(text: str) -> float:
+    value = _seconds(text)
+    if value >= _CALL_SECONDS:
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is not less than {_CALL_SECONDS} seconds, after which gRPC gives a call up"
+        )
+    return value
+
+
+_CALL_SECONDS = 60
 
 
 def _pair(text: str) -> tuple[str, str]:

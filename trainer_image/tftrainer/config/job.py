@@ -30,6 +30,14 @@ class Job:
                 f"--mode={mode} requires the ParameterServer strategy, but the strategy is "
                 f"{strategy}: remove --mode, or set strategy: ParameterServer."
             )
+        closure, stall = self.arguments.closure_seconds, self.arguments.stall_seconds
+        # Steps on workers are seen one by one, these only when all of a function are made.
+        if trains and not servers and closure >= stall:
+            raise BadConfigurationError(
+                f"--closure-seconds={closure:g} must be less than --stall-seconds={stall:g}: so "
+                "long no step is seen, which counts as a stall. Lower the first, or raise the "
+                "other."
+            )
         if self.arguments.history and servers and mode is not Mode.SYNCHRONOUS:
             raise BadConfigurationError(
                 f"--history is not available with --mode={mode}: workers make steps concurrently, "
