@@ -317,6 +317,14 @@ def with_callbacks(body: str) -> tuple[str, ...]:
             id="fewer examples than a whole batch",
         ),
         pytest.param(
+            (
+                GOOD_MODEL,
+                GOOD_DATASET.replace("_size)", "_size).map(lambda *pair: (*pair, None))"),
+            ),
+            "has None in its elements: leave weights out that there are none of, and give zeros",
+            id="weights that are None",
+        ),
+        pytest.param(
             (GOOD_MODEL, NOT_READABLE),
             "the first batch of the dataset of .* cannot be read: .*no such disk",
             id="data that cannot be read",

@@ -28,6 +28,7 @@ def measured(
     seconds it is not known whether there is any.
     """
     name = f'dataset("train", context) of {task.name}'
+    _refuse_none(name, dataset)
     _refuse_hints(name, dataset)
     batches = int(dataset.cardinality())
     is_endless = batches == tf.data.INFINITE_CARDINALITY
@@ -53,6 +54,16 @@ def measured(
         of_pass=batches if batches > 0 else None,
         is_endless=is_endless,
     )
+
+
+def _refuse_none(name: str, dataset: tf_types.Dataset) -> None:
+    """Refuse what no loop of TensorFlow's takes, though Keras's fit does."""
+    of_none = type(tf.type_spec_from_value(None))
+    if any(isinstance(each, of_none) for each in tf.nest.flatten(dataset.element_spec)):
+        raise BadConfigurationError(
+            f"{name} has None in its elements: leave weights out that there are none of, and give "
+            "zeros for labels that are not used."
+        )
 
 
 def _of_whole_batches(dataset: tf_types.Dataset) -> str:
