@@ -14,9 +14,9 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
-from threading import RLock
+from threading import RLock, current_thread, main_thread
 from types import TracebackType
-from typing import Any, SupportsFloat, SupportsInt
+from typing import Any, NoReturn, SupportsFloat, SupportsInt
 
 from tftrainer.config import environment
 from tftrainer.config.cluster import Role
@@ -160,14 +160,24 @@ def _keep(progress: Progress) -> None:
 
 @cache
 def _replace_by_cause_of_failure(log: Path) -> None:
-    """Write an exception that ends the process over what was kept: it did not end well."""
-    before = sys.excepthook
+    """Write over what was kept why the process ends, if it does not end well.
+
+    An exception goes through a hook, and sys.exit through none.
+    """
+    hook, leave = sys.excepthook, sys.exit
 
     def write(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
         termination.write_cause(log, summary(error))
-        before(kind, error, trace)
+        hook(kind, error, trace)
 
-    sys.excepthook = write
+    def end(code: str | int | None = None) -> NoReturn:
+        # In another thread it ends that alone.
+        if code not in (None, 0) and current_thread() is main_thread():
+            # Where nothing is written, the kubelet takes the end of the log.
+            termination.write_cause(log, "" if isinstance(code, int) else str(code))
+        leave(code)
+
+    sys.excepthook, sys.exit = write, end
 
 
 def _whole(name: str, value: SupportsInt) -> int:
@@ -185,8 +195,13 @@ def _whole(name: str, value: SupportsInt) -> int:
 
 
 def _seconds(value: SupportsFloat) -> float:
-    # As Python's own: JSON knows no numbers of NumPy.
-    seconds = float(value)
+    try:
+        # As Python's own: JSON knows no numbers of NumPy.
+        seconds = float(value)
+    except (TypeError, ValueError) as error:
+        raise TypeError(
+            f"next_seconds is a {type(value).__name__}: give a positive number of seconds."
+        ) from error
     if not 0 < seconds < math.inf:
         raise ValueError(f"next_seconds is {value}: give a positive number of seconds.")
     return seconds
@@ -202,6 +217,10 @@ def _path(checkpoint: str | os.PathLike[str]) -> str:
 
 
 def _numbers(metrics: Mapping[str, SupportsFloat]) -> dict[str, float]:
+    if not isinstance(metrics, Mapping):
+        raise TypeError(
+            f"metrics is a {type(metrics).__name__}: give a dict of numbers by their names."
+        )
     found = {}
     for name, value in metrics.items():
         if not isinstance(name, str) or not 0 < len(name) <= _LONGEST_NAME:

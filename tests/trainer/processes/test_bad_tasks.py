@@ -305,6 +305,26 @@ def with_callbacks(body: str) -> tuple[str, ...]:
             id="empty",
         ),
         pytest.param(
+            (
+                GOOD_MODEL,
+                GOOD_DATASET.replace(
+                    ".batch(context.batch_size)",
+                    ".take(3).batch(context.batch_size, drop_remainder=True)",
+                ),
+            ),
+            "is empty: it has no examples, or a filter drops all of them. So it is where they are "
+            "fewer than a batch of 4, which drop_remainder=True drops: lower --batch-size",
+            id="fewer examples than a whole batch",
+        ),
+        pytest.param(
+            (
+                GOOD_MODEL,
+                GOOD_DATASET.replace("_size)", "_size).map(lambda *pair: (*pair, None))"),
+            ),
+            "has None in its elements: leave weights out that there are none of, and give zeros",
+            id="weights that are None",
+        ),
+        pytest.param(
             (GOOD_MODEL, NOT_READABLE),
             "the first batch of the dataset of .* cannot be read: .*no such disk",
             id="data that cannot be read",

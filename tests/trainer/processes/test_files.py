@@ -342,6 +342,28 @@ def test_parts_that_a_killed_ps_left_are_no_checkpoint_and_removed_by_who_writes
     assert (tmp_path / "ckpt-3.index").exists()
 
 
+def test_data_that_a_chief_left_which_was_killed_while_it_saved_or_pruned_are_removed(
+    tmp_path: Path,
+) -> None:
+    """TensorFlow writes a checkpoint's index last, and pruning deletes it first."""
+    save(tmp_path, 3)
+    data = [
+        tmp_path / f"ckpt-{step}.data-0000{part}-of-00002" for step in (1, 9) for part in (0, 1)
+    ]
+    for each in data:
+        each.write_text("large")
+    own = tmp_path / "ckpt-weights.data-00000-of-00001"
+    own.write_text("of the user's")
+    of = job(tmp_path)
+    assert resumed_step(of) == 3
+    assert all(each.exists() for each in data), "who only reads removes nothing"
+
+    resume(of, tf.Module(), tf.Variable(0, dtype=tf.int64), fence=claimed(of))
+    assert not any(each.exists() for each in data)
+    assert own.exists()
+    assert resumed_step(of) == 3
+
+
 STALE = tf.errors.AbortedError(None, None, "checkpoint.new; Stale file handle")
 
 

@@ -5,6 +5,7 @@ import re
 import textwrap
 from pathlib import Path
 
+import pytest
 from harness import ROOT, Computer, LoopbackCluster, Process, Servers
 
 PAGE = (ROOT / "docs/guide/user-code.md").read_text()
@@ -81,6 +82,17 @@ def test_it_runs_from_a_configmap_under_parameter_servers(here: Computer, server
     )
 
     learned(chief)
+
+
+@pytest.mark.parametrize("mode", ["asynchronous", "fit"])
+def test_an_older_optimizer_is_used_by_servers(here: Computer, servers: Servers, mode: str) -> None:
+    """It refuses under parameter servers what others take."""
+    older = EXAMPLE.replace('"adam"', "tf.keras.optimizers.legacy.Adam(clipnorm=10.0)")
+    assert older != EXAMPLE
+    (here.folder / "example.py").write_text(older)
+
+    task = ("--task=example.py", "--epochs=5", f"--mode={mode}")
+    learned(here.start("chief", *task, env=servers.cluster.env("chief")))
 
 
 def test_it_runs_mirrored_with_steps_of_its_own(here: Computer) -> None:

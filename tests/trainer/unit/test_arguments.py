@@ -58,6 +58,19 @@ def test_options_are_pairs_and_may_hold_an_equals_sign() -> None:
         pytest.param(
             ["--task=m", "--stall-seconds=-1"], "not a positive number", id="negative time"
         ),
+        pytest.param(
+            ["--task=m", "--stall-seconds=inf"],
+            "--stall-seconds: 'inf' .*of at most 1000000000",
+            id="a time without an end, which no clock takes",
+        ),
+        pytest.param(
+            ["--task=m", "--closure-seconds=60"],
+            "--closure-seconds: '60' is not less than 60 seconds",
+            id="a function that gRPC would cut off",
+        ),
+        pytest.param(
+            ["--task=m", "--first-step-seconds=1e10"], "of at most 1000000000", id="300 years"
+        ),
     ],
 )
 def test_bad_arguments_are_refused_with_what_is_wrong(argv: list[str], said: str) -> None:
@@ -87,6 +100,18 @@ def test_the_mode_is_asynchronous_unless_another_is_named() -> None:
         ),
         pytest.param(["--history"], {}, "--checkpoint-dir", id="a history without a place"),
         pytest.param(["--keep-best=loss"], {}, "--checkpoint-dir", id="a best without a place"),
+        pytest.param(
+            ["--closure-seconds=30", "--stall-seconds=20"],
+            {},
+            "--closure-seconds=30 must be less than --stall-seconds=20",
+            id="several steps at once for longer than a stall takes",
+        ),
+        pytest.param(
+            ["--resume-from=earlier"],
+            {},
+            "--resume-from requires --checkpoint-dir",
+            id="a start from a checkpoint without a place for more",
+        ),
         pytest.param(["--validation=test"], {}, "--checkpoint-dir", id="nothing to validate"),
         pytest.param(
             ["--keep-best=val_loss", "--validation=none", "--checkpoint-dir=d"],
@@ -101,6 +126,13 @@ def test_arguments_that_would_have_no_effect_are_refused(
 ) -> None:
     with pytest.raises(BadConfigurationError, match=said):
         Job(arguments.parse(["--task=m", *argv]), environment.read(variables))
+
+
+def test_functions_on_workers_are_no_stall_however_long_they_may_be() -> None:
+    """Their steps are seen while they run."""
+    asked = arguments.parse(["--task=m", "--closure-seconds=30", "--stall-seconds=20"])
+
+    assert Job(asked, environment.read({"TF_CONFIG": SERVERS})).arguments.closure_seconds == 30
 
 
 def test_an_evaluator_takes_the_command_line_of_all() -> None:

@@ -2,6 +2,7 @@
 
 import functools
 import itertools
+import random
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import ModuleType
@@ -345,6 +346,39 @@ def test_what_is_wrong_whenever_it_is_called_is_refused_as_it_is() -> None:
     with pytest.raises(BadConfigurationError, match=r"must return a tf\.data\.Dataset") as refused:
         whole(lambda _: None).batches(0, 0)
     assert "traces" not in str(refused.value)
+
+
+def listed_by_python(_: tf.data.Dataset) -> tf.data.Dataset:
+    listed = list(range(N))
+    random.shuffle(listed)
+    return tf.data.Dataset.from_tensor_slices(tf.constant(listed, tf.int64))
+
+
+def listed_by_numpy(_: tf.data.Dataset) -> tf.data.Dataset:
+    return tf.data.Dataset.from_tensor_slices(np.random.permutation(N))  # noqa: NPY002
+
+
+@pytest.mark.parametrize("listed", [listed_by_python, listed_by_numpy])
+def test_what_dataset_itself_draws_is_the_same_for_all_workers_and_restarts(listed: Data) -> None:
+    """As Keras's image_dataset_from_directory draws the order of its files."""
+
+    def pipeline(ids: tf.data.Dataset) -> tf.data.Dataset:
+        return listed(ids).map(lambda i: (i, i)).batch(BATCH)
+
+    one, other, third = (read(whole(pipeline).batches(0, 0), A_PASS) for _ in range(3))
+    assert one == other == third
+    assert sorted(itertools.chain(*one)) == list(range(N))
+
+
+def test_what_others_draw_from_python_and_numpy_is_left_alone() -> None:
+    drawn = []
+    for asks in (False, True):
+        random.seed(5)
+        np.random.seed(5)  # noqa: NPY002
+        if asks:
+            stream(lambda ids: listed_by_python(ids).map(lambda i: (i, i))).batches(0, 0)
+        drawn.append((random.random(), np.random.random()))  # noqa: NPY002, S311
+    assert drawn[0] == drawn[1]
 
 
 def test_a_cache_in_a_file_is_not_written_so_that_none_is_left_unfinished(tmp_path: Path) -> None:

@@ -96,6 +96,18 @@ def test_an_evaluator_evaluates() -> None:
             {"step": 1, "checkpoint": 7}, TypeError, "checkpoint is a int: give", id="path"
         ),
         pytest.param({"step": 1, "next_seconds": 0}, ValueError, "positive number", id="no time"),
+        pytest.param(
+            {"step": 1, "next_seconds": "soon"},
+            TypeError,
+            "next_seconds is a str: give a positive number",
+            id="a word as a time",
+        ),
+        pytest.param(
+            {"step": 1, "metrics": [0.5]},
+            TypeError,
+            "metrics is a list: give a dict of numbers by their names",
+            id="metrics without names",
+        ),
         pytest.param({"step": math.inf}, ValueError, "step is inf: give a whole", id="endless"),
     ],
 )
@@ -141,7 +153,10 @@ assert "tensorflow" not in sys.modules
     [
         pytest.param(10, "", 0, '{"version":1,', id="complete"),
         pytest.param(10, "import os; os._exit(0)", 0, '{"version":1,', id="complete, without exit"),
+        pytest.param(10, "sys.exit()", 0, '{"version":1,', id="complete, and says so"),
         pytest.param(10, "1 / 0", 1, "ZeroDivisionError: division by zero", id="then fails"),
+        pytest.param(10, "sys.exit('no room')", 1, "no room", id="then exits with a reason"),
+        pytest.param(10, "sys.exit(3)", 3, "", id="then exits; the log has the cause"),
         pytest.param(9, "1 / 0", 1, "", id="fails before; the log has the cause"),
     ],
 )
@@ -154,7 +169,8 @@ def test_the_last_report_outlives_the_process_unless_it_fails(
     assert ended[0] == code, ended[1]
     assert ended[2].startswith(left)
     assert bool(ended[2]) == bool(left)
-    assert ("ZeroDivisionError" in ended[1]) == bool(code)
+    assert ("ZeroDivisionError" in ended[1]) == (then == "1 / 0")
+    assert ("no room" in ended[1]) == ("no room" in then)
     if ended[2].startswith("{"):
         assert json.loads(ended[2])["metrics"] == {"loss": 0.5}
 

@@ -262,7 +262,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     add(
         "--closure-seconds",
-        type=_seconds,
+        type=_closure_seconds,
         default=1.0,
         metavar="S",
         help="target duration of one scheduled function; must be under 60 (default 1)",
@@ -412,9 +412,27 @@ def _seconds(text: str) -> float:
         value = float(text)
     except ValueError:
         value = 0.0
-    if not value > 0:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a positive number of seconds")
+    # Python's own waiting takes no infinity, and little more than this.
+    if not 0 < value <= _LONGEST_SECONDS:
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is not a positive number of seconds, of at most {_LONGEST_SECONDS}"
+        )
     return value
+
+
+_LONGEST_SECONDS = 10**9
+
+
+def _closure_seconds(text: str) -> float:
+    value = _seconds(text)
+    if value >= _CALL_SECONDS:
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is not less than {_CALL_SECONDS} seconds, after which gRPC gives a call up"
+        )
+    return value
+
+
+_CALL_SECONDS = 60
 
 
 def _pair(text: str) -> tuple[str, str]:

@@ -30,6 +30,14 @@ class Job:
                 f"--mode={mode} requires the ParameterServer strategy, but the strategy is "
                 f"{strategy}: remove --mode, or set strategy: ParameterServer."
             )
+        closure, stall = self.arguments.closure_seconds, self.arguments.stall_seconds
+        # Steps on workers are seen one by one, these only when all of a function are made.
+        if trains and not servers and closure >= stall:
+            raise BadConfigurationError(
+                f"--closure-seconds={closure:g} must be less than --stall-seconds={stall:g}: so "
+                "long no step is seen, which counts as a stall. Lower the first, or raise the "
+                "other."
+            )
         if self.arguments.history and servers and mode is not Mode.SYNCHRONOUS:
             raise BadConfigurationError(
                 f"--history is not available with --mode={mode}: workers make steps concurrently, "
@@ -37,26 +45,24 @@ class Job:
                 "remove --history."
             )
         # Workers and ps of a job have no checkpoint directory.
-        writes = self.environment.task.role is Role.CHIEF
-        if writes and self.arguments.history and self.checkpoint_dir is None:
-            raise BadConfigurationError(
-                "--history requires --checkpoint-dir, where history.csv is written."
-            )
-
-        for name, value in (
-            ("--keep-best", self.arguments.keep_best),
-            ("--validation", self.arguments.validation),
-        ):
-            if writes and value not in (None, NO_VALIDATION) and self.checkpoint_dir is None:
-                raise BadConfigurationError(
-                    f"{name} requires --checkpoint-dir, where the checkpoints are written that are "
-                    "evaluated."
-                )
+        if self.environment.task.role is Role.CHIEF and self.checkpoint_dir is None:
+            self._refuse_what_needs_a_directory()
         goal = self.arguments.keep_best
         if self.arguments.validation == NO_VALIDATION and goal and goal.needs_validation:
             raise BadConfigurationError(
                 f"--keep-best={goal.metric} requires validation: remove --validation=none."
             )
+
+    def _refuse_what_needs_a_directory(self) -> None:
+        evaluated = "where the checkpoints are written that are evaluated"
+        for name, value, why in (
+            ("--history", self.arguments.history, "where history.csv is written"),
+            ("--keep-best", self.arguments.keep_best, evaluated),
+            ("--validation", self.arguments.validation, evaluated),
+            ("--resume-from", self.resume_from, "where what follows that checkpoint is saved"),
+        ):
+            if value not in (None, False, NO_VALIDATION):
+                raise BadConfigurationError(f"{name} requires --checkpoint-dir, {why}.")
 
     @property
     def checkpoint_dir(self) -> str | None:

@@ -5,11 +5,13 @@ the number of the pass alone, not on who reads it or what was read before: that 
 after this one" the same for every worker and after every restart.
 """
 
+import random
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import tensorflow as tf
 
 # No public way to have unseeded data sets draw from a seed of ours; see _drawn_from.
@@ -215,9 +217,27 @@ def _drawn_from(base: int, of_pass: tf_types.Tensor) -> Iterator[_Draws]:
 
     random_seed.get_seed, tf.data.Dataset.shuffle = drawn, shuffled
     try:
-        yield unseeded
+        with _drawn_alike_by_python(base):
+            yield unseeded
     finally:
         random_seed.get_seed, tf.data.Dataset.shuffle = get_seed, shuffle
+
+
+@contextmanager
+def _drawn_alike_by_python(seed: int) -> Iterator[None]:
+    """Have Python and NumPy draw alike in every process, in one that is restarted too.
+
+    A list of files is often shuffled before it becomes a dataset; Keras's
+    image_dataset_from_directory does so.
+    """
+    of_python, of_numpy = random.getstate(), np.random.get_state()  # noqa: NPY002 -- what users use
+    random.seed(seed)
+    np.random.seed(seed)  # noqa: NPY002
+    try:
+        yield
+    finally:
+        random.setstate(of_python)
+        np.random.set_state(of_numpy)  # noqa: NPY002
 
 
 @contextmanager

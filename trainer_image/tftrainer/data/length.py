@@ -28,6 +28,7 @@ def measured(
     seconds it is not known whether there is any.
     """
     name = f'dataset("train", context) of {task.name}'
+    _refuse_none(name, dataset)
     _refuse_hints(name, dataset)
     batches = int(dataset.cardinality())
     is_endless = batches == tf.data.INFINITE_CARDINALITY
@@ -36,6 +37,7 @@ def measured(
     if batches == 0 or (batches < 0 and not _has_any(dataset, name, patience)):
         raise BadConfigurationError(
             f"{name} is empty: it has no examples, or a filter drops all of them."
+            f"{_of_whole_batches(dataset)}"
         )
     off = tf.data.experimental.AutoShardPolicy.OFF
     if members > 1 and steps_per_epoch is None and _policy(dataset) is off:
@@ -52,6 +54,33 @@ def measured(
         of_pass=batches if batches > 0 else None,
         is_endless=is_endless,
     )
+
+
+def _refuse_none(name: str, dataset: tf_types.Dataset) -> None:
+    """Refuse what no loop of TensorFlow's takes, though Keras's fit does."""
+    of_none = type(tf.type_spec_from_value(None))
+    if any(isinstance(each, of_none) for each in tf.nest.flatten(dataset.element_spec)):
+        raise BadConfigurationError(
+            f"{name} has None in its elements: leave weights out that there are none of, and give "
+            "zeros for labels that are not used."
+        )
+
+
+def _of_whole_batches(dataset: tf_types.Dataset) -> str:
+    """Say that a part of a batch is dropped, if it is: then all batches have one known size."""
+    shapes = [spec.shape for spec in _tensors(dataset) if spec.shape.rank]
+    sizes = {shape[0] for shape in shapes}
+    if len(sizes) != 1 or None in sizes:
+        return ""
+    return (
+        f" So it is where they are fewer than a batch of {sizes.pop()}, which drop_remainder=True "
+        "drops: lower --batch-size, or leave drop_remainder out."
+    )
+
+
+def _tensors(dataset: tf_types.Dataset) -> list[tf_types.TensorSpec]:
+    flat = tf.nest.flatten(dataset.element_spec)
+    return [spec for spec in flat if isinstance(spec, tf.TensorSpec)]
 
 
 def _refuse_hints(name: str, dataset: tf_types.Dataset) -> None:

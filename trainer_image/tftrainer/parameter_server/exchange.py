@@ -240,7 +240,12 @@ def _device_of_all(
 
 
 def _options(optimizer: tf_types.Optimizer) -> dict[str, bool]:
-    """Return what has gradients left where they are; to sum up those of one replica moves them."""
+    """Return what has gradients left where they are; to sum up those of one replica moves them.
+
+    Keras's legacy optimizers refuse it on parameter servers.
+    """
+    if isinstance(optimizer, tf.keras.optimizers.legacy.Optimizer):
+        return {}
     parameters = inspect.signature(optimizer.apply_gradients).parameters.values()
     name = "experimental_aggregate_gradients"
     takes = any(each.name == name or each.kind is each.VAR_KEYWORD for each in parameters)

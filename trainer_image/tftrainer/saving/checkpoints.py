@@ -263,13 +263,18 @@ def unfinished(name: str) -> str:
 
 
 def remove_unfinished(directory: str) -> None:
-    """Delete the parts that processes wrote which were killed; for the only one that writes there.
+    """Delete what processes left that were killed; for the only one that writes there.
 
-    A ps that still writes for a chief that is gone cannot complete its part then.
+    That is parts, and data without an index, which is written last and deleted first. A ps that
+    still writes for a chief that is gone cannot complete its part then.
     """
     with reached(directory, "written"):
         for folder in tf.io.gfile.glob(f"{directory}/{unfinished('*')}"):
             tf.io.gfile.rmtree(folder)
+        for file in tf.io.gfile.glob(f"{directory}/ckpt-*.data-*"):
+            path = file.rpartition(".data-")[0]
+            if re.search(r"/ckpt-\d+$", path) and not tf.io.gfile.exists(f"{path}.index"):
+                tf.io.gfile.remove(file)
 
 
 def write_state(directory: str, names: list[str]) -> None:
