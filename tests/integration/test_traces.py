@@ -34,6 +34,8 @@ def test_the_pods_of_a_job_are_created_within_a_span_of_its_pass(
         try:
             space.apply(manifest())
             eventually(lambda: "mnist-worker-1" in space.pods(), "the job's pods")
+            # Which is told of only when they are made.
+            eventually(lambda: "status" in space.job(), "the job's status")
         finally:
             operator.stop()
         passes = receiver.named("reconcile")
