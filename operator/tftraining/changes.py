@@ -9,6 +9,7 @@ from tftraining_operator.core.environment import checkpoint_directory, promised_
 from tftraining_operator.core.job import InvalidJobError, Job, parse_job
 from tftraining_operator.core.podtemplate import InvalidTemplateError, template
 from tftraining_operator.core.raw_pod import runs_trainer
+from tftraining_operator.core.text import counted
 
 from tftraining import recreation
 from tftraining.cluster.cluster import Cluster
@@ -23,9 +24,9 @@ def scale(cluster: Cluster, name: str, workers: int) -> str:
     job = _unfinished(cluster, name, "its workers cannot be changed")
     before = job.spec.replicas(Role.WORKER)  # and not how many Kueue has admitted
     if before == workers:
-        return f"{name}: has {_workers(workers)} already"
+        return f"{name}: has {counted(workers, 'worker')} already"
     cluster.patch_job(name, {"spec": {"worker": {"replicas": workers}}})
-    return f"{name}: scaled from {before} to {_workers(workers)}"
+    return f"{name}: scaled from {before} to {counted(workers, 'worker')}"
 
 
 def set_suspend(cluster: Cluster, name: str, *, value: bool) -> str:
@@ -134,7 +135,3 @@ def _beginning(job: Job) -> str:
     if step is None:
         return ", from step 0: it has no checkpoint"
     return f", from its checkpoint of step {step} or a newer one"
-
-
-def _workers(count: int) -> str:
-    return f"{count} worker" if count == 1 else f"{count} workers"

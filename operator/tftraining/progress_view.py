@@ -34,7 +34,7 @@ class ProgressView:
         self._shown, self._state, self._due = "", "", 0.0
 
     def __enter__(self) -> Self:
-        if self._console.is_terminal and not self._console.is_dumb_terminal:
+        if self._console.is_interactive:
             self._live = Live(
                 console=self._console, refresh_per_second=4, transient=self._transient
             )

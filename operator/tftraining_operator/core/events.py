@@ -121,7 +121,7 @@ def _actions(before: Status, actions: Actions) -> list[Event]:
         service = " and the service" if actions.created_service else ""
         count = len(actions.created)
         if before.start_time is None:
-            note = f"created {count} pod{'s' if count > 1 else ''}{service}"
+            note = f"created {counted(count, 'pod')}{service}"
         else:
             note = f"created {join_names(actions.created)}{service}"
         events.append(Event(Reason.CREATED, note, Action.CREATE))

@@ -61,7 +61,7 @@ def set_pods_ready(
             return
     if cause is not None:
         more = sum(1 for _, other in waiting[1:] if other is not None)
-        tail = f" (and {more} more pod{'s' if more > 1 else ''})" if more else ""
+        tail = f" (and {counted(more, 'more pod')})" if more else ""
         message = f"{name}: {describe_cause(cause)}{tail}"
         if cause.reason in NOT_PLACED and (since := unplaced_since(observed)) is not None:
             message = f"waiting since {since} for a node: {message}"

@@ -237,10 +237,10 @@ def _require_same_length(task: UserTask, length: Length, setup: Setup) -> None:
     All of them raise it, as each knows the lengths of all.
     """
     lengths = setup.members.of_each(length.of_epoch)
-    shortest, longest = (find(range(len(lengths)), key=lengths.__getitem__) for find in (min, max))
-    if lengths[shortest] == lengths[longest]:
+    extremes = min(lengths), max(lengths)
+    if extremes[0] == extremes[1]:
         return
-    found = [f"{lengths[each]} in {setup.workers[each]}" for each in (shortest, longest)]
+    found = [f"{each} in {setup.workers[lengths.index(each)]}" for each in extremes]
     raise BadConfigurationError(
         f'dataset("train", context) of {task.name} has not the same number of batches in all '
         f"members: {', '.join(found)}. All of them need the same data: give them the same "

@@ -6,6 +6,7 @@ from typing import Any
 
 from tftraining_operator.api.keys import Role
 from tftraining_operator.api.types import Strategy
+from tftraining_operator.core.text import counted
 
 from tftraining.cli.convert.findings import Finding, Level, RefusedError
 from tftraining.cli.convert.tfjob_api import MASTER, REPLICA_TYPES, ROLES
@@ -107,7 +108,7 @@ def shape_of(replicas: list[Replica]) -> Shape:
     if workers:
         left = workers - 1
         text = (
-            f"{workers} workers are a chief and {left} worker{'s' if left > 1 else ''} of strategy"
+            f"{workers} workers are a chief and {counted(left, 'worker')} of strategy"
             " MultiWorkerMirrored here: worker 0 is the chief in TF_CONFIG and in its pod's name,"
             " worker 1 is worker 0, and so on; a script that looks for task worker 0 has to look"
             " for the chief as well"

@@ -144,6 +144,5 @@ class BarDisplay(Display):
 
 def display(console: Console, logs: Logs | None) -> Display:
     """Return the display that suits the console."""
-    moves = console.is_terminal and not console.is_dumb_terminal
-    kind = BarDisplay if moves else PlainDisplay
+    kind = BarDisplay if console.is_interactive else PlainDisplay
     return kind(console, logs)
