@@ -125,7 +125,7 @@ class World:
 
     def resumes_before_it_is_suspended(self) -> None:
         """The user suspends the job, and resumes it corrected while its chief still saves."""
-        self.cluster.edit(self.key, lambda spec: spec["runPolicy"].update(suspend=True))
+        self.cluster.suspend(self.key)
         try:
             wait(self.operators, 0)
         except KilledError:

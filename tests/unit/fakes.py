@@ -253,6 +253,14 @@ class FakeCluster:
             raw["metadata"]["generation"] += 1
             self._changed("MODIFIED", Kind.JOB, raw)
 
+    def suspend(self, key: JobKey) -> None:
+        """Let its user suspend a job."""
+        self.edit(key, lambda spec: spec.setdefault("runPolicy", {}).update(suspend=True))
+
+    def resume(self, key: JobKey) -> None:
+        """Let its user resume a job."""
+        self.edit(key, lambda spec: spec["runPolicy"].update(suspend=False))
+
     def tamper(self, key: JobKey, change: Callable[[Raw], object]) -> None:
         """Let somebody write into a job's status."""
         raw = self._find(Kind.JOB, *key)

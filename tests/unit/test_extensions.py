@@ -309,7 +309,7 @@ def test_no_extension_is_left_when_the_job_has_no_pods(operator: Operator, end: 
     if end == "evicted":
         kueue.evict(cluster)
     elif end == "suspended":
-        cluster.edit(key, lambda spec: spec.setdefault("runPolicy", {}).update(suspend=True))
+        cluster.suspend(key)
     else:
         code = 0 if end == "succeeded" else 64
         cluster.act(CHIEF, lambda pod: pod.exited(code))

@@ -208,7 +208,7 @@ def test_a_suspended_job_needs_none_before_it_has_pods(
 ) -> None:
     key = running(operator, a_job().with_policy(suspend=True))
     assert not has_policy(cluster)
-    cluster.edit(key, lambda spec: spec["runPolicy"].update(suspend=False))
+    cluster.resume(key)
     at_rest(operator)
     assert has_policy(cluster)
 

@@ -215,12 +215,12 @@ def test_suspending_takes_it_out_of_the_queue_and_resuming_puts_it_back(
     clusters.submit()
     clusters.dispatch()
     here = clusters.manager.cluster
-    here.edit(KEY, lambda spec: spec.setdefault("runPolicy", {}).update(suspend=True))
+    here.suspend(KEY)
     clusters.manager.settle()
     assert not kueue.workloads(here)
     clusters.recall()
     assert clusters.here.state == "Suspended"
-    here.edit(KEY, lambda spec: spec["runPolicy"].update(suspend=False))
+    here.resume(KEY)
     clusters.manager.settle()
     assert clusters.here.state == "Queued"
     clusters.dispatch()
@@ -331,7 +331,7 @@ def test_suspended_in_the_worker_cluster_it_keeps_its_workload(clusters: Cluster
     clusters.submit()
     clusters.dispatch()
     there = clusters.worker.cluster
-    there.edit(KEY, lambda spec: spec.setdefault("runPolicy", {}).update(suspend=True))
+    there.suspend(KEY)
     clusters.worker.settle()
     clusters.end_pods()
     assert clusters.there.state == "Suspended"

@@ -167,14 +167,14 @@ def test_a_suspended_job_keeps_it_until_the_chief_has_saved_and_all_have_ended(
     operator: Operator, cluster: FakeCluster
 ) -> None:
     key = running(operator, protected())
-    cluster.edit(key, lambda spec: spec.setdefault("runPolicy", {}).update(suspend=True))
+    cluster.suspend(key)
     operator.settle()
     assert "deletionTimestamp" not in cluster.pods()["mnist-ps-0"]["metadata"]
     assert has_budget(cluster), "the chief saves to its ps"
     at_rest(operator)
     assert not cluster.pods()
     assert not has_budget(cluster)
-    cluster.edit(key, lambda spec: spec["runPolicy"].update(suspend=False))
+    cluster.resume(key)
     at_rest(operator)
     assert has_budget(cluster)
 

@@ -395,13 +395,13 @@ def test_a_failed_job_gives_back_its_quota(operator: Operator) -> None:
 
 def test_a_suspended_job_leaves_its_queue(operator: Operator) -> None:
     key, cluster = running(operator), operator.cluster
-    cluster.edit(key, lambda spec: spec.setdefault("runPolicy", {}).update(suspend=True))
+    cluster.suspend(key)
     operator.settle()
     assert kueue.workloads(cluster), "its pods still use the quota"
     go_on(operator)
     assert not kueue.workloads(cluster)
     assert cluster.status(key).state == "Suspended"
-    cluster.edit(key, lambda spec: spec["runPolicy"].update(suspend=False))
+    cluster.resume(key)
     operator.settle()
     assert cluster.status(key).state == "Queued"
     assert kueue.workloads(cluster)
@@ -414,7 +414,7 @@ def test_a_suspended_job_gives_all_back_though_its_new_template_is_refused(
     operator: Operator, *, by_the_server: bool, resumed: bool
 ) -> None:
     key, cluster = running(operator), operator.cluster
-    cluster.edit(key, lambda spec: spec.setdefault("runPolicy", {}).update(suspend=True))
+    cluster.suspend(key)
     operator.settle()
     bad = errors.InvalidObjectError("spec.serviceAccountName: Invalid value", status=422)
     if by_the_server:

@@ -674,7 +674,7 @@ def test_a_suspension_ends_the_chief_before_its_servers(
     operator: Operator, cluster: FakeCluster
 ) -> None:
     key = running(operator, a_job())
-    cluster.edit(key, lambda spec: spec.setdefault("runPolicy", {}).update(suspend=True))
+    cluster.suspend(key)
     operator.settle()
     going = {n for n, raw in cluster.pods().items() if "deletionTimestamp" in raw["metadata"]}
     assert going == {"mnist-chief-0"}
@@ -686,7 +686,7 @@ def test_a_job_that_is_resumed_before_its_suspension_is_done_gets_all_pods_anew(
     operator: Operator, cluster: FakeCluster
 ) -> None:
     key = running(operator, a_job())
-    cluster.edit(key, lambda spec: spec.setdefault("runPolicy", {}).update(suspend=True))
+    cluster.suspend(key)
     operator.settle()
     assert set(cluster.pods()) == {"mnist-chief-0", "mnist-ps-0", "mnist-worker-0"}
 
@@ -852,7 +852,7 @@ def test_a_refused_deletion_is_told_and_tried_again(
     key = running(operator, a_job())
     words = "admission webhook denied the request"
     cluster.failing["delete"] = [errors.ForbiddenError(words, status=403)] * 2
-    cluster.edit(key, lambda spec: spec.setdefault("runPolicy", {}).update(suspend=True))
+    cluster.suspend(key)
     operator.settle()
     suspended = condition(cluster, key, ConditionType.SUSPENDED)
     assert suspended.reason == "DeletionRefused"

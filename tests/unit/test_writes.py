@@ -309,7 +309,7 @@ def test_servers_of_a_job_that_goes_on_are_deleted_by_their_uids(
 ) -> None:
     key = started(operator)
     runs(operator)
-    cluster.edit(key, lambda spec: spec.setdefault("runPolicy", {}).update(suspend=True))
+    cluster.suspend(key)
     operator.settle()
     while cluster.run_pods():
         operator.settle()

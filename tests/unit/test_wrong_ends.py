@@ -187,7 +187,7 @@ def test_a_node_that_cannot_start_the_chief_of_a_job_that_trained_does_not_end_i
         operator.settle()
     else:
         life = Life(operator, job.with_policy(suspend=True))
-        life.cluster.edit(life.key, lambda spec: spec["runPolicy"].update(suspend=False))
+        life.cluster.resume(life.key)
         operator.settle()
     now = life.now
     life.hit(lambda pod: pod.exited(128, "no space left", reason="StartError", seconds=now), CHIEF)
