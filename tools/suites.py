@@ -38,13 +38,15 @@ _SCENARIO_TIMEOUT = ["--timeout=600", "-o", "timeout_func_only=true"]
 _RERUNS = ["--reruns=1", "--max-suite-reruns=2", "--rerun-show-tracebacks"]
 # Tests that wait for processes leave a processor half idle.
 _SIDE_BY_SIDE = ["-n2", "--dist=worksteal"]
+# In order, one after the other to whoever is free: those that run alone begin once all others have.
+_IN_ORDER = ["-n2", "--dist=load", "--maxschedchunk=1"]
 # Of the image's TensorFlow, or of another version, as `make test-trainer` has it.
 _TRAINER_VENV = "-".join(filter(None, (".venv-trainer", os.environ.get("TENSORFLOW"))))
 _UPGRADE = "tests/integration/test_upgrade.py"
 
 SUITES: dict[str, list[str]] = {
-    "unit": [*_PYTEST, "tests/unit"],
-    "stateful": [*_PYTEST, "tests/stateful"],
+    "unit": [*_PYTEST, "tests/unit", *_SIDE_BY_SIDE],
+    "stateful": [*_PYTEST, "tests/stateful", *_SIDE_BY_SIDE],
     "protocol": [*_PYTEST, "tests/protocol"],
     "upgrade": [*_PYTEST, _UPGRADE, *_RERUNS],
     "integration": [
@@ -56,13 +58,13 @@ SUITES: dict[str, list[str]] = {
     ],
     "e2e": [
         *(*_PYTEST, "-v", "e2e/scenarios", "--ignore=e2e/scenarios/slow"),
-        *(*_SIDE_BY_SIDE, *_SCENARIO_TIMEOUT, *_RERUNS),
+        *(*_IN_ORDER, *_SCENARIO_TIMEOUT, *_RERUNS),
     ],
 }
 """Each suite's command, the cheapest first."""
 
 STAGES = (
-    (("unit", "stateful", "protocol", "upgrade", "trainer"), ("integration",)),
+    (("unit", "stateful", "protocol", "trainer"), ("upgrade", "integration")),
     (("e2e",),),
 )
 """The suites of a lane run in turn, the lanes of a stage side by side: integration mostly waits.
