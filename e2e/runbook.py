@@ -10,7 +10,7 @@ from pathlib import Path
 from textwrap import fill as wrapped
 
 from e2e.demo import say
-from e2e.faults import Pod
+from e2e.faults import NoNodeError, Pod
 from e2e.install import NAMESPACE, installed, make_namespace
 from e2e.jobs import claim, paced, stalled, tasks
 from e2e.platform_faults import kill_for_good, lease_holder
@@ -36,7 +36,7 @@ _WAIT_SECONDS = 240
 def main() -> int:
     """Make the run and write the page; return the exit code."""
     try:
-        with obtain(say=say) as cluster, installed(cluster, say):
+        with obtain(say=say) as cluster, installed(cluster, say, _TEAM):
             program = cluster.tool("prometheus")
             make_namespace(cluster, _TEAM)
             try:
@@ -44,7 +44,7 @@ def main() -> int:
                     fill(PAGE, SECTION, _answers(Space(cluster, _TEAM), server))
             finally:
                 cluster.kubectl("delete", "namespace", _TEAM, "--wait=false")
-    except ClusterError as error:
+    except (ClusterError, NoNodeError) as error:
         say(str(error))
         return 1
     return 0

@@ -22,7 +22,7 @@ def main() -> int:
     """Make the pictures; return the exit code."""
     try:
         chromium = program(say)
-        with obtain(say=say) as cluster, installed(cluster, say):
+        with obtain(say=say) as cluster, installed(cluster, say, _SPACE):
             say("installing the web page with helm")
             where = ("--namespace", NAMESPACE, "--reuse-values")
             helm(cluster, "upgrade", RELEASE, CHART, *where, "--set=web.enabled=true", "--wait")

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 import pytest
 
-from e2e import install
+from e2e import install, runbook
 from e2e.platform_faults import no_room
+from e2e.screenshots import __main__ as screenshots
 from tools.cluster import Cluster, ClusterError, NoClusterError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
+    from types import ModuleType
 
 
 class Calls(list[str]):
@@ -97,3 +100,26 @@ def test_a_node_that_was_cordoned_before_stays_so(monkeypatch: pytest.MonkeyPatc
         assert calls.changes == ["cordon node/b"]
 
     assert calls.changes == ["cordon node/b", "uncordon node/b"]
+
+
+@pytest.mark.parametrize(("program", "namespace"), [(runbook, "research"), (screenshots, "vision")])
+def test_a_namespace_of_the_users_is_neither_taken_nor_deleted(
+    monkeypatch: pytest.MonkeyPatch, program: ModuleType, namespace: str
+) -> None:
+    own = f"get crd/{install.CRD} namespace/{install.NAMESPACE} namespace/{namespace} "
+    calls = watched(monkeypatch, Calls({own: f"namespace/{namespace}\n"}))
+
+    def ends(*_: object) -> NoReturn:
+        raise ClusterError("it would begin")
+
+    monkeypatch.setattr(Cluster, "tool", lambda *_: Path("tool"))
+    for name, replaced in {
+        "obtain": lambda **_: nullcontext(Cluster("given", Path("config"), given=True)),
+        **dict.fromkeys(("helm", "program"), lambda *_: ""),
+        **dict.fromkeys(("prometheus", "browsing"), ends),
+    }.items():
+        monkeypatch.setattr(program, name, replaced, raising=False)
+
+    assert program.main() == 1
+
+    assert calls.changes == []
