@@ -96,7 +96,7 @@ def test_a_node_that_was_cordoned_before_stays_so(monkeypatch: pytest.MonkeyPatc
     free = "get nodes --field-selector=spec.unschedulable=false"
     calls = watched(monkeypatch, Calls({free: "node/b", "get nodes": "node/a\nnode/b"}))
 
-    with no_room(Cluster("given", Path("config"), given=True)):
+    with no_room(Cluster("mine", Path("config"))):
         assert calls.changes == ["cordon node/b"]
 
     assert calls.changes == ["cordon node/b", "uncordon node/b"]
