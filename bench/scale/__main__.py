@@ -16,6 +16,7 @@ from bench.scale.life import Life, live
 from bench.scale.promises import OURS
 from bench.scale.results import Results
 from bench.scale.training_operator import TrainingOperator
+from tools.choice import chosen
 from tools.cluster.shell import ClusterError
 from tools.pages import fill, filled
 
@@ -94,7 +95,7 @@ def _contenders(
         found.append(Ours(f"{OURS}, before", against.absolute(), placed=placed))
     found.append(TrainingOperator("tuned", *training_operator.TUNED))
     found.append(TrainingOperator("defaults"))
-    return [each for each in found if not only or any(part in each.name for part in only)]
+    return chosen(found, only, lambda each: each.name)
 
 
 def _in_words(who: str, life: Life) -> str:
