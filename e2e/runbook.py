@@ -19,6 +19,7 @@ from e2e.questions import FAILED_REQUESTS, HURTING, QUESTIONS, SLOW_REQUESTS, Qu
 from e2e.scenarios.space import Space, job_without_node
 from e2e.slow_api import slow_api
 from tools.cluster import ClusterError, obtain
+from tools.interrupts import raised
 from tools.pages import fill
 from tools.waiting import eventually
 
@@ -36,7 +37,7 @@ _WAIT_SECONDS = 240
 def main() -> int:
     """Make the run and write the page; return the exit code."""
     try:
-        with obtain(say=say) as cluster, installed(cluster, say, _TEAM):
+        with raised(), obtain(say=say) as cluster, installed(cluster, say, _TEAM):
             program = cluster.tool("prometheus")
             make_namespace(cluster, _TEAM)
             try:

@@ -18,6 +18,7 @@ from bench.scale.results import Results
 from bench.scale.training_operator import TrainingOperator
 from tools.choice import chosen
 from tools.cluster.shell import ClusterError
+from tools.interrupts import raised
 from tools.pages import fill, filled
 
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
@@ -64,7 +65,7 @@ def main(
     try:
         if rounds:
             crds = dict.fromkeys(crd for each in contenders for crd in each.crds())
-            with cluster(list(crds), placed=placed) as place:
+            with raised(), cluster(list(crds), placed=placed) as place:
                 for number in range(first, first + rounds):
                     for count in jobs or [1, 50, 200]:
                         for index, each in enumerate(contenders):

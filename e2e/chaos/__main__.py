@@ -21,6 +21,7 @@ from e2e.scenarios.space import Space
 from e2e.terminal import console, say
 from tools.choice import chosen
 from tools.cluster import ClusterError, obtain
+from tools.interrupts import raised
 from tools.pages import fill
 
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
@@ -45,7 +46,7 @@ def main(
     """Hit jobs that train with random faults, and report what came of it."""
     kinds = chosen(KINDS, only, lambda kind: kind.title)
     try:
-        with obtain(say=say) as cluster, installed(cluster, say):
+        with raised(), obtain(say=say) as cluster, installed(cluster, say):
             name = f"chaos-{secrets.token_hex(3)}"
             make_namespace(cluster, name)
             space = Space(cluster, name)

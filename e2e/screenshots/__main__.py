@@ -11,6 +11,7 @@ from e2e.screenshots import board, jobs, notebook, page, terminal
 from e2e.terminal import console, say
 from tools.browser import NoBrowserError, Page, browsing, program
 from tools.cluster import Cluster, ClusterError, obtain
+from tools.interrupts import raised
 from tools.waiting import eventually
 
 _SPACE = "vision"
@@ -22,7 +23,7 @@ def main() -> int:
     """Make the pictures; return the exit code."""
     try:
         chromium = program(say)
-        with obtain(say=say) as cluster, installed(cluster, say, _SPACE):
+        with raised(), obtain(say=say) as cluster, installed(cluster, say, _SPACE):
             say("installing the web page with helm")
             where = ("--namespace", NAMESPACE, "--reuse-values")
             helm(cluster, "upgrade", RELEASE, CHART, *where, "--set=web.enabled=true", "--wait")

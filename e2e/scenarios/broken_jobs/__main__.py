@@ -17,6 +17,7 @@ from e2e.scenarios.broken_jobs.page import markdown
 from e2e.terminal import console, say
 from tools.choice import chosen
 from tools.cluster import ClusterError, obtain
+from tools.interrupts import raised
 from tools.pages import fill
 
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
@@ -39,7 +40,7 @@ def main(
         (job for jobs, _ in SECTIONS.values() for job in jobs), only, lambda job: job.name
     )
     try:
-        with obtain(say=say) as cluster, installed(cluster, say):
+        with raised(), obtain(say=say) as cluster, installed(cluster, say):
             for section, (jobs, at_once) in SECTIONS.items():
                 broken = [job for job in jobs if job in wanted]
                 if not broken:

@@ -15,6 +15,7 @@ from e2e.scenarios.space import new_space
 from e2e.terminal import console, say
 from tools.cluster import ClusterError, obtain
 from tools.cluster.cluster import up
+from tools.interrupts import raised
 from tools.pages import fill
 
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
@@ -30,6 +31,7 @@ def main(
     seen: Seen = {}
     try:
         with (
+            raised(),
             obtain(_CLUSTER, say=say, start=functools.partial(up, gangs=True)) as cluster,
             installed(cluster, say),
         ):

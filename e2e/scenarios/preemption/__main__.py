@@ -19,6 +19,7 @@ from e2e.scenarios.preemption.ways import GRACE_SECONDS, WAYS, Way
 from e2e.scenarios.space import Space
 from e2e.terminal import console, say
 from tools.cluster import Cluster, ClusterError, obtain
+from tools.interrupts import raised
 from tools.pages import fill, table
 
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
@@ -41,7 +42,7 @@ def main(
     """Take the pods of jobs away while they train, and measure what that costs them."""
     costs: dict[str, Cost] = {}
     try:
-        with obtain(say=say) as cluster, installed(cluster, say):
+        with raised(), obtain(say=say) as cluster, installed(cluster, say):
             for way in WAYS:
                 say(f"{way.name}: {way.what}")
                 costs[way.name] = _measured(cluster, way)

@@ -15,6 +15,7 @@ from e2e.scenarios.tfjobs.surroundings import surroundings
 from e2e.terminal import console, say
 from tools.choice import chosen
 from tools.cluster import Cluster, ClusterError, obtain
+from tools.interrupts import raised
 from tools.pages import fill
 
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
@@ -34,7 +35,7 @@ def main(
     """Convert TFJobs and run what came out; fail if one does not end as it should."""
     wanted = chosen(ALL, only, lambda shape: shape.name)
     try:
-        with obtain(say=say) as cluster, installed(cluster, say):
+        with raised(), obtain(say=say) as cluster, installed(cluster, say):
             shapes = [shape for shape in wanted if _can_run(cluster, shape)]
             with surroundings(cluster, shapes) as prepare:
                 found = outcomes(cluster, shapes, at_once=_AT_ONCE, prepare=prepare, say=say)
