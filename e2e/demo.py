@@ -71,9 +71,13 @@ _NEXT = {
 def main() -> int:
     """Run the demo; return the exit code."""
     began = time.monotonic()
-    shutil.rmtree(KEPT, ignore_errors=True)
     local = LocalTraining(commands(MANIFEST, KEPT / "local"), _say_locally)
-    start = partial(first_build.start, beside=_beside(local))
+
+    def start(name: str, **options: Any) -> Cluster:  # noqa: ANN401 - those of `up`
+        # Not before the cluster is this run's alone: another demo may use the folder until then.
+        shutil.rmtree(KEPT, ignore_errors=True)
+        return first_build.start(name, **options, beside=_beside(local))
+
     try:
         with raised(), obtain(say=say, start=start) as cluster:
             _await(local)

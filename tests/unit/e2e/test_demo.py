@@ -5,11 +5,19 @@ from __future__ import annotations
 import signal
 import subprocess
 import sys
+from contextlib import contextmanager, nullcontext
+from typing import TYPE_CHECKING
 
 import pytest
 
+from e2e import demo
 from e2e.curve import curve
 from e2e.demo import points
+from tools.cluster import Cluster, first_build
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
 
 
 def test_a_curve_falls_from_its_highest_to_its_lowest_value() -> None:
@@ -69,3 +77,30 @@ def test_a_demo_that_is_asked_to_end_cleans_up(number: signal.Signals) -> None:
 
     assert rest == "cleaned up\n"
     assert demo.returncode
+
+
+def test_a_demo_that_waited_for_another_one_keeps_its_own_results_alone(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Both run in one checkout: what the first keeps is not deleted under it, nor mixed in."""
+    kept, first = tmp_path / "kept", list[bool]()
+    (kept / "local").mkdir(parents=True)
+
+    @contextmanager
+    def obtain(*, start: Callable[..., Cluster], **_: object) -> Iterator[Cluster]:
+        first.append((kept / "local").exists())
+        (kept / "logs").mkdir()
+        yield start("mine", say=print, workers=0)
+
+    def train(_: Cluster) -> bool:
+        return not kept.exists()
+
+    cluster = Cluster("mine", tmp_path / "kubeconfig")
+    monkeypatch.setattr(demo, "KEPT", kept)
+    monkeypatch.setattr(demo, "obtain", obtain)
+    monkeypatch.setattr(first_build, "start", lambda *_, **__: cluster)
+    monkeypatch.setattr(demo, "installed", lambda *_: nullcontext())
+    monkeypatch.setattr(demo, "_train", train)
+
+    assert demo.main() == 0
+    assert first == [True]
