@@ -84,9 +84,11 @@ def remove_release(cluster: Cluster) -> None:
 
 def uninstall(cluster: Cluster) -> None:
     """Take out everything that `install` put in, the CRD and with it all jobs included."""
-    remove_release(cluster)
-    cluster.kubectl("delete", "crd", CRD, "--ignore-not-found")
-    cluster.kubectl("delete", "namespace", NAMESPACE, "--ignore-not-found")
+    try:
+        remove_release(cluster)
+    finally:
+        cluster.kubectl("delete", "crd", CRD, "--ignore-not-found")
+        cluster.kubectl("delete", "namespace", NAMESPACE, "--ignore-not-found")
 
 
 def refuse_existing(cluster: Cluster, *namespaces: str) -> None:

@@ -217,5 +217,7 @@ def new_space(cluster: Cluster) -> Iterator[Space]:
     """Have a namespace that nobody else uses; it is deleted with all that is in it."""
     name = f"scenario-{secrets.token_hex(3)}"
     make_namespace(cluster, name)
-    yield Space(cluster, name)
-    cluster.kubectl("delete", "namespace", name, "--wait=false")
+    try:
+        yield Space(cluster, name)
+    finally:
+        cluster.kubectl("delete", "namespace", name, "--wait=false")

@@ -10,6 +10,7 @@ import pytest
 
 from e2e import install, runbook
 from e2e.platform_faults import no_room
+from e2e.scenarios.space import new_space
 from e2e.screenshots import __main__ as screenshots
 from tools.cluster import Cluster, ClusterError, NoClusterError
 
@@ -123,3 +124,30 @@ def test_a_namespace_of_the_users_is_neither_taken_nor_deleted(
     assert program.main() == 1
 
     assert calls.changes == []
+
+
+def test_all_else_goes_though_helm_cannot_remove_the_release(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    calls = watched(monkeypatch, Calls({}, failing="uninstall"))
+
+    with pytest.raises(ClusterError, match="failed"):
+        install.uninstall(Cluster("given", Path("config"), given=True))
+
+    assert [words.split()[:2] for words in calls] == [
+        ["uninstall", install.RELEASE],
+        ["delete", "crd"],
+        ["delete", "namespace"],
+    ]
+
+
+def test_a_namespace_of_a_scenario_goes_though_it_fails(monkeypatch: pytest.MonkeyPatch) -> None:
+    calls = watched(monkeypatch, Calls({}))
+
+    with (
+        pytest.raises(AssertionError),
+        new_space(Cluster("given", Path("config"), given=True)) as space,
+    ):
+        raise AssertionError
+
+    assert calls[-1].startswith(f"delete namespace {space.name}")
