@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 from rich.markup import escape
 
+from e2e.faults import NoNodeError
 from e2e.install import installed
 from e2e.scenarios.broken_jobs.page import stable
 from e2e.scenarios.gangs.play import Seen, in_turn, stuck
@@ -38,7 +39,7 @@ def main(
             for play in (stuck, in_turn):
                 with new_space(cluster) as space:
                     seen |= play(space)
-    except (AssertionError, ClusterError) as error:
+    except (AssertionError, ClusterError, NoNodeError) as error:
         console.print(f"[red]{escape(str(error))}[/]")
         raise typer.Exit(1) from error
     for section, lines in seen.items():

@@ -19,6 +19,7 @@ from e2e.platform_faults import (
     tolerated,
     without_dns,
 )
+from e2e.slots import slots
 from tools.cluster import Cluster
 
 SINCE = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
@@ -49,7 +50,8 @@ def test_scheduler_and_controllers_must_both_lead(
 
 
 @pytest.mark.parametrize(
-    "fault", [no_room, without_dns, partial(tolerated, taint="example.com/spot")]
+    "fault",
+    [no_room, without_dns, partial(tolerated, taint="example.com/spot"), partial(slots, count=1)],
 )
 def test_what_all_who_use_a_cluster_would_feel_is_not_done_to_a_given_one(
     fault: Callable[[Cluster], AbstractContextManager[None]], monkeypatch: pytest.MonkeyPatch
