@@ -20,7 +20,7 @@ from rich.markup import escape
 
 from e2e.build_view import shown
 from e2e.curve import curve
-from e2e.install import ROOT, installed, make_namespace
+from e2e.install import ROOT, installed, namespaced
 from e2e.local_training import LocalTraining, commands
 from e2e.terminal import console
 from tools.cluster import Cluster, ClusterError, first_build, obtain
@@ -131,8 +131,7 @@ def say(line: str) -> None:
 
 
 def _train(cluster: Cluster) -> bool:
-    make_namespace(cluster, NAMESPACE)
-    try:
+    with namespaced(cluster, NAMESPACE, wait=True):
         console.rule(f"kubectl apply -f {_shown(MANIFEST)}")
         began = time.monotonic()
         _kubectl(cluster, "apply", "-f", MANIFEST)
@@ -147,8 +146,6 @@ def _train(cluster: Cluster) -> bool:
         console.rule("result")
         kept = _is_kept(cluster, job)
         return _verdict(job, seconds, kept=kept) and kept
-    finally:
-        cluster.kubectl("delete", "namespace", NAMESPACE, "--ignore-not-found", "--wait=true")
 
 
 def _is_kept(cluster: Cluster, job: dict[str, Any]) -> bool:

@@ -36,6 +36,20 @@ def make_namespace(cluster: Cluster, name: str) -> None:
     cluster.kubectl("apply", "-f", "-", text_in=_NAMESPACES.format(name=name))
 
 
+@contextmanager
+def namespaced(cluster: Cluster, name: str, *, wait: bool = False) -> Iterator[None]:
+    """Have such a namespace for the time of the block; it is deleted with all that is in it.
+
+    `wait` until all of that is gone.
+    """
+    try:
+        make_namespace(cluster, name)
+        yield
+    finally:
+        waits = f"--wait={str(wait).lower()}"
+        cluster.kubectl("delete", "namespace", name, "--ignore-not-found", waits)
+
+
 def load_images(cluster: Cluster, say: Say) -> None:
     """Build both images and give them to the cluster's nodes."""
     if cluster.given:

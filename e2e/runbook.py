@@ -11,7 +11,7 @@ from textwrap import fill as wrapped
 
 from e2e.demo import say
 from e2e.faults import NoNodeError, Pod
-from e2e.install import NAMESPACE, installed, make_namespace
+from e2e.install import NAMESPACE, installed, namespaced
 from e2e.jobs import claim, paced, stalled, tasks
 from e2e.platform_faults import kill_for_good, lease_holder
 from e2e.prometheus import FIRE_SECONDS, Prometheus, Sample, prometheus
@@ -39,12 +39,8 @@ def main() -> int:
     try:
         with raised(), obtain(say=say) as cluster, installed(cluster, say, _TEAM):
             program = cluster.tool("prometheus")
-            make_namespace(cluster, _TEAM)
-            try:
-                with prometheus(cluster, program) as server:
-                    fill(PAGE, SECTION, _answers(Space(cluster, _TEAM), server))
-            finally:
-                cluster.kubectl("delete", "namespace", _TEAM, "--wait=false")
+            with namespaced(cluster, _TEAM), prometheus(cluster, program) as server:
+                fill(PAGE, SECTION, _answers(Space(cluster, _TEAM), server))
     except (ClusterError, NoNodeError) as error:
         say(str(error))
         return 1

@@ -13,7 +13,7 @@ from e2e.chaos.kinds import KINDS
 from e2e.chaos.report import markdown, show
 from e2e.chaos.run import Chaos
 from e2e.faults import NoNodeError
-from e2e.install import installed, make_namespace
+from e2e.install import installed, namespaced
 from e2e.previous import previous_version
 from e2e.recording import recording
 from e2e.scenarios.drill import now
@@ -48,20 +48,20 @@ def main(
     try:
         with raised(), obtain(say=say) as cluster, installed(cluster, say):
             name = f"chaos-{secrets.token_hex(3)}"
-            make_namespace(cluster, name)
             space = Space(cluster, name)
-            try:
-                with recording(cluster, name) as record, ExitStack() as stack:
-                    previous = None
-                    if not operator_kills and any(kind.needs_previous for kind in kinds):
-                        previous = stack.enter_context(previous_version(cluster, say))
-                    chaos = Chaos(space, record, seed, say, previous)
-                    if operator_kills:
-                        outcome = chaos.run_operator_kills(jobs, operator_kills, at_once)
-                    else:
-                        outcome = chaos.run(jobs, faults, at_once, now() + 60 * minutes, kinds)
-            finally:
-                cluster.kubectl("delete", "namespace", name, "--wait=false")
+            with (
+                namespaced(cluster, name),
+                recording(cluster, name) as record,
+                ExitStack() as stack,
+            ):
+                previous = None
+                if not operator_kills and any(kind.needs_previous for kind in kinds):
+                    previous = stack.enter_context(previous_version(cluster, say))
+                chaos = Chaos(space, record, seed, say, previous)
+                if operator_kills:
+                    outcome = chaos.run_operator_kills(jobs, operator_kills, at_once)
+                else:
+                    outcome = chaos.run(jobs, faults, at_once, now() + 60 * minutes, kinds)
     except (ClusterError, NoNodeError) as error:
         console.print(f"[red]{escape(str(error))}[/]")
         raise typer.Exit(1) from error

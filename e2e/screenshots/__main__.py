@@ -5,7 +5,7 @@ from pathlib import Path
 
 from rich.markup import escape
 
-from e2e.install import CHART, NAMESPACE, RELEASE, ROOT, helm, installed, make_namespace
+from e2e.install import CHART, NAMESPACE, RELEASE, ROOT, helm, installed, namespaced
 from e2e.scenarios.space import Space
 from e2e.screenshots import board, jobs, notebook, page, terminal
 from e2e.terminal import console, say
@@ -27,12 +27,8 @@ def main() -> int:
             say("installing the web page with helm")
             where = ("--namespace", NAMESPACE, "--reuse-values")
             helm(cluster, "upgrade", RELEASE, CHART, *where, "--set=web.enabled=true", "--wait")
-            make_namespace(cluster, _SPACE)
-            try:
-                with browsing(chromium) as tab:
-                    _take(cluster, tab)
-            finally:
-                cluster.kubectl("delete", "namespace", _SPACE, "--wait=true")
+            with namespaced(cluster, _SPACE, wait=True), browsing(chromium) as tab:
+                _take(cluster, tab)
     except (ClusterError, NoBrowserError) as error:
         console.print(f"[red]{escape(str(error))}[/]")
         return 1

@@ -10,7 +10,7 @@ import typer
 from rich.markup import escape
 
 from e2e.faults import NoNodeError
-from e2e.install import installed, make_namespace
+from e2e.install import installed, namespaced
 from e2e.recording import recording
 from e2e.scenarios.broken_jobs.page import stable
 from e2e.scenarios.drill import Drill
@@ -57,12 +57,8 @@ def main(
 
 def _measured(cluster: Cluster, way: Way) -> Cost:
     space = Space(cluster, f"preemption-{secrets.token_hex(2)}")
-    make_namespace(cluster, space.name)
-    try:
-        with recording(cluster, space.name) as record:
-            return measured(Drill(space, record), way)
-    finally:
-        cluster.kubectl("delete", "namespace", space.name)
+    with namespaced(cluster, space.name, wait=True), recording(cluster, space.name) as record:
+        return measured(Drill(space, record), way)
 
 
 def _show(cost: Cost) -> None:

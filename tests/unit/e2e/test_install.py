@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NoReturn
 
 import pytest
 
-from e2e import install, runbook
+from e2e import demo, install, runbook
 from e2e.platform_faults import no_room
 from e2e.scenarios.space import new_space
 from e2e.screenshots import __main__ as screenshots
@@ -151,3 +151,21 @@ def test_a_namespace_of_a_scenario_goes_though_it_fails(monkeypatch: pytest.Monk
         raise AssertionError
 
     assert calls[-1].startswith(f"delete namespace {space.name}")
+
+
+def test_a_namespace_goes_though_it_was_interrupted_while_it_was_made(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The API server may have made it by then."""
+    calls = watched(monkeypatch, Calls({}, failing="apply"))
+    cluster = Cluster("given", Path("config"), given=True)
+
+    with pytest.raises(ClusterError):
+        demo._train(cluster)
+    with pytest.raises(ClusterError), new_space(cluster):
+        pytest.fail("begun")
+
+    _, of_demo, _, of_scenario = calls
+    assert of_demo.startswith(f"delete namespace {demo.NAMESPACE} --ignore-not-found")
+    assert of_scenario.startswith("delete namespace scenario-")
+    assert "--ignore-not-found" in of_scenario
