@@ -98,12 +98,13 @@ def _setups(wanted: set[str]) -> list[Setup]:
 
 def _image_bytes() -> int | None:
     """Ask the engine that runs, if one does, for the image that it has, if it has."""
-    if engines.pid() is None:
+    engine = engines.running(_say)
+    if engine is None:
         _say("the size of the image is left out: `make images` builds it, and no engine runs")
         return None
     image = image_name("trainer")
     try:
-        return image_bytes(engines.engine(_say), image)
+        return image_bytes(engine, image)
     except ClusterError as error:
         _say(f"the size of {image} is left out: {error}")
         return None
