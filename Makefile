@@ -64,7 +64,7 @@ demo: .venv/ready ## Train the example job on a real cluster, show its progress,
 	@$(PY) -m e2e.demo
 
 .PHONY: test
-test: .venv/ready .venv-trainer/ready ## Run every test that this machine supports
+test: .venv/ready .venv-trainer/ready $(TENSORFLOW_VENV)/ready ## Run every test that this machine supports
 	@$(PY) -m tools.suites
 
 # ---- single suites ----------------------------------------------------------------------------

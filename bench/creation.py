@@ -30,6 +30,7 @@ from tftraining_operator.reconcile.store import Kind
 from tests.apiserver import PROGRAMS, ApiServer, running
 from tests.integration.process import Operator
 from tools.cluster.binaries import binary
+from tools.interrupts import raised
 
 ROUNDS = 40
 WARM_UP = 3
@@ -50,7 +51,7 @@ _Object = dict[str, Any]
 def main() -> int:
     """Measure and print; return 1 when the operator takes more than LIMIT times as long."""
     programs = {name: binary(name) for name in PROGRAMS}
-    with running(programs) as server, tempfile.TemporaryDirectory() as folder:
+    with raised(), running(programs) as server, tempfile.TemporaryDirectory() as folder:
         server.serve_crd(CRDS)
         operator = Operator(server.kubeconfig, Path(folder) / "log")
         operator.start()

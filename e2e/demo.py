@@ -20,7 +20,7 @@ from rich.markup import escape
 
 from e2e.build_view import shown
 from e2e.curve import curve
-from e2e.install import ROOT, installed, make_namespace
+from e2e.install import ROOT, installed, namespaced
 from e2e.local_training import LocalTraining, commands
 from e2e.terminal import console
 from tools.cluster import Cluster, ClusterError, first_build, obtain
@@ -33,6 +33,8 @@ KEPT = ROOT / ".demo"
 WANTED_ACCURACY = 0.95
 
 _LIMIT_SECONDS = 600
+_PULLED = "--timeout=300s"
+"""For a pod whose node may have to pull the image of the trainer."""
 _READER = """\
 apiVersion: v1
 kind: Pod
@@ -71,9 +73,13 @@ _NEXT = {
 def main() -> int:
     """Run the demo; return the exit code."""
     began = time.monotonic()
-    shutil.rmtree(KEPT, ignore_errors=True)
     local = LocalTraining(commands(MANIFEST, KEPT / "local"), _say_locally)
-    start = partial(first_build.start, beside=_beside(local))
+
+    def start(name: str, **options: Any) -> Cluster:  # noqa: ANN401 - those of `up`
+        # Not before the cluster is this run's alone: another demo may use the folder until then.
+        shutil.rmtree(KEPT, ignore_errors=True)
+        return first_build.start(name, **options, beside=_beside(local))
+
     try:
         with raised(), obtain(say=say, start=start) as cluster:
             _await(local)
@@ -125,8 +131,7 @@ def say(line: str) -> None:
 
 
 def _train(cluster: Cluster) -> bool:
-    make_namespace(cluster, NAMESPACE)
-    try:
+    with namespaced(cluster, NAMESPACE, wait=True):
         console.rule(f"kubectl apply -f {_shown(MANIFEST)}")
         began = time.monotonic()
         _kubectl(cluster, "apply", "-f", MANIFEST)
@@ -139,10 +144,18 @@ def _train(cluster: Cluster) -> bool:
         console.rule("loss")
         console.print("\n".join(curve(losses)))
         console.rule("result")
+        kept = _is_kept(cluster, job)
+        return _verdict(job, seconds, kept=kept) and kept
+
+
+def _is_kept(cluster: Cluster, job: dict[str, Any]) -> bool:
+    """Keep what the job left; a job that never ran has nothing, and says itself why."""
+    try:
         _keep(cluster, job)
-        return _verdict(job, seconds)
-    finally:
-        cluster.kubectl("delete", "namespace", NAMESPACE, "--ignore-not-found", "--wait=true")
+    except ClusterError as error:
+        say(f"could not be kept: {error}")
+        return False
+    return True
 
 
 def _watch(cluster: Cluster) -> tuple[dict[str, Any], list[tuple[int, float]]]:
@@ -183,24 +196,26 @@ def points(written: str) -> list[tuple[int, float]]:
     return sorted({int(pair[0]): float(pair[1]) for pair in pairs if len(pair) == 2}.items())
 
 
-def _verdict(job: dict[str, Any], seconds: float) -> bool:
-    status = job["status"]
+def _verdict(job: dict[str, Any], seconds: float, *, kept: bool) -> bool:
+    status = job.get("status") or {}
     evaluation = status.get("evaluation") or {}
     metrics = {m["name"]: float(m["value"]) for m in evaluation.get("metrics", [])}
     accuracy = metrics.get("accuracy", 0.0)
     succeeded = status.get("state") == "Succeeded"
     enough = accuracy >= WANTED_ACCURACY
-    console.print(f"state       {status.get('state')} after {seconds:.0f} s: {status['message']}")
+    state = f"{status.get('state')} after {seconds:.0f} s: {status.get('message')}"
+    console.print(f"state       {escape(state)}", soft_wrap=True)
     console.print(
         f"accuracy    {accuracy:.4f} on held-out digits, evaluated at step "
         f"{evaluation.get('step')} ({'at least' if enough else 'LESS THAN'} {WANTED_ACCURACY})"
     )
-    checkpoint = status.get("lastCheckpoint") or {}
-    console.print(
-        f"checkpoint  {checkpoint.get('path')} of claim mnist, copied to "
-        f"{_shown(KEPT / 'checkpoints')}/"
-    )
-    console.print(f"logs        {_shown(KEPT / 'logs')}/")
+    if kept:
+        checkpoint = status.get("lastCheckpoint") or {}
+        console.print(
+            f"checkpoint  {checkpoint.get('path')} of claim mnist, copied to "
+            f"{_shown(KEPT / 'checkpoints')}/"
+        )
+        console.print(f"logs        {_shown(KEPT / 'logs')}/")
     return succeeded and enough
 
 
@@ -221,7 +236,7 @@ def _keep(cluster: Cluster, job: dict[str, Any]) -> None:
     )
     reader = _READER.replace("IMAGE", image)
     cluster.kubectl("-n", NAMESPACE, "apply", "-f", "-", text_in=reader)
-    cluster.kubectl("-n", NAMESPACE, "wait", "--for=condition=Ready", "pod/reader")
+    cluster.kubectl("-n", NAMESPACE, "wait", "--for=condition=Ready", "pod/reader", _PULLED)
     archive = KEPT / "checkpoints.tar"
     command = _command(cluster)
     with archive.open("wb") as out:

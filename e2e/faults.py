@@ -29,7 +29,7 @@ while True:
 
 
 class NoNodeError(Exception):
-    """The fault needs a node that we may enter; the message names the fault."""
+    """The fault needs a node that we may enter, or a cluster of ours; the message names it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,3 +184,9 @@ def in_node(cluster: Cluster, node: str, script: str, fault: str, *arguments: st
 def pid_of(container: str) -> str:
     """Return the command that prints the process number of a container, as its node counts."""
     return f"crictl inspect -o go-template --template '{{{{.info.pid}}}}' {container}"
+
+
+def require_own(cluster: Cluster, fault: str) -> None:
+    """Raise NoNodeError where all who use a cluster would feel the fault, and it is not ours."""
+    if cluster.given:
+        raise NoNodeError(f"{fault}: the cluster of your KUBECONFIG may have other users")

@@ -36,6 +36,20 @@ def make_namespace(cluster: Cluster, name: str) -> None:
     cluster.kubectl("apply", "-f", "-", text_in=_NAMESPACES.format(name=name))
 
 
+@contextmanager
+def namespaced(cluster: Cluster, name: str, *, wait: bool = False) -> Iterator[None]:
+    """Have such a namespace for the time of the block; it is deleted with all that is in it.
+
+    `wait` until all of that is gone.
+    """
+    try:
+        make_namespace(cluster, name)
+        yield
+    finally:
+        waits = f"--wait={str(wait).lower()}"
+        cluster.kubectl("delete", "namespace", name, "--ignore-not-found", waits)
+
+
 def load_images(cluster: Cluster, say: Say) -> None:
     """Build both images and give them to the cluster's nodes."""
     if cluster.given:
@@ -84,9 +98,11 @@ def remove_release(cluster: Cluster) -> None:
 
 def uninstall(cluster: Cluster) -> None:
     """Take out everything that `install` put in, the CRD and with it all jobs included."""
-    remove_release(cluster)
-    cluster.kubectl("delete", "crd", CRD, "--ignore-not-found")
-    cluster.kubectl("delete", "namespace", NAMESPACE, "--ignore-not-found")
+    try:
+        remove_release(cluster)
+    finally:
+        cluster.kubectl("delete", "crd", CRD, "--ignore-not-found")
+        cluster.kubectl("delete", "namespace", NAMESPACE, "--ignore-not-found")
 
 
 def refuse_existing(cluster: Cluster, *namespaces: str) -> None:

@@ -1,6 +1,7 @@
 """Faults of what all jobs share: the operator, the API server, DNS, the room for pods.
 
 Each is a context: the fault lasts as long as the block and is undone afterwards.
+Those that other users of a given cluster would feel raise NoNodeError there.
 """
 
 import json
@@ -9,7 +10,7 @@ from contextlib import AbstractContextManager, contextmanager, suppress
 from datetime import datetime
 from typing import Any
 
-from e2e.faults import Pod, control_plane, in_node, pid_of
+from e2e.faults import Pod, control_plane, in_node, pid_of, require_own
 from e2e.install import NAMESPACE, OPERATOR, OPERATOR_PODS, RELEASE
 from tools.cluster import Cluster, ClusterError
 from tools.waiting import eventually
@@ -131,7 +132,8 @@ def without_operator(cluster: Cluster) -> AbstractContextManager[None]:
 
 
 def without_dns(cluster: Cluster) -> AbstractContextManager[None]:
-    """Have no CoreDNS: no name of a Service or pod resolves."""
+    """Have no CoreDNS: no name of a Service or pod resolves. Raises NoNodeError."""
+    require_own(cluster, "stopping CoreDNS")
     return scaled_to_zero(cluster, "kube-system", "deployment/coredns")
 
 
@@ -153,7 +155,8 @@ def progress_unreachable(cluster: Cluster) -> Iterator[None]:
 
 @contextmanager
 def no_room(cluster: Cluster) -> Iterator[None]:
-    """Have no node that takes new pods; those that run stay."""
+    """Have no node that takes new pods; those that run stay. Raises NoNodeError."""
+    require_own(cluster, "cordoning all nodes")
     # One that its owner has cordoned stays so.
     free = ("--field-selector=spec.unschedulable=false",)
     nodes = cluster.kubectl("get", "nodes", *free, "-o", "name").split()
@@ -168,7 +171,11 @@ def no_room(cluster: Cluster) -> Iterator[None]:
 
 @contextmanager
 def tolerated(cluster: Cluster, taint: str) -> Iterator[None]:
-    """Have the pods of Deployments and DaemonSets stay on nodes with a taint of this key."""
+    """Have the pods of Deployments and DaemonSets stay on nodes with a taint of this key.
+
+    Raises NoNodeError.
+    """
+    require_own(cluster, "a taint on all nodes")
     kinds = ("deployments,daemonsets", "--all-namespaces")
     found = json.loads(cluster.kubectl("get", *kinds, "-o", "json"))["items"]
     try:

@@ -10,8 +10,8 @@ from pathlib import Path
 from textwrap import fill as wrapped
 
 from e2e.demo import say
-from e2e.faults import Pod
-from e2e.install import NAMESPACE, installed, make_namespace
+from e2e.faults import NoNodeError, Pod
+from e2e.install import NAMESPACE, installed, namespaced
 from e2e.jobs import claim, paced, stalled, tasks
 from e2e.platform_faults import kill_for_good, lease_holder
 from e2e.prometheus import FIRE_SECONDS, Prometheus, Sample, prometheus
@@ -19,6 +19,7 @@ from e2e.questions import FAILED_REQUESTS, HURTING, QUESTIONS, SLOW_REQUESTS, Qu
 from e2e.scenarios.space import Space, job_without_node
 from e2e.slow_api import slow_api
 from tools.cluster import ClusterError, obtain
+from tools.interrupts import raised
 from tools.pages import fill
 from tools.waiting import eventually
 
@@ -36,15 +37,11 @@ _WAIT_SECONDS = 240
 def main() -> int:
     """Make the run and write the page; return the exit code."""
     try:
-        with obtain(say=say) as cluster, installed(cluster, say):
+        with raised(), obtain(say=say) as cluster, installed(cluster, say, _TEAM):
             program = cluster.tool("prometheus")
-            make_namespace(cluster, _TEAM)
-            try:
-                with prometheus(cluster, program) as server:
-                    fill(PAGE, SECTION, _answers(Space(cluster, _TEAM), server))
-            finally:
-                cluster.kubectl("delete", "namespace", _TEAM, "--wait=false")
-    except ClusterError as error:
+            with namespaced(cluster, _TEAM), prometheus(cluster, program) as server:
+                fill(PAGE, SECTION, _answers(Space(cluster, _TEAM), server))
+    except (ClusterError, NoNodeError) as error:
         say(str(error))
         return 1
     return 0

@@ -4,6 +4,7 @@ import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from e2e.faults import require_own
 from tools.cluster import Cluster
 from tools.waiting import eventually
 
@@ -16,7 +17,11 @@ _POSTED_SECONDS = 60
 
 @contextmanager
 def slots(cluster: Cluster, count: int) -> Iterator[None]:
-    """Have a node offer so many slots, and no other one any, for the time of the block."""
+    """Have a node offer so many slots, and no other one any, for the time of the block.
+
+    Raises NoNodeError.
+    """
+    require_own(cluster, "slots of a node")
     node = cluster.kubectl("get", "nodes", "-o", "name").split()[0]
     _offer(cluster, node, str(count))
     try:

@@ -14,6 +14,11 @@ LOCKS = ("operator", "trainer", "trainer-gpu", "dev", "trainer-test", "trainer-t
 
 _PROGRAM = ".venv/bin/pip-audit"
 _OPTIONS = ("--require-hashes", "--disable-pip", "--progress-spinner=off", "--format=json")
+_UNANSWERED = (
+    *("Could not connect", "not redirecting properly"),
+    *("ServiceError", "requests.exceptions."),
+)
+"""In what pip-audit says of an index that does not answer, or not as it should."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +51,12 @@ def read(document: Mapping[str, Any]) -> Audit:
     return found
 
 
+def unanswered(done: subprocess.CompletedProcess[str]) -> str:
+    """Return what pip-audit says of an index that does not answer, "" if it failed otherwise."""
+    lines = done.stderr.strip().splitlines()
+    return next((line for line in lines if any(words in line for words in _UNANSWERED)), "")
+
+
 def why(done: subprocess.CompletedProcess[str]) -> str:
     """Return why pip-audit printed no document: the last line of its errors, else its exit code."""
     said = done.stderr.strip().splitlines()
@@ -53,19 +64,25 @@ def why(done: subprocess.CompletedProcess[str]) -> str:
 
 
 def main() -> int:
-    """Audit every lock file; return the exit code, 1 if something vulnerable is locked."""
-    vulnerable = False
+    """Audit every lock file; return the exit code.
+
+    It is 1 if something vulnerable is locked, or if an index that answers was not asked.
+    """
+    wrong = False
     for name in LOCKS:
         lock = f"requirements/{name}.lock"
         command = [_PROGRAM, "--requirement", lock, *_OPTIONS]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         if done.stdout:
             audit = read(json.loads(done.stdout))
-            vulnerable |= bool(audit.vulnerable)
+            wrong |= bool(audit.vulnerable)
             print(f"{lock}: {audit}")
+        elif reason := unanswered(done):
+            print(f"{lock}: skipped, the index cannot be asked: {reason}")
         else:
-            print(f"{lock}: skipped, the index cannot be asked: {why(done)}")
-    return 1 if vulnerable else 0
+            wrong = True
+            print(f"{lock}: failed: {why(done)}")
+    return 1 if wrong else 0
 
 
 if __name__ == "__main__":

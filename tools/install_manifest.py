@@ -34,7 +34,7 @@ def rendered(chart: Path = CHART) -> str:
     """Return the manifest: the namespace, then what the chart makes, but for its tests."""
     helm = str(binary("helm"))
     command = [helm, "template", _RELEASE, str(chart), "--namespace", _NAMESPACE, "--no-hooks"]
-    done = subprocess.run(command, check=True, capture_output=True, text=True)
+    done = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True)
     documents = [each for each in done.stdout.split("\n---\n") if yaml.safe_load(each)]
     return _HEADER + _BEGIN + "".join(f"---\n{_cleaned(each)}\n" for each in documents)
 

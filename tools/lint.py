@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from rich.console import Console
+from rich.markup import escape
 
 from tools.cluster.binaries import binary
 from tools.cluster.shell import ClusterError
@@ -65,7 +66,7 @@ def main() -> int:
     try:
         wanted = checks()
     except ClusterError as error:
-        console.print(f"[red]{error}[/]")
+        console.print(f"[red]{escape(str(error))}[/]", soft_wrap=True)
         return 1
     for name, command in wanted.items():
         began = time.monotonic()

@@ -51,7 +51,7 @@ def _rows() -> Iterator[tuple[str, ...]]:
 def _roles() -> list[dict[str, Any]]:
     shown = "--show-only=templates/rbac.yaml"
     command = [str(binary("helm")), "template", "tftraining", _CHART, shown]
-    done = subprocess.run(command, check=True, capture_output=True, text=True)
+    done = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True)
     return [each for each in yaml.safe_load_all(done.stdout) if each and "rules" in each]
 
 

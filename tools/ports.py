@@ -40,7 +40,9 @@ def _next() -> int:
     with _LATEST.open("a+") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         file.seek(0)
-        latest = int(file.read() or random.choice(_PORTS))  # noqa: S311
+        # A machine that lost its power may have left zeros.
+        written = file.read()
+        latest = int(written) if written.isdecimal() else random.choice(_PORTS)  # noqa: S311
         port = latest + 1 if latest + 1 in _PORTS else _PORTS[0]
         file.truncate(0)
         file.write(str(port))

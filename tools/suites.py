@@ -5,6 +5,7 @@ is skipped, named in the summary and never counted as passed. After the e2e suit
 be as it was before: anything left behind counts as a failure.
 """
 
+import contextlib
 import os
 import sys
 import tempfile
@@ -125,13 +126,12 @@ def main(wanted: Sequence[str]) -> int:
 
 
 def tally(name: str, report: Path, code: int) -> Tally:
-    """Read pytest's report; a run without a report, or with an error of its own, is a failure."""
+    """Read pytest's report; a run without a report, or with an error of its own, is a failure.
+
+    The report lists a test once for each run; the last run counts.
+    """
     found = Tally()
-    # The report lists a test once for each run; the last run counts.
-    cases: dict[str, list[ET.Element]] = {}
-    if report.exists():
-        for case in ET.parse(report).getroot().iter("testcase"):  # noqa: S314 - our own
-            cases.setdefault(f"{case.get('classname')}::{case.get('name')}", []).append(case)
+    cases = _cases(report)
     for test, (*before, case) in cases.items():
         skipped, failures = case.find("skipped"), [*case.iter("failure"), *case.iter("error")]
         if failures:
@@ -144,6 +144,15 @@ def tally(name: str, report: Path, code: int) -> Tally:
     if not found.failed and (code or not cases):
         found.failed.append(f"{name}: pytest ran {len(cases)} tests and exited with code {code}")
     return found
+
+
+def _cases(report: Path) -> dict[str, list[ET.Element]]:
+    """Return each test's runs, in their order; none of a report that is missing or cut off."""
+    cases: dict[str, list[ET.Element]] = {}
+    with contextlib.suppress(FileNotFoundError, ET.ParseError):
+        for case in ET.parse(report).getroot().iter("testcase"):  # noqa: S314 - our own
+            cases.setdefault(f"{case.get('classname')}::{case.get('name')}", []).append(case)
+    return cases
 
 
 def _first_line(failure: ET.Element) -> str:

@@ -21,6 +21,7 @@ from pathlib import Path
 from tools import release
 from tools.cluster import engine as engines
 from tools.cluster.binaries import binary
+from tools.cluster.cluster import NAME, alone
 from tools.cluster.engine import Engine
 from tools.cluster.images import RECIPES, build_images
 from tools.cluster.shell import Argument, ClusterError, Say, bound, run
@@ -240,7 +241,9 @@ def main() -> int:
     parser.add_argument("--page", type=Path, help="write the commands and their output here")
     page = parser.parse_args().page
     try:
-        shown = run_all(print)
+        # Who uses the cluster has images of these names, and may stop the engine with it.
+        with alone(NAME, print):
+            shown = run_all(print)
     except (ClusterError, release.ReleaseError, SupplyChainError) as error:
         print(f"FAILED: {error}", file=sys.stderr)
         return 1

@@ -16,6 +16,7 @@ from bench.data import runs
 from bench.data.runs import GANG, KINDS, ORDERS, PS_MODES, Run
 from bench.training.processes import BenchError
 from tools import pages
+from tools.interrupts import raised
 
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
 console = Console(highlight=False, width=None if sys.stdout.isatty() else 150)
@@ -51,7 +52,7 @@ def main(
     found: list[Run] = []
     costs: dict[int, list[float]] = {}
     try:
-        with tempfile.TemporaryDirectory(prefix="bench-data-") as name:
+        with raised(), tempfile.TemporaryDirectory(prefix="bench-data-") as name:
             folder = Path(name)
             with runs.servers(folder / "servers", _MOST_WORKERS) as servers:
                 if _INPUT in wanted:

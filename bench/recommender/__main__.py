@@ -16,6 +16,7 @@ from bench.recommender import runs
 from bench.recommender.runs import Run
 from bench.training.processes import BenchError
 from tools import pages
+from tools.interrupts import raised
 
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
 console = Console(highlight=False, width=None if sys.stdout.isatty() else 150)
@@ -45,7 +46,7 @@ def main(
     """Train a recommender in each way, in turn; fail where this project is slower than stock."""
     found: dict[str, list[Run]] = {way: [] for way in _WAYS}
     try:
-        with tempfile.TemporaryDirectory(prefix="bench-recommender-") as name:
+        with raised(), tempfile.TemporaryDirectory(prefix="bench-recommender-") as name:
             for turn in range(rounds):
                 for number, (way, train) in enumerate(_WAYS.items()):
                     found[way].append(train(Path(name) / f"{turn}-{number}"))

@@ -16,7 +16,9 @@ from bench.scale.life import Life, live
 from bench.scale.promises import OURS
 from bench.scale.results import Results
 from bench.scale.training_operator import TrainingOperator
+from tools.choice import chosen
 from tools.cluster.shell import ClusterError
+from tools.interrupts import raised
 from tools.pages import fill, filled
 
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
@@ -63,7 +65,7 @@ def main(
     try:
         if rounds:
             crds = dict.fromkeys(crd for each in contenders for crd in each.crds())
-            with cluster(list(crds), placed=placed) as place:
+            with raised(), cluster(list(crds), placed=placed) as place:
                 for number in range(first, first + rounds):
                     for count in jobs or [1, 50, 200]:
                         for index, each in enumerate(contenders):
@@ -94,7 +96,7 @@ def _contenders(
         found.append(Ours(f"{OURS}, before", against.absolute(), placed=placed))
     found.append(TrainingOperator("tuned", *training_operator.TUNED))
     found.append(TrainingOperator("defaults"))
-    return [each for each in found if not only or any(part in each.name for part in only)]
+    return chosen(found, only, lambda each: each.name)
 
 
 def _in_words(who: str, life: Life) -> str:

@@ -18,6 +18,7 @@ from bench.training.setups import CNN_PLAIN, RATIOS, Setup
 from tools.cluster import engine as engines
 from tools.cluster.images import image_bytes, image_name
 from tools.cluster.shell import ClusterError
+from tools.interrupts import raised
 
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
 # Where nobody looks at a terminal, lines may be as long as the tables need.
@@ -48,7 +49,7 @@ def main(
         raise typer.Exit(1)
     results = Results(rounds)
     try:
-        with tempfile.TemporaryDirectory(prefix="bench-training-") as folder:
+        with raised(), tempfile.TemporaryDirectory(prefix="bench-training-") as folder:
             _measure(results, wanted, Path(folder), seeds, (warm_up, window))
     except BenchError as error:
         console.print(f"[red]{escape(str(error))}[/]", soft_wrap=True)
@@ -97,12 +98,13 @@ def _setups(wanted: set[str]) -> list[Setup]:
 
 def _image_bytes() -> int | None:
     """Ask the engine that runs, if one does, for the image that it has, if it has."""
-    if engines.pid() is None:
+    engine = engines.running(_say)
+    if engine is None:
         _say("the size of the image is left out: `make images` builds it, and no engine runs")
         return None
     image = image_name("trainer")
     try:
-        return image_bytes(engines.engine(_say), image)
+        return image_bytes(engine, image)
     except ClusterError as error:
         _say(f"the size of {image} is left out: {error}")
         return None

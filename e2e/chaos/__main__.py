@@ -9,17 +9,19 @@ from typing import Annotated
 import typer
 from rich.markup import escape
 
-from e2e.chaos.kinds import KINDS, Kind
+from e2e.chaos.kinds import KINDS
 from e2e.chaos.report import markdown, show
 from e2e.chaos.run import Chaos
 from e2e.faults import NoNodeError
-from e2e.install import installed, make_namespace
+from e2e.install import installed, namespaced
 from e2e.previous import previous_version
 from e2e.recording import recording
 from e2e.scenarios.drill import now
 from e2e.scenarios.space import Space
 from e2e.terminal import console, say
+from tools.choice import chosen
 from tools.cluster import ClusterError, obtain
+from tools.interrupts import raised
 from tools.pages import fill
 
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
@@ -42,24 +44,24 @@ def main(
     page: Annotated[Path | None, typer.Option(help="Replace a section of this page.")] = None,
 ) -> None:
     """Hit jobs that train with random faults, and report what came of it."""
+    kinds = chosen(KINDS, only, lambda kind: kind.title)
     try:
-        with obtain(say=say) as cluster, installed(cluster, say):
+        with raised(), obtain(say=say) as cluster, installed(cluster, say):
             name = f"chaos-{secrets.token_hex(3)}"
-            make_namespace(cluster, name)
             space = Space(cluster, name)
-            try:
-                with recording(cluster, name) as record, ExitStack() as stack:
-                    chosen = _kinds(only)
-                    previous = None
-                    if not operator_kills and any(kind.needs_previous for kind in chosen):
-                        previous = stack.enter_context(previous_version(cluster, say))
-                    chaos = Chaos(space, record, seed, say, previous)
-                    if operator_kills:
-                        outcome = chaos.run_operator_kills(jobs, operator_kills, at_once)
-                    else:
-                        outcome = chaos.run(jobs, faults, at_once, now() + 60 * minutes, chosen)
-            finally:
-                cluster.kubectl("delete", "namespace", name, "--wait=false")
+            with (
+                namespaced(cluster, name),
+                recording(cluster, name) as record,
+                ExitStack() as stack,
+            ):
+                previous = None
+                if not operator_kills and any(kind.needs_previous for kind in kinds):
+                    previous = stack.enter_context(previous_version(cluster, say))
+                chaos = Chaos(space, record, seed, say, previous)
+                if operator_kills:
+                    outcome = chaos.run_operator_kills(jobs, operator_kills, at_once)
+                else:
+                    outcome = chaos.run(jobs, faults, at_once, now() + 60 * minutes, kinds)
     except (ClusterError, NoNodeError) as error:
         console.print(f"[red]{escape(str(error))}[/]")
         raise typer.Exit(1) from error
@@ -70,10 +72,6 @@ def main(
     for wrong in outcome.errors:
         console.print(f"[red]wrong[/] {escape(wrong)}", soft_wrap=True)
     raise typer.Exit(1 if outcome.errors else 0)
-
-
-def _kinds(only: list[str] | None) -> list[Kind]:
-    return [kind for kind in KINDS if not only or any(part in kind.title for part in only)]
 
 
 if __name__ == "__main__":

@@ -60,6 +60,7 @@ class Outcome:
     def errors(self) -> list[str]:
         """Everything that is not as it should be."""
         return [
+            *([] if self.ended else ["no job was run"]),
             *(f"{_title(i)}: {i.error}" for i in self.injected if i.error),
             *(f"{ended.job}: {error}" for ended in self.ended for error in ended.errors),
             *(f"duplicate: {duplicate}" for duplicate in self.duplicates),

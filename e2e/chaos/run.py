@@ -115,9 +115,10 @@ class Chaos:
     def _guarded(self, name: str, work: Callable[[], None]) -> None:
         try:
             work()
-        except (AssertionError, ClusterError) as error:
-            self._say(f"{name} FAILED: {error}")
-            self.outcome.ended.append(Ended(name, 0, 0, errors=[str(error)[:2000]]))
+        except Exception as error:  # noqa: BLE001 - who waits for this thread would not hear of it
+            said = f"{type(error).__name__}: {error}"
+            self._say(f"{name} FAILED: {said}")
+            self.outcome.ended.append(Ended(name, 0, 0, errors=[said[:2000]]))
         with suppress(ClusterError):
             self._space.kubectl("delete", "tftj,pvc", name, "--wait=false")
 

@@ -14,7 +14,7 @@ from typing import Any
 
 import yaml
 
-from e2e.install import ROOT, make_namespace
+from e2e.install import ROOT, namespaced
 from tools.cluster import Cluster, ClusterError
 from tools.cluster.images import image_name
 
@@ -216,6 +216,5 @@ def _condition(status: _Object, kind: str) -> _Object:
 def new_space(cluster: Cluster) -> Iterator[Space]:
     """Have a namespace that nobody else uses; it is deleted with all that is in it."""
     name = f"scenario-{secrets.token_hex(3)}"
-    make_namespace(cluster, name)
-    yield Space(cluster, name)
-    cluster.kubectl("delete", "namespace", name, "--wait=false")
+    with namespaced(cluster, name):
+        yield Space(cluster, name)

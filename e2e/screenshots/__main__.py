@@ -5,12 +5,13 @@ from pathlib import Path
 
 from rich.markup import escape
 
-from e2e.install import CHART, NAMESPACE, RELEASE, ROOT, helm, installed, make_namespace
+from e2e.install import CHART, NAMESPACE, RELEASE, ROOT, helm, installed, namespaced
 from e2e.scenarios.space import Space
 from e2e.screenshots import board, jobs, notebook, page, terminal
 from e2e.terminal import console, say
 from tools.browser import NoBrowserError, Page, browsing, program
 from tools.cluster import Cluster, ClusterError, obtain
+from tools.interrupts import raised
 from tools.waiting import eventually
 
 _SPACE = "vision"
@@ -22,16 +23,12 @@ def main() -> int:
     """Make the pictures; return the exit code."""
     try:
         chromium = program(say)
-        with obtain(say=say) as cluster, installed(cluster, say):
+        with raised(), obtain(say=say) as cluster, installed(cluster, say, _SPACE):
             say("installing the web page with helm")
             where = ("--namespace", NAMESPACE, "--reuse-values")
             helm(cluster, "upgrade", RELEASE, CHART, *where, "--set=web.enabled=true", "--wait")
-            make_namespace(cluster, _SPACE)
-            try:
-                with browsing(chromium) as tab:
-                    _take(cluster, tab)
-            finally:
-                cluster.kubectl("delete", "namespace", _SPACE, "--wait=true")
+            with namespaced(cluster, _SPACE, wait=True), browsing(chromium) as tab:
+                _take(cluster, tab)
     except (ClusterError, NoBrowserError) as error:
         console.print(f"[red]{escape(str(error))}[/]")
         return 1

@@ -102,7 +102,8 @@ def binaries(names: Annotated[list[str] | None, typer.Argument()] = None) -> Non
 @app.command("images")
 def images_command(name: Name = NAME) -> None:
     """Build the project's images and load them into the cluster."""
-    with _progress() as say:
+    # Who uses the cluster would go on with other images.
+    with _progress() as say, alone(name, say):
         cluster = up(name, say=say)
         keep_up(name)
         for image in images.build_images(say=say):
@@ -113,7 +114,8 @@ def images_command(name: Name = NAME) -> None:
 @app.command()
 def gpu_image() -> None:
     """Build the trainer's image for GPUs, and print its name."""
-    with _progress() as say:
+    # Who uses the cluster may stop the engine with it.
+    with _progress() as say, alone(NAME, say):
         name = images.build_gpu_image(say)
     print(name)
 

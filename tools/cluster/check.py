@@ -15,6 +15,7 @@ from pathlib import Path
 from tools.cluster import archive
 from tools.cluster.binaries import binary
 from tools.cluster.cluster import Cluster
+from tools.cluster.engine import Engine
 from tools.cluster.machine import look
 from tools.cluster.shell import ClusterError
 
@@ -36,13 +37,21 @@ class Finding:
 
 
 def check(cluster: Cluster) -> Iterator[Finding]:
-    """Run the steps one by one, yield each result, and delete what they created."""
+    """Run the steps one by one, yield each result, and delete what they created.
+
+    In a given cluster none is run: the user may have what they would delete.
+    """
+    engine = cluster.engine
+    if engine is None:
+        why = "only a kind cluster can be checked, because the check loads an image"
+        yield Finding("load an image", 0.0, why)
+        return
     clear = partial(
         cluster.kubectl, "delete", "namespace", _NAMESPACE, "--ignore-not-found", "--timeout=90s"
     )
     clear()
     steps: list[tuple[str, Callable[[], object]]] = [
-        ("load an image", partial(_load_probe, cluster)),
+        ("load an image", partial(_load_probe, cluster, engine)),
         ("apply the manifests", partial(cluster.kubectl, "apply", "--filename", MANIFEST)),
         *((f"wait for the job {name}", partial(_job, cluster, name)) for name in JOBS),
         ("delete all of it", clear),
@@ -57,9 +66,7 @@ def check(cluster: Cluster) -> Iterator[Finding]:
         yield Finding(step, time.monotonic() - start, failure)
 
 
-def _load_probe(cluster: Cluster) -> None:
-    if cluster.engine is None:
-        raise ClusterError("only a kind cluster can be checked, because the check loads an image")
+def _load_probe(cluster: Cluster, engine: Engine) -> None:
     with tempfile.TemporaryDirectory() as name:
         root = Path(name) / "root"
         root.mkdir()
@@ -67,7 +74,7 @@ def _load_probe(cluster: Cluster) -> None:
         tar = Path(name) / "probe.tar"
         architecture = look().architecture
         archive.write(tar, IMAGE, root, entrypoint=["/probe"], architecture=architecture)
-        cluster.engine.docker("load", "--input", tar)
+        engine.docker("load", "--input", tar)
     cluster.load(IMAGE)
 
 

@@ -88,19 +88,21 @@ def obtain(
         try:
             yield (start or up)(name, say=say, workers=workers)
         finally:
-            if not stays:
+            # Without its mark, somebody has asked for it meanwhile and was told where it is.
+            if not stays and _mark(name).exists():
                 for line in down(name, say=say):
                     _regardless(say)(f"could not be removed: {line}")
 
 
 def keep_up(name: str) -> None:
-    """Have a cluster stay after the next run, though it may be what a killed run left."""
+    """Have a cluster stay after this run and the next, though it may be what a killed run left."""
     _mark(name).unlink(missing_ok=True)
 
 
 def alone(used: str, say: Say) -> AbstractContextManager[None]:
-    """Wait until no other run uses this cluster."""
-    return _held(used, lambda: say("another run uses this cluster: waiting until it has ended"))
+    """Wait until no other run uses this cluster, its engine and the images."""
+    why = "another run uses the cluster and the images: waiting until it has ended"
+    return _held(used, lambda: say(why))
 
 
 def is_there(name: str = NAME) -> bool:

@@ -74,6 +74,9 @@ def extracted(name: str, packages: tuple[str, ...], say: Say) -> Toolbox:
     versions = _lacking(packages)
 
     def fill(place: Path) -> None:
+        # Of nothing, apt-get takes a download for an error.
+        if not versions:
+            return
         say(f"extracting {len(versions)} Debian packages")
         debs = place / "debs"
         debs.mkdir()

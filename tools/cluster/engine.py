@@ -27,6 +27,8 @@ from tools.cluster.shell import ClusterError, NoClusterError, Say, merged, run, 
 # After a crash it first stops the containers that it finds, within ten seconds each.
 _START_SECONDS = 90.0
 _STOP_SECONDS = 20.0
+# It takes connections before it answers, and may never come to that.
+_ANSWER_SECONDS = 10.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -228,7 +230,7 @@ def _with_log(command: list[str], log: Path) -> list[str]:
 
 def _answers(candidate: Engine) -> bool:
     try:
-        candidate.docker("version")
+        candidate.docker("version", timeout=_ANSWER_SECONDS)
     except ClusterError:
         return False
     return True

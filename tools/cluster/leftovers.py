@@ -71,8 +71,10 @@ class Record:
     """The processes of other engines."""
 
     def save(self, path: Path) -> None:
-        """Save the record for a later run."""
-        path.write_text(json.dumps(asdict(self)))
+        """Save the record for a later run, whole or not at all: half of one would end each run."""
+        written = path.with_suffix(".new")
+        written.write_text(json.dumps(asdict(self)))
+        written.replace(path)
 
     @classmethod
     def load(cls, path: Path) -> "Record":

@@ -15,7 +15,9 @@ from e2e.scenarios.broken_jobs.looking import told_of
 from e2e.scenarios.broken_jobs.manifests import WAITING
 from e2e.scenarios.broken_jobs.page import markdown
 from e2e.terminal import console, say
+from tools.choice import chosen
 from tools.cluster import ClusterError, obtain
+from tools.interrupts import raised
 from tools.pages import fill
 
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
@@ -34,14 +36,19 @@ def main(
 ) -> None:
     """Run jobs with one mistake each; fail if a user is not told the cause and the remedy."""
     lacking = []
+    wanted = chosen(
+        (job for jobs, _ in SECTIONS.values() for job in jobs), only, lambda job: job.name
+    )
     try:
-        with obtain(say=say) as cluster, installed(cluster, say):
+        with raised(), obtain(say=say) as cluster, installed(cluster, say):
             for section, (jobs, at_once) in SECTIONS.items():
-                chosen = [job for job in jobs if not only or any(p in job.name for p in only)]
-                told = told_of(cluster, chosen, at_once=at_once, say=say)
-                lacking += _show(chosen, told)
+                broken = [job for job in jobs if job in wanted]
+                if not broken:
+                    continue
+                told = told_of(cluster, broken, at_once=at_once, say=say)
+                lacking += _show(broken, told)
                 if page is not None:
-                    fill(page, section, markdown(chosen, told))
+                    fill(page, section, markdown(broken, told))
     except ClusterError as error:
         console.print(f"[red]{escape(str(error))}[/]")
         raise typer.Exit(1) from error

@@ -47,10 +47,11 @@ def told_of(
         with ThreadPoolExecutor(max_workers=at_once) as pool:
             return list(pool.map(look, spaces, jobs))
     finally:
+        names = [space.name for space in spaces]
+        # Some were not looked at if another one could not be.
+        cluster.kubectl("delete", "namespace", *names, "--ignore-not-found", "--wait=false")
         for policies in _POLICIES:  # they are in no namespace
-            cluster.kubectl(
-                "delete", policies, *(space.name for space in spaces), "--ignore-not-found"
-            )
+            cluster.kubectl("delete", policies, *names, "--ignore-not-found")
 
 
 def _namespace(space: Space, broken: BrokenJob) -> _Object:

@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 from rich.markup import escape
 
+from e2e.faults import NoNodeError
 from e2e.install import installed
 from e2e.scenarios.broken_jobs.page import stable
 from e2e.scenarios.gangs.play import Seen, in_turn, stuck
@@ -15,6 +16,7 @@ from e2e.scenarios.space import new_space
 from e2e.terminal import console, say
 from tools.cluster import ClusterError, obtain
 from tools.cluster.cluster import up
+from tools.interrupts import raised
 from tools.pages import fill
 
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
@@ -30,13 +32,14 @@ def main(
     seen: Seen = {}
     try:
         with (
+            raised(),
             obtain(_CLUSTER, say=say, start=functools.partial(up, gangs=True)) as cluster,
             installed(cluster, say),
         ):
             for play in (stuck, in_turn):
                 with new_space(cluster) as space:
                     seen |= play(space)
-    except (AssertionError, ClusterError) as error:
+    except (AssertionError, ClusterError, NoNodeError) as error:
         console.print(f"[red]{escape(str(error))}[/]")
         raise typer.Exit(1) from error
     for section, lines in seen.items():

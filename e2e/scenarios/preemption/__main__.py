@@ -10,7 +10,7 @@ import typer
 from rich.markup import escape
 
 from e2e.faults import NoNodeError
-from e2e.install import installed, make_namespace
+from e2e.install import installed, namespaced
 from e2e.recording import recording
 from e2e.scenarios.broken_jobs.page import stable
 from e2e.scenarios.drill import Drill
@@ -19,6 +19,7 @@ from e2e.scenarios.preemption.ways import GRACE_SECONDS, WAYS, Way
 from e2e.scenarios.space import Space
 from e2e.terminal import console, say
 from tools.cluster import Cluster, ClusterError, obtain
+from tools.interrupts import raised
 from tools.pages import fill, table
 
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
@@ -41,7 +42,7 @@ def main(
     """Take the pods of jobs away while they train, and measure what that costs them."""
     costs: dict[str, Cost] = {}
     try:
-        with obtain(say=say) as cluster, installed(cluster, say):
+        with raised(), obtain(say=say) as cluster, installed(cluster, say):
             for way in WAYS:
                 say(f"{way.name}: {way.what}")
                 costs[way.name] = _measured(cluster, way)
@@ -56,12 +57,8 @@ def main(
 
 def _measured(cluster: Cluster, way: Way) -> Cost:
     space = Space(cluster, f"preemption-{secrets.token_hex(2)}")
-    make_namespace(cluster, space.name)
-    try:
-        with recording(cluster, space.name) as record:
-            return measured(Drill(space, record), way)
-    finally:
-        cluster.kubectl("delete", "namespace", space.name)
+    with namespaced(cluster, space.name, wait=True), recording(cluster, space.name) as record:
+        return measured(Drill(space, record), way)
 
 
 def _show(cost: Cost) -> None:

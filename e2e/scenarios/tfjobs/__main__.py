@@ -13,7 +13,9 @@ from e2e.scenarios.tfjobs.running import outcomes, wrong
 from e2e.scenarios.tfjobs.shapes import ALL, Shape
 from e2e.scenarios.tfjobs.surroundings import surroundings
 from e2e.terminal import console, say
+from tools.choice import chosen
 from tools.cluster import Cluster, ClusterError, obtain
+from tools.interrupts import raised
 from tools.pages import fill
 
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
@@ -31,19 +33,19 @@ def main(
     page: Annotated[Path | None, typer.Option(help="Replace the table of this page.")] = None,
 ) -> None:
     """Convert TFJobs and run what came out; fail if one does not end as it should."""
-    chosen = [shape for shape in ALL if not only or any(part in shape.name for part in only)]
+    wanted = chosen(ALL, only, lambda shape: shape.name)
     try:
-        with obtain(say=say) as cluster, installed(cluster, say):
-            chosen = [shape for shape in chosen if _can_run(cluster, shape)]
-            with surroundings(cluster, chosen) as prepare:
-                found = outcomes(cluster, chosen, at_once=_AT_ONCE, prepare=prepare, say=say)
+        with raised(), obtain(say=say) as cluster, installed(cluster, say):
+            shapes = [shape for shape in wanted if _can_run(cluster, shape)]
+            with surroundings(cluster, shapes) as prepare:
+                found = outcomes(cluster, shapes, at_once=_AT_ONCE, prepare=prepare, say=say)
     except ClusterError as error:
         console.print(f"[red]{escape(str(error))}[/]")
         raise typer.Exit(1) from error
-    console.print(escape(markdown(chosen, found)), soft_wrap=True)
+    console.print(escape(markdown(shapes, found)), soft_wrap=True)
     if page is not None:
-        fill(page, "shapes", markdown(chosen, found))
-    failed = any(wrong(shape, outcome) for shape, outcome in zip(chosen, found, strict=True))
+        fill(page, "shapes", markdown(shapes, found))
+    failed = any(wrong(shape, outcome) for shape, outcome in zip(shapes, found, strict=True))
     raise typer.Exit(1 if failed else 0)
 
 

@@ -23,6 +23,7 @@ from e2e.scenarios.space import Space
 from e2e.scenarios.upgrade.measuring import upgrading
 from e2e.scenarios.upgrade.report import VersionChange, damage, markdown
 from tools.cluster import Cluster, ClusterError, obtain
+from tools.interrupts import raised
 from tools.pages import fill
 
 PAGE = Path("docs/guide/upgrade.md")
@@ -34,7 +35,7 @@ _UNDISTURBED_SECONDS = 20
 def main() -> int:
     """Measure and write the page; return the exit code."""
     try:
-        with obtain(say=say) as cluster:
+        with raised(), obtain(say=say) as cluster:
             refuse_existing(cluster)
             load_images(cluster, say)
             with previous_version(cluster, say) as before:

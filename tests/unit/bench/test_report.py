@@ -2,6 +2,7 @@ from pathlib import Path
 
 import pytest
 
+from bench.training import __main__ as program
 from bench.training import report
 from bench.training.quality import ONE, QUESTIONS, Quality
 from bench.training.report import Results
@@ -14,6 +15,9 @@ from bench.training.setups import (
     Setup,
 )
 from bench.training.speed import Speed
+from tools.cluster import engine
+from tools.cluster.engine import Engine
+from tools.cluster.machine import look
 
 
 def speeds(*values: float) -> list[Speed]:
@@ -112,3 +116,20 @@ def _rows(speeds: dict[Setup, list[Speed]]) -> list[tuple[str, ...]]:
     found = report.sheets(Results(1, speeds=speeds))
     (profile,) = (sheet for sheet in found if "a step" in sheet.title)
     return list(profile.rows)
+
+
+def test_the_image_of_the_machines_own_engine_is_measured(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    client = tmp_path / "docker"
+    client.write_text("#!/bin/sh\necho 1063000000\n")
+    client.chmod(0o755)
+    theirs = Engine({"PATH": f"{tmp_path}:/usr/bin:/bin"}, ours=False, machine=look())
+    monkeypatch.setattr(engine, "pid", lambda: None)
+    monkeypatch.setattr(engine, "running", lambda _: theirs)
+
+    assert program._image_bytes() == 1_063_000_000
+
+    monkeypatch.setattr(engine, "running", lambda _: None)
+
+    assert program._image_bytes() is None

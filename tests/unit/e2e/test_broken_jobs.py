@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 from tftraining_operator.api.keys import API_VERSION
 
+from e2e.scenarios.broken_jobs import looking
 from e2e.scenarios.broken_jobs.__main__ import SECTIONS
 from e2e.scenarios.broken_jobs.broken_job import BrokenJob, Told, missing
 from e2e.scenarios.broken_jobs.looking import row
 from e2e.scenarios.broken_jobs.page import markdown, stable
+from tools.cluster import Cluster, ClusterError
 from tools.pages import section
+
+if TYPE_CHECKING:
+    from e2e.scenarios.space import Space
 
 PAGE = Path(__file__).parents[3] / "docs/guide/troubleshooting.md"
 JOBS = [broken for jobs, _ in SECTIONS.values() for broken in jobs]
@@ -101,3 +108,28 @@ def test_each_job_has_a_name_of_its_own_and_is_one_of_ours() -> None:
     names = [broken.name for broken in JOBS]
     assert len(set(names)) == len(names) >= 20
     assert {broken.manifest["apiVersion"] for broken in JOBS} == {API_VERSION}
+
+
+def test_the_namespaces_of_all_go_though_one_cannot_be_read(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    deleted: set[str] = set()
+
+    def kubectl(_: Cluster, *words: str, **__: object) -> str:
+        if words[:2] == ("delete", "namespace"):
+            deleted.update(word for word in words[2:] if not word.startswith("-"))
+        return ""
+
+    def told(_: Space, broken: BrokenJob) -> Told:
+        if broken is JOBS[0]:
+            raise ClusterError("connection refused")
+        time.sleep(0.2)
+        return GOOD
+
+    monkeypatch.setattr(Cluster, "kubectl", kubectl)
+    monkeypatch.setattr(looking, "_told", told)
+
+    with pytest.raises(ClusterError, match="connection refused"):
+        looking.told_of(Cluster("given", Path("config"), given=True), JOBS[:4], at_once=1)
+
+    assert {name.rpartition("-")[0] for name in deleted} == {f"broken-{j.name}" for j in JOBS[:4]}

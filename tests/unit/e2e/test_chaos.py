@@ -1,14 +1,21 @@
 """How chaos deals its faults to jobs, and how it finds the harm that was done."""
 
 from dataclasses import replace
+from pathlib import Path
 from random import Random
 from typing import Any
 
 import pytest
 
+from e2e.api import Api
 from e2e.chaos.harm import ends_of_jobs, healthy_deleted
 from e2e.chaos.kinds import KINDS, deal
-from e2e.recording import Change
+from e2e.chaos.run import Chaos
+from e2e.faults import NoNodeError
+from e2e.recording import Change, Recording
+from e2e.scenarios.drill import now
+from e2e.scenarios.space import Space
+from tools.cluster import Cluster
 
 
 def pod(
@@ -122,3 +129,33 @@ def test_faults_hit_one_role_or_a_job_or_all() -> None:
 
     assert roles == {"worker", "ps", "chief", "evaluator", "job", ""}
     assert all(kind.exclusive for kind in KINDS if not kind.role)
+
+
+@pytest.fixture
+def chaos(monkeypatch: pytest.MonkeyPatch) -> Chaos:
+    """A run on a cluster that takes all and answers nothing."""
+    monkeypatch.setattr(Cluster, "kubectl", lambda *_, **__: "")
+    cluster = Cluster("given", Path("kubeconfig"), given=True)
+    return Chaos(Space(cluster, "chaos"), Recording(Api(1), "chaos"), 1, lambda _: None)
+
+
+@pytest.mark.parametrize("error", [NoNodeError("SIGKILL: not ours to enter"), KeyError("status")])
+def test_a_job_that_ends_by_any_error_has_failed_and_the_others_run(
+    chaos: Chaos, monkeypatch: pytest.MonkeyPatch, error: Exception
+) -> None:
+    begun = list[str]()
+
+    def fail(name: str, *_: object) -> None:
+        begun.append(name)
+        raise error
+
+    monkeypatch.setattr(chaos, "_job", fail)
+    outcome = chaos.run(jobs=3, faults_each=1, at_once=1, deadline=now() + 60)
+
+    assert begun == ["chaos-1", "chaos-2", "chaos-3"]
+    said = f"{type(error).__name__}: {error}"
+    assert outcome.errors == [f"{name}: {said}" for name in begun]
+
+
+def test_a_run_without_a_job_is_an_error(chaos: Chaos) -> None:
+    assert chaos.run(jobs=3, faults_each=1, at_once=1, deadline=now()).errors == ["no job was run"]

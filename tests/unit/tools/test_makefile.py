@@ -30,3 +30,10 @@ def test_no_environment_has_another_python_than_that_of_the_machine() -> None:
 
     assert "--no-python-downloads --python python3" in options
     assert "$(UV) venv" not in MAKEFILE
+
+
+@pytest.mark.parametrize("target", ["test", "test-trainer"])
+def test_the_tensorflow_that_the_trainers_tests_are_to_run_with_is_installed(target: str) -> None:
+    (needs,) = re.findall(rf"^{target}: (.*) ##", MAKEFILE, re.MULTILINE)
+
+    assert "$(TENSORFLOW_VENV)/ready" in needs.split()

@@ -61,6 +61,15 @@ def test_a_run_without_a_report_is_a_failure(tmp_path: Path, code: int) -> None:
     assert found.failed == [f"e2e: pytest ran 0 tests and exited with code {code}"]
 
 
+@pytest.mark.parametrize("written", ["", "<testsuites><testsuite><testcase"])
+def test_a_run_whose_report_was_cut_off_is_a_failure(tmp_path: Path, written: str) -> None:
+    """The disk was full, or it was killed."""
+    report = tmp_path / "report.xml"
+    report.write_text(written)
+
+    assert tally("e2e", report, 3).failed == ["e2e: pytest ran 0 tests and exited with code 3"]
+
+
 def test_the_summary_names_reruns_and_ends_with_the_counts(
     capsys: pytest.CaptureFixture[str],
 ) -> None:

@@ -1,5 +1,6 @@
 """What a run has no time left for is skipped by its name, and nothing else is."""
 
+import os
 import subprocess
 import sys
 import time
@@ -32,3 +33,31 @@ def test_only_what_would_begin_too_late_is_skipped(
     ran = subprocess.run([*command, test], capture_output=True, text=True, check=True, cwd=ROOT)
 
     assert f"{outcome} in" in ran.stdout
+
+
+FAKE_MAKE = """\
+#!/usr/bin/env python3
+import os, signal, sys, time
+def ended(*_):
+    print("cleaned up", flush=True)
+    sys.exit(1)
+signal.signal(signal.SIGTERM, ended)
+print(*sys.argv[1:], float(os.environ["TESTS_END"]) - time.time() > 4000, flush=True)
+time.sleep(8)
+"""
+
+
+def test_a_run_in_ci_that_is_asked_to_end_cleans_up(tmp_path: Path) -> None:
+    """Whoever ends it may know its own process alone."""
+    make = tmp_path / "make"
+    make.write_text(FAKE_MAKE)
+    make.chmod(0o755)
+    env = {"PATH": f"{tmp_path}:{os.environ['PATH']}"}
+
+    with subprocess.Popen([ROOT / ".ci/run"], env=env, stdout=subprocess.PIPE, text=True) as run:
+        assert run.stdout is not None
+        assert run.stdout.readline() == "test True\n"
+        run.terminate()
+        rest, _ = run.communicate(timeout=20)
+
+    assert rest == "cleaned up\n"

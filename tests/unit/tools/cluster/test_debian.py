@@ -32,3 +32,16 @@ def test_since_debian_13_the_client_is_asked_for_too(
     toolbox(lambda _: None)
 
     assert {*asked} == {*debian._TOOLS, *more}
+
+
+def test_a_machine_that_has_every_program_asks_apt_for_none(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """apt-get takes a download of nothing for an error."""
+    monkeypatch.setenv("TFTRAINING_CACHE", str(tmp_path))
+    monkeypatch.setattr(debian, "_lacking", lambda _: list[str]())
+    monkeypatch.setattr(debian, "run", lambda *_, **__: pytest.fail("apt is called"))
+
+    box = debian.extracted("toolbox", ("bash",), lambda _: None)
+
+    assert box.tool("sh").exists()

@@ -1,5 +1,6 @@
 """Leftovers of an engine are reported and removed; everything else is left as it is."""
 
+import errno
 import json
 import subprocess
 from dataclasses import asdict, replace
@@ -277,3 +278,19 @@ def test_a_record_of_an_earlier_version_is_loaded(tmp_path: Path) -> None:
     (tmp_path / "record.json").write_text(json.dumps(fields))
 
     assert Record.load(tmp_path / "record.json") == EMPTY
+
+
+def test_a_record_that_cannot_be_written_is_in_nobodys_way(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def write_half(path: Path, text: str) -> None:
+        with path.open("w") as file:
+            file.write(text[: len(text) // 2])
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(Path, "write_text", write_half)
+
+    with pytest.raises(OSError, match="No space left"):
+        EMPTY.save(tmp_path / "before.json")
+
+    assert not (tmp_path / "before.json").exists()

@@ -1,11 +1,14 @@
 """A cluster is one run's at a time: a second would replace the operator under the first."""
 
+import sys
 import threading
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from tools.cluster import Cluster, ClusterError, cluster, engine, obtain, remove_remains
+from tools import supply_chain
+from tools.cluster import Cluster, ClusterError, cluster, engine, images, obtain, remove_remains
 from tools.cluster import __main__ as commands
 from tools.cluster.cache import locked
 
@@ -227,3 +230,56 @@ def test_a_cluster_stays_once_somebody_wants_it_to(left: list[str], by: str) -> 
     remove_remains("mine")
 
     assert left == []
+
+
+def test_a_cluster_that_somebody_asks_for_meanwhile_is_not_deleted_under_them(
+    left: list[str],
+) -> None:
+    with obtain("mine"):
+        commands.up_command("mine")
+
+    assert left == []
+
+
+@pytest.mark.parametrize(
+    "build",
+    [
+        pytest.param(commands.images_command, id="make images"),
+        pytest.param(commands.gpu_image, id="make gpu-image"),
+        pytest.param(supply_chain.main, id="make supply-chain"),
+    ],
+)
+def test_no_image_is_replaced_nor_built_on_an_engine_that_another_run_may_stop(
+    monkeypatch: pytest.MonkeyPatch, build: Callable[[], object]
+) -> None:
+    waits, built = threading.Event(), threading.Event()
+
+    def building(*_: object, **__: object) -> list[str]:
+        built.set()
+        return []
+
+    def up(name: str, **_: object) -> Cluster:
+        return Cluster(name, Path("config"))
+
+    def no_engine(_: object) -> None:
+        building()
+        raise ClusterError("no engine")
+
+    monkeypatch.delenv("KUBECONFIG")
+    for module in (cluster, commands):
+        monkeypatch.setattr(module, "up", up)
+    monkeypatch.setattr(sys, "argv", ["supply_chain"])
+    monkeypatch.setattr(supply_chain, "print", lambda *_, **__: waits.set(), raising=False)
+    monkeypatch.setattr(commands, "_line", lambda _: waits.set())
+    monkeypatch.setattr(images, "build_images", building)
+    monkeypatch.setattr(images, "build_gpu_image", building)
+    monkeypatch.setattr(engine, "engine", no_engine)
+    second = threading.Thread(target=build)
+
+    with obtain(keep=True):
+        second.start()
+        assert waits.wait(_SECONDS)
+        assert not built.is_set()
+    second.join(_SECONDS)
+
+    assert built.is_set()
