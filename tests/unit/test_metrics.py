@@ -266,9 +266,28 @@ def pods_are(reason: str) -> Condition:
                 pods_are("ImagePullBackOff"),
                 gang=GANG.model_copy(update={"scheduled_time": stamp(30)}),
             ),
-            {"Starting": 100},
-            id="its gang has nodes",
+            {"Starting": 70},
+            id="its gang has nodes, for which it waited",
         ),
+        pytest.param(
+            a_job().with_status(
+                **RUNS,
+                interrupted_time=stamp(10),
+                gang=GANG.model_copy(update={"scheduled_time": stamp(30)}),
+            ),
+            {"Interrupted": 70},
+            id="the gang of its new attempt has nodes",
+        ),
+        pytest.param(
+            a_job().with_status(
+                **RUNS,
+                interrupted_time=stamp(20),
+                gang=GANG.model_copy(update={"scheduled_time": stamp(4)}),
+            ),
+            {"Interrupted": 80},
+            id="it is interrupted after its gang got nodes",
+        ),
+        pytest.param(a_job().deleting().with_status(), {}, id="it is being deleted"),
     ],
 )
 def test_a_job_that_should_train_and_does_not_is_named(
