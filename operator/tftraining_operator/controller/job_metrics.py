@@ -68,6 +68,9 @@ ENDS = (
     *((FAILED, reason) for reason in (Reason.BACKOFF_LIMIT_EXCEEDED, Reason.DEADLINE_EXCEEDED)),
     (FAILED, Reason.STARTUP_DEADLINE_EXCEEDED),
     (FAILED, Reason.RECOVERY_DEADLINE_EXCEEDED),
+    # Of jobs that are rejected for longer than their startup deadline.
+    *((FAILED, reason) for reason in (Reason.INVALID_SPEC, Reason.INVALID_TEMPLATE)),
+    *((FAILED, reason) for reason in (Reason.NAME_CONFLICT, Reason.SCHEDULER_UNAVAILABLE)),
 )
 """How a job may end: result and reason."""
 
