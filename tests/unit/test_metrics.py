@@ -160,6 +160,12 @@ async def test_passes_are_counted_by_what_came_of_them() -> None:
     assert count == {("success",): 1, ("api_error",): 1, ("error",): 1}
 
 
+def test_each_result_of_a_pass_is_counted_from_0() -> None:
+    """Else Prometheus would not see the first defect as an increase, nor the alert fire."""
+    count = samples(Metrics().registry, "tftraining_operator_reconcile_duration_seconds_count")
+    assert count == {("success",): 0, ("api_error",): 0, ("error",): 0}
+
+
 def test_jobs_are_counted_by_namespace_strategy_and_state() -> None:
     registry = CollectorRegistry()
     store = stored(
