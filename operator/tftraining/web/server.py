@@ -78,7 +78,8 @@ class _Pages:
         namespace, name = request.match_info["namespace"], request.match_info["name"]
         found = self._source.find(namespace, name)
         if found is None:
-            return _page(request, no_job_page(namespace, name), status=404)
+            problem = self._source.problem_in(namespace)
+            return _page(request, no_job_page(namespace, name, problem=problem), status=404)
         job, losses = found
         details: Details = await self._source.details(job)
         problem = self._source.problem
