@@ -53,7 +53,9 @@ def application(source: Source, *, path: str = "", hosts: Collection[str] = ()) 
         **{f"/static/{name}": _asset(name) for name in _TYPES},
     }
     app.add_routes([web.get(prefix + where, answer) for where, answer in get.items()])
-    app.add_routes([web.get("/healthz", pages.alive), web.get("/readyz", pages.ready)])
+    app.add_routes(
+        [web.get(f"{prefix}/healthz", pages.alive), web.get(f"{prefix}/readyz", pages.ready)]
+    )
 
     async def watching(_app: web.Application) -> AsyncIterator[None]:
         async with source.watching():

@@ -251,7 +251,7 @@ async def test_a_path_that_is_not_known_shows_nothing() -> None:
     api = Api(jobs=[a_job().raw])
     async with browser(api, path="secret") as ask:
         await until(ask, "/secret/", "mnist")
-        for path in ("/", "/jobs/default/mnist", "/static/page.js", "/other/"):
+        for path in ("/", "/jobs/default/mnist", "/static/page.js", "/other/", "/readyz"):
             status, text, _ = await ask(path)
             assert (status, "mnist" in text) == (404, False)
 
