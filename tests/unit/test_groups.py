@@ -98,6 +98,17 @@ def test_a_job_that_names_no_gang_does_not_start_before_it_is_known_if_it_can_ha
     in_virtual_time(scene)
 
 
+async def test_an_api_that_does_not_answer_is_not_said_to_be_missing() -> None:
+    cluster = Busy(Kind.COSCHEDULING_GROUP, 1)
+    groups = Groups(cast("KubernetesApi", cluster), Store(), [None], lambda _key: None)
+    await groups.list()
+    assert "cannot list podgroups.v1alpha1.scheduling.x-k8s.io at present" in (
+        groups.offer(KEY.namespace).problem(Gang.POD_GROUP)
+    )
+    await groups.list()
+    assert Gang.POD_GROUP in groups.offer(KEY.namespace).versions
+
+
 async def test_kueue_that_is_uninstalled_takes_its_workloads_along_and_is_no_restore_of_etcd() -> (
     None
 ):

@@ -513,6 +513,7 @@ def test_a_gang_is_formed_when_the_job_is_admitted(
     [
         (Offer(), "the cluster does not serve workloads.v1beta2.kueue.x-k8s.io"),
         (Offer(kueue_forbidden=True), "set scheduling.kueue=true in its chart"),
+        (Offer(kueue_silent=True), "cannot list workloads.v1beta2.kueue.x-k8s.io at present"),
     ],
 )
 def test_a_queue_without_kueue_is_said_at_once(

@@ -7,6 +7,7 @@ What is urgent about a gang, its pods tell, which are watched. Called by runtime
 import asyncio
 import logging
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 
 from tftraining_operator.api.scheduling import Gang
 from tftraining_operator.controller.kubernetes_api import KubernetesApi
@@ -58,7 +59,8 @@ class Groups:
         """List all groups. What was known of a scheduler stays until a listing tells of it."""
         self._versions = {gang: await self._list(gang) for gang in GROUPS}
         for namespace in self._namespaces:
-            self._have(namespace, _offered(self._versions, namespace))
+            offer = _offered(self._versions, namespace)
+            self._have(namespace, replace(offer, silent=frozenset(GROUPS.keys() - self._answered)))
 
     async def _list(self, gang: Gang) -> _Versions:
         """List the groups of a scheduler, where that is allowed."""
