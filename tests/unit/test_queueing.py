@@ -530,6 +530,23 @@ def test_a_queue_without_kueue_is_said_at_once(
     assert cluster.status(key).state == "Queued"
 
 
+@pytest.mark.parametrize(
+    "offer", [Offer(kueue_silent=True), Offer(kueue=True, silent=frozenset({Gang.VOLCANO}))]
+)
+def test_a_job_is_not_failed_for_an_api_that_has_not_answered_yet(
+    cluster: FakeCluster, runner: asyncio.Runner, offer: Offer
+) -> None:
+    operator = Operator(cluster, runner, offer=offer)
+    scheduling = {"gang": "Volcano" if offer.silent else "None"}
+    key = queued(operator, a_job().with_spec(scheduling=scheduling))
+    operator.wait(3600)
+    status = cluster.status(key)
+    assert (status.state, status.completion_time) == ("SchedulerUnavailable", None)
+    operator.offer = Offer({Gang.VOLCANO: "v1beta1"}, kueue=True)
+    operator.wait(31)
+    assert cluster.status(key).state == "Queued"
+
+
 def test_a_preempted_job_that_cannot_be_understood_waits_for_who_understands_it(
     operator: Operator,
 ) -> None:
