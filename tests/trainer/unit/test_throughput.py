@@ -32,15 +32,17 @@ def test_what_came_before_the_first_report_is_no_part_of_a_rate() -> None:
     )
 
 
-def test_a_worker_that_does_nothing_any_more_has_no_speed() -> None:
+def test_a_worker_that_does_nothing_any_more_has_neither_speed_nor_input_wait() -> None:
     throughput = Throughput(["worker-0", "worker-1"])
     for second in range(1, 31):
+        ended = min(second, 5)
         throughput.add(
-            float(second), [Work(10 * second, 0.0, second), Work(10 * min(second, 5), 0.0, 5.0)]
+            float(second), [Work(10 * second, 0.0, second), Work(10 * ended, 0.0, ended)]
         )
 
     speeds = [worker.examples_per_second for worker in throughput.workers(30.0)]
     assert speeds == [pytest.approx(10), 0.0]
+    assert [worker.input_wait for worker in throughput.workers(30.0)] == [0.0, None]
 
 
 def test_an_input_wait_that_cannot_be_measured_is_left_out() -> None:

@@ -81,7 +81,8 @@ class _Worker:
     def rate(self, now: float) -> WorkerRate:
         moving = self._rate is not None and not self._rate.is_stale(now)
         speed = self._rate.recent if self._rate is not None and moving else None
-        return WorkerRate(self._task, speed or 0.0, self._input_wait())
+        # It is counted with the examples: of a worker that stands still nothing is known.
+        return WorkerRate(self._task, speed or 0.0, self._input_wait() if moving else None)
 
     def _input_wait(self) -> float | None:
         if not self._points:
