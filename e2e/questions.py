@@ -33,7 +33,7 @@ QUESTIONS = (
     ),
     Question(
         "One job, or many?",
-        ("max by (reason) (tftraining_jobs_waiting)",),
+        ("sum by (reason) (tftraining_jobs_waiting)",),
         "The jobs that have been waiting for more than a minute.",
     ),
     Question(

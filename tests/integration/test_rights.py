@@ -460,9 +460,13 @@ def test_the_sample_policies_forbid_what_they_say_and_let_the_operator_work(
     audited: Audited, operator: Operator
 ) -> None:
     server = audited.server
+    space, home = _space(server, "ruled"), Namespace(server, NAMESPACE)
+    account = {"serviceAccountName": ACCOUNT}
+    thief = manifest(worker={"template": {"spec": {"containers": [], **account}}})
+    for older in (space, home):
+        older.apply({**thief, "metadata": {"name": "older"}})
     for path in sorted((ROOT / "examples/policies").glob("*.yaml")):
         server.kubectl("apply", "-f", str(path))
-    space = _space(server, "ruled")
     server.kubectl("label", "namespace", "ruled", "tftraining.example.com/isolated=required")
     isolated = {"network": {"policy": "Isolated"}}
     # A policy is in force some seconds after it is made.
@@ -474,15 +478,14 @@ def test_the_sample_policies_forbid_what_they_say_and_let_the_operator_work(
         lambda: "labels that begin with tftraining.dev/" in _refusal(space, _pod("dials")),
         "a pod with the labels of a job is refused",
     )
-    home = Namespace(server, NAMESPACE)
-    account = {"serviceAccountName": ACCOUNT}
-    thief = manifest(worker={"template": {"spec": {"containers": [], **account}}})
     eventually(
         lambda: f"the ServiceAccount {ACCOUNT} is the operator's" in _refusal(home, thief),
         "a job with the operator's ServiceAccount is refused",
     )
     assert _refusal(home, manifest()) == ""
     assert _refusal(space, manifest(**isolated, template=thief["spec"]["template"])) == ""
+    for older in (space, home):
+        _delete_with_its_pods(older, "older")
 
     operator.start()
     space.apply(manifest(**isolated))
@@ -493,6 +496,16 @@ def test_the_sample_policies_forbid_what_they_say_and_let_the_operator_work(
         with pytest.raises(KubectlError, match="do not set or remove them"):
             space.kubectl("label", "--overwrite", "pod/mnist-worker-0", label)
     space.kubectl("label", "pod/mnist-worker-0", "team=vision")
+
+
+def _delete_with_its_pods(space: Namespace, job: str) -> None:
+    """Delete a job in the foreground, as Argo CD does, with the garbage collector's part in it."""
+    space.kubectl("delete", "tftj", job, "--cascade=foreground", "--wait=false")
+    assert space.job(job)["metadata"]["finalizers"] == ["foregroundDeletion"]
+    # Once the pods are gone.
+    ended = json.dumps({"metadata": {"finalizers": None}})
+    space.kubectl("patch", "tftj", job, "--type=merge", f"--patch={ended}")
+    assert space.job(job)["reason"] == "NotFound"
 
 
 def _pod(name: str) -> _Object:

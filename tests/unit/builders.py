@@ -88,6 +88,11 @@ class JobBuilder:
         self.raw["spec"]["template"]["spec"]["containers"][0].update(copy.deepcopy(fields))
         return self
 
+    def deleting(self) -> Self:
+        """One that is gone once its pods are."""
+        self.raw["metadata"]["deletionTimestamp"] = stamp(30)
+        return self
+
     def with_status(self, *conditions: Condition, **fields: Any) -> Self:
         fields = {"start_time": stamp(), **fields, "conditions": list(conditions)}
         self.raw["status"] = Status(**fields).as_dict()

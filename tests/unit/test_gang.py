@@ -18,6 +18,7 @@ from tests.unit.fakes import FakeCluster, Operator
 
 if TYPE_CHECKING:
     import asyncio
+    from collections.abc import Callable
 
     from tftraining_operator.api.status import Condition
 
@@ -483,6 +484,64 @@ def test_a_running_job_goes_on_without_the_scheduler_of_its_gang(
         operator.settle()
     status = cluster.status(key)
     assert (status.state, status.restarts) == ("Running", 1)
+
+
+def lose_the_owner(cluster: FakeCluster) -> str:
+    """Take the owner from the job's group, as a restored backup does; return its name."""
+    name = the_group(cluster)
+    del cluster.objects[Kind.IN_TREE_GROUP, "default", name]["metadata"]["ownerReferences"]
+    return name
+
+
+def lose_the_group(cluster: FakeCluster) -> str:
+    """Delete the job's group, and let none be created; return its name."""
+    name = the_group(cluster)
+    del cluster.objects[Kind.IN_TREE_GROUP, "default", name]
+    refused = errors.ForbiddenError("may not create podgroups", status=403)
+    cluster.refuse = lambda kind, _body: refused if kind is Kind.IN_TREE_GROUP else None
+    return name
+
+
+@pytest.mark.parametrize(
+    ("lose", "reason"), [(lose_the_owner, "NameConflict"), (lose_the_group, "Refused")]
+)
+def test_a_job_that_runs_gets_its_lost_pods_whatever_became_of_its_group(
+    operator: Operator,
+    cluster: FakeCluster,
+    lose: Callable[[FakeCluster], str],
+    reason: str,
+) -> None:
+    key = placed(operator, a_job())
+    name = lose(cluster)
+    cluster.act("mnist-chief-0", lambda pod: pod.exited(1))
+    cluster.collect("mnist-worker-0")
+    operator = Operator(cluster, operator.runner, offer=IN_TREE)
+    operator.settle()
+    operator.wait(60)
+    while cluster.run_pods():
+        operator.settle()
+    status = cluster.status(key)
+    assert (status.state, status.restarts) == ("Running", 1)
+    assert condition(cluster, key, ConditionType.ACCEPTED).status == "True"
+    told = condition(cluster, key, ConditionType.PODS_READY)
+    assert told.reason == reason
+    assert f"PodGroup {name}: " in told.message
+
+
+def test_a_gang_that_waits_says_that_its_group_belongs_to_nobody_until_it_is_gone(
+    operator: Operator, cluster: FakeCluster
+) -> None:
+    key = submitted(operator, a_job())
+    name = lose_the_owner(cluster)
+    operator = Operator(cluster, operator.runner, offer=IN_TREE)
+    operator.settle()
+    assert condition(cluster, key, ConditionType.ACCEPTED).status == "True"
+    told = condition(cluster, key, ConditionType.PODS_READY)
+    assert told.reason == "NameConflict"
+    assert f"podgroup {name} exists and does not belong to this job" in told.message
+    del cluster.objects[Kind.IN_TREE_GROUP, "default", name]
+    operator.wait(61)
+    assert "ownerReferences" in groups(cluster)[name]["metadata"]
 
 
 def test_a_group_that_is_refused_is_named_and_no_pod_is_created(

@@ -160,6 +160,12 @@ async def test_passes_are_counted_by_what_came_of_them() -> None:
     assert count == {("success",): 1, ("api_error",): 1, ("error",): 1}
 
 
+def test_each_result_of_a_pass_is_counted_from_0() -> None:
+    """Else Prometheus would not see the first defect as an increase, nor the alert fire."""
+    count = samples(Metrics().registry, "tftraining_operator_reconcile_duration_seconds_count")
+    assert count == {("success",): 0, ("api_error",): 0, ("error",): 0}
+
+
 def test_jobs_are_counted_by_namespace_strategy_and_state() -> None:
     registry = CollectorRegistry()
     store = stored(
@@ -266,9 +272,28 @@ def pods_are(reason: str) -> Condition:
                 pods_are("ImagePullBackOff"),
                 gang=GANG.model_copy(update={"scheduled_time": stamp(30)}),
             ),
-            {"Starting": 100},
-            id="its gang has nodes",
+            {"Starting": 70},
+            id="its gang has nodes, for which it waited",
         ),
+        pytest.param(
+            a_job().with_status(
+                **RUNS,
+                interrupted_time=stamp(10),
+                gang=GANG.model_copy(update={"scheduled_time": stamp(30)}),
+            ),
+            {"Interrupted": 70},
+            id="the gang of its new attempt has nodes",
+        ),
+        pytest.param(
+            a_job().with_status(
+                **RUNS,
+                interrupted_time=stamp(20),
+                gang=GANG.model_copy(update={"scheduled_time": stamp(4)}),
+            ),
+            {"Interrupted": 80},
+            id="it is interrupted after its gang got nodes",
+        ),
+        pytest.param(a_job().deleting().with_status(), {}, id="it is being deleted"),
     ],
 )
 def test_a_job_that_should_train_and_does_not_is_named(

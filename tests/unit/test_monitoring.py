@@ -79,6 +79,17 @@ def test_a_query_names_metrics_and_labels_that_exist(expr: str) -> None:
         assert {label.strip() for label in group.split(",")} <= labels
 
 
+def test_jobs_are_added_up_over_shards() -> None:
+    """Each process counts the jobs of its own ones."""
+    asked = [query for each in QUESTIONS for query in each.queries]
+    asked += [query for each in DASHBOARDS.values() for query in queries(each)]
+    counts = {"tftraining_jobs", "tftraining_jobs_waiting"}
+    found = [query for query in asked if counts & {*_METRIC.findall(query)}]
+    values = [query for query in found if not query.startswith("label_values(")]
+    assert values
+    assert [query for query in values if not query.startswith("sum by (")] == []
+
+
 def shown() -> set[str]:
     asked = " ".join(query for each in DASHBOARDS.values() for query in queries(each))
     return set(re.findall(r"\b(?:tftraining|process)_\w+", asked))

@@ -513,6 +513,7 @@ def test_a_gang_is_formed_when_the_job_is_admitted(
     [
         (Offer(), "the cluster does not serve workloads.v1beta2.kueue.x-k8s.io"),
         (Offer(kueue_forbidden=True), "set scheduling.kueue=true in its chart"),
+        (Offer(kueue_silent=True), "cannot list workloads.v1beta2.kueue.x-k8s.io at present"),
     ],
 )
 def test_a_queue_without_kueue_is_said_at_once(
@@ -525,6 +526,23 @@ def test_a_queue_without_kueue_is_said_at_once(
     assert words in str(status.message)
     assert not cluster.pods()
     operator.offer = KUEUE
+    operator.wait(31)
+    assert cluster.status(key).state == "Queued"
+
+
+@pytest.mark.parametrize(
+    "offer", [Offer(kueue_silent=True), Offer(kueue=True, silent=frozenset({Gang.VOLCANO}))]
+)
+def test_a_job_is_not_failed_for_an_api_that_has_not_answered_yet(
+    cluster: FakeCluster, runner: asyncio.Runner, offer: Offer
+) -> None:
+    operator = Operator(cluster, runner, offer=offer)
+    scheduling = {"gang": "Volcano" if offer.silent else "None"}
+    key = queued(operator, a_job().with_spec(scheduling=scheduling))
+    operator.wait(3600)
+    status = cluster.status(key)
+    assert (status.state, status.completion_time) == ("SchedulerUnavailable", None)
+    operator.offer = Offer({Gang.VOLCANO: "v1beta1"}, kueue=True)
     operator.wait(31)
     assert cluster.status(key).state == "Queued"
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from tftraining_operator.api import keys
 from tftraining_operator.api.keys import ConditionType, Role
+from tftraining_operator.controller.job_metrics import ENDS, FAILED
 from tftraining_operator.core.conditions import find
 from tftraining_operator.core.progress import PeerCause, Report, UnreachablePeer
 from tftraining_operator.reconcile import errors, reconciler
@@ -185,6 +186,7 @@ def test_a_job_that_cannot_be_carried_out_is_told_and_ends_at_its_startup_deadli
     operator.wait(20)
     failed = condition(cluster, key, ConditionType.FAILED)
     assert (failed.status, failed.reason) == ("True", reason)
+    assert (FAILED, reason) in ENDS, "it is counted from 0"
     assert condition(cluster, key, ConditionType.FINISHED).status == "True", "wait returns"
     assert told(cluster) == [reason, "Failed"]
 

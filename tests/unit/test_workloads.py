@@ -12,7 +12,12 @@ from tftraining_operator.api import keys
 from tftraining_operator.controller import watch
 from tftraining_operator.controller.kubernetes_api import KubernetesApi, Listing
 from tftraining_operator.controller.workloads import Availability, Workloads
-from tftraining_operator.reconcile.errors import ApiError, ForbiddenError, NotFoundError
+from tftraining_operator.reconcile.errors import (
+    ApiError,
+    ForbiddenError,
+    NotFoundError,
+    TransientError,
+)
 from tftraining_operator.reconcile.store import JobKey, Kind, Store
 
 if TYPE_CHECKING:
@@ -99,6 +104,16 @@ async def test_a_watch_that_is_forbidden_for_days_is_told_once(
     warnings = [each for each in caplog.records if each.levelno == logging.WARNING]
     told = [each.getMessage() for each in warnings]
     assert told == ["the watch of Workloads ended: may not watch"]
+
+
+async def test_kueue_that_does_not_answer_is_not_said_to_be_missing() -> None:
+    away = TransientError("500: conversion webhook for kueue.x-k8s.io failed", status=500)
+    kueue = Kueue([away, [], away], [])
+    assert await kueue.workloads.list() is None
+    assert kueue.workloads.availability == Availability(silent=True)
+    for _ in range(2):
+        await kueue.workloads.list()
+        assert kueue.workloads.availability == Availability(usable=True)
 
 
 async def test_what_a_watch_tells_is_taken_in() -> None:

@@ -56,11 +56,14 @@ def job_page(
     return document(f"{name}: {found.state}", content, up=UP, problem=problem)
 
 
-def no_job_page(namespace: str, name: str) -> str:
-    """Return the page of a job that does not exist."""
+def no_job_page(namespace: str, name: str, *, problem: str = "") -> str:
+    """Return the page of a job that does not exist, or with a problem perhaps does."""
+    title = "Unknown job" if problem else "No such job"
     text = f"There is no job {name} in namespace {namespace}: it was deleted, or never existed."
-    content = [tag("h1", "No such job"), tag("p", text), tag("p", tag("a", "All jobs", href=UP))]
-    return document("No such job", content, up=UP)
+    if problem:
+        text = f"It is not known whether there is a job {name} in namespace {namespace}."
+    content = [tag("h1", title), tag("p", text), tag("p", tag("a", "All jobs", href=UP))]
+    return document(title, content, up=UP, problem=problem)
 
 
 def _sections(

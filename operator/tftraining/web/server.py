@@ -53,7 +53,9 @@ def application(source: Source, *, path: str = "", hosts: Collection[str] = ()) 
         **{f"/static/{name}": _asset(name) for name in _TYPES},
     }
     app.add_routes([web.get(prefix + where, answer) for where, answer in get.items()])
-    app.add_routes([web.get("/healthz", pages.alive), web.get("/readyz", pages.ready)])
+    app.add_routes(
+        [web.get(f"{prefix}/healthz", pages.alive), web.get(f"{prefix}/readyz", pages.ready)]
+    )
 
     async def watching(_app: web.Application) -> AsyncIterator[None]:
         async with source.watching():
@@ -78,7 +80,8 @@ class _Pages:
         namespace, name = request.match_info["namespace"], request.match_info["name"]
         found = self._source.find(namespace, name)
         if found is None:
-            return _page(request, no_job_page(namespace, name), status=404)
+            problem = self._source.problem_in(namespace)
+            return _page(request, no_job_page(namespace, name, problem=problem), status=404)
         job, losses = found
         details: Details = await self._source.details(job)
         problem = self._source.problem

@@ -42,6 +42,16 @@ class _Watched:
     forbidden: bool = False
     """Whether the reason is that they may not be read, so that they are shown no longer."""
 
+    @property
+    def problem(self) -> str:
+        """Why its jobs may not be up to date; "" if they are."""
+        silent = time.monotonic() - self.heard
+        if self.error:
+            return f"Not up to date: {self.error}"
+        if silent > _SILENCE:
+            return f"Not up to date: the API server has sent nothing for {silent:.0f} s"
+        return "" if self.listed else "The jobs are being listed"
+
 
 class Source:
     """The jobs of some namespaces, or of all; its methods belong to one event loop."""
@@ -85,15 +95,13 @@ class Source:
     def problem(self) -> str:
         """Why the jobs may not be up to date; "" if they are."""
         # Of a namespace that may not be read last: it must not hide what all others lack.
-        for each in sorted(self._watched.values(), key=lambda each: each.refused):
-            silent = time.monotonic() - each.heard
-            if each.error:
-                return f"Not up to date: {each.error}"
-            if silent > _SILENCE:
-                return f"Not up to date: the API server has sent nothing for {silent:.0f} s"
-            if not each.listed:
-                return "The jobs are being listed"
-        return ""
+        watched = sorted(self._watched.values(), key=lambda each: each.refused)
+        return next(filter(None, (each.problem for each in watched)), "")
+
+    def problem_in(self, namespace: str) -> str:
+        """Return why it is not known which jobs a namespace has; "" if it is known."""
+        found = self._watched.get(namespace) or self._watched.get(None)
+        return f"Namespace {namespace} is not shown here" if found is None else found.problem
 
     def jobs(self) -> list[_Object]:
         """Return all jobs, by namespace and name."""

@@ -4,17 +4,29 @@ A watch needs an API that exists, and these may come and go with a CRD or a perm
 What is urgent about a gang, its pods tell, which are watched. Called by runtime.py.
 """
 
+import asyncio
 import logging
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 
 from tftraining_operator.api.scheduling import Gang
 from tftraining_operator.controller.kubernetes_api import KubernetesApi
 from tftraining_operator.core.schedulers.offer import Offer
 from tftraining_operator.core.text import one_line
-from tftraining_operator.reconcile.errors import ApiError, ForbiddenError, NotFoundError
+from tftraining_operator.reconcile.errors import (
+    ApiError,
+    ForbiddenError,
+    NotFoundError,
+    TransientError,
+)
 from tftraining_operator.reconcile.store import GROUPS, JobKey, Kind, Store
 
 logger = logging.getLogger(__name__)
+
+_PATIENCE_SECONDS = 10.0
+"""How long Kubernetes' own groups are asked for again until they have answered once: a job that
+starts before it is known whether it can have a gang has none until it is suspended."""
+_AGAIN_SECONDS = 1.0
 
 _Versions = dict[str | None, str | None]
 """The version of a scheduler's API by namespace, None where it is forbidden."""
@@ -36,6 +48,8 @@ class Groups:
         self._look = look
         self._versions: dict[Gang, _Versions] = {}
         self._offers: dict[str | None, Offer] = {}
+        self._answered: set[Gang] = set()
+        """Schedulers of which it was once known whether their API exists."""
 
     def offer(self, namespace: str) -> Offer:
         """Return what can be used in a namespace."""
@@ -45,15 +59,17 @@ class Groups:
         """List all groups. What was known of a scheduler stays until a listing tells of it."""
         self._versions = {gang: await self._list(gang) for gang in GROUPS}
         for namespace in self._namespaces:
-            self._have(namespace, _offered(self._versions, namespace))
+            offer = _offered(self._versions, namespace)
+            self._have(namespace, replace(offer, silent=frozenset(GROUPS.keys() - self._answered)))
 
     async def _list(self, gang: Gang) -> _Versions:
         """List the groups of a scheduler, where that is allowed."""
         found: _Versions = {}
         for namespace in self._namespaces:
             try:
-                found[namespace] = await self._list_in(namespace, GROUPS[gang])
+                found[namespace] = await self._answer(gang, namespace)
             except NotFoundError:
+                self._answered.add(gang)
                 self._forget(gang)
                 return {}
             except ForbiddenError:
@@ -62,7 +78,21 @@ class Groups:
                 # An API of others that does not answer must not stop jobs that do not need it.
                 logger.warning("cannot list groups of %s: %s", gang, one_line(error.message))
                 return self._versions.get(gang, {}) | found
+        self._answered.add(gang)
         return found
+
+    async def _answer(self, gang: Gang, namespace: str | None) -> str:
+        """List the groups of a scheduler, patiently at the start; return the version of its API."""
+        loop = asyncio.get_running_loop()
+        is_patient = gang is Gang.IN_TREE and gang not in self._answered
+        until = loop.time() + (_PATIENCE_SECONDS if is_patient else 0.0)
+        while True:
+            try:
+                return await self._list_in(namespace, GROUPS[gang])
+            except TransientError:
+                if loop.time() >= until:
+                    raise
+            await asyncio.sleep(_AGAIN_SECONDS)
 
     async def _list_in(self, namespace: str | None, kind: Kind) -> str:
         """List the groups of a scheduler; return the version of its API."""

@@ -68,6 +68,9 @@ ENDS = (
     *((FAILED, reason) for reason in (Reason.BACKOFF_LIMIT_EXCEEDED, Reason.DEADLINE_EXCEEDED)),
     (FAILED, Reason.STARTUP_DEADLINE_EXCEEDED),
     (FAILED, Reason.RECOVERY_DEADLINE_EXCEEDED),
+    # Of jobs that are rejected for longer than their startup deadline.
+    *((FAILED, reason) for reason in (Reason.INVALID_SPEC, Reason.INVALID_TEMPLATE)),
+    *((FAILED, reason) for reason in (Reason.NAME_CONFLICT, Reason.SCHEDULER_UNAVAILABLE)),
 )
 """How a job may end: result and reason."""
 
@@ -190,10 +193,10 @@ def _state(raw: _Object) -> str:
 
 def _wait(raw: _Object, now: datetime) -> _Waiting | None:
     """Return for what and how long a job that should train has been waiting."""
-    status = raw.get("status") or {}
+    metadata, status = raw["metadata"], raw.get("status") or {}
     if status.get("completionTime") or status.get("chiefCompletionTime"):
         return None
-    if run_policy(raw).get("suspend") is True:
+    if run_policy(raw).get("suspend") is True or "deletionTimestamp" in metadata:
         return None
     conditions = {each.get("type"): each for each in status.get("conditions") or []}
 
@@ -206,16 +209,22 @@ def _wait(raw: _Object, now: datetime) -> _Waiting | None:
         since(ConditionType.ACCEPTED, "False"),
         since(ConditionType.STALLED, "True"),
         _queued_since(status, conditions.get(ConditionType.PODS_READY.value) or {}),
-        status.get("interruptedTime"),
-        started,
+        _since_placed(status.get("interruptedTime"), status),
+        _since_placed(started, status),
     )
-    metadata = raw["metadata"]
     for reason, moment in zip(WAITS, moments, strict=True):
         if moment:
             with suppress(ValueError):  # somebody else wrote it
                 seconds = seconds_since(moment, now)
                 return _Waiting(seconds, reason, metadata["namespace"], metadata["name"])
     return None
+
+
+def _since_placed(moment: str | None, status: _Object) -> str | None:
+    """Return since when a job waits for more than nodes: while its gang had none, it was queued."""
+    placed = (status.get("gang") or {}).get("scheduledTime")
+    # The operator writes all times in one form.
+    return max(moment, placed) if moment and placed else moment
 
 
 def _queued_since(status: _Object, pods_ready: _Object) -> str | None:

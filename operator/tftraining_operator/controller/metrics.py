@@ -51,6 +51,8 @@ disable_created_metrics()  # type: ignore[no-untyped-call]
 
 _FAST = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
 _LONG = (1, 2, 5, 10, 20, 30, 60, 120, 300, 600, 1800, 3600, 4 * 3600, 12 * 3600, 86400, 604800)
+_RESULTS = ("success", "api_error", "error")
+"""What comes of a pass, each counted from 0: the first defect is to be an increase."""
 _REASONS = frozenset(reason.value for reason in Reason)
 
 
@@ -110,6 +112,8 @@ class Metrics:
             buckets=_FAST,
             registry=registry,
         )
+        for result in _RESULTS:
+            self._passes.labels(result)
         self._calls = Counter(
             "tftraining_operator_api_requests",
             "Requests to the API server, but for watches; code is 'error' without an answer.",

@@ -28,6 +28,8 @@ class Availability:
 
     usable: bool = False
     forbidden: bool = False
+    silent: bool = False
+    """Whether it is not known: the API server has not listed any yet."""
 
 
 class Workloads:
@@ -62,6 +64,8 @@ class Workloads:
         except ApiError as error:
             # Kueue converts what is listed: while it is away, what was known of it stays.
             logger.warning("cannot list Workloads: %s", one_line(error.message))
+            if self.availability == Availability():
+                self._have(Availability(silent=True))
         else:
             version = found.resource_version
             for key in self._store.replace(

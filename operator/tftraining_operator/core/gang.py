@@ -35,6 +35,11 @@ _LONGEST_PREFIX = 40
 class SchedulerUnavailableError(Exception):
     """The job asks for a scheduler that the cluster does not have; the text is for the user."""
 
+    def __init__(self, text: str, *, is_known: bool) -> None:
+        """`is_known` is False while it may well have it: its API has not answered yet."""
+        super().__init__(text)
+        self.is_known = is_known
+
 
 def next_gang(job: Job, observed: Observed, offer: Offer, now: datetime) -> GangStatus | None:
     """Return the gang of an active job, None for one whose pods are scheduled one by one.
@@ -147,7 +152,8 @@ def _chosen(job: Job, offer: Offer) -> Gang | None:
         fits = fits and len(priority_classes(job)) == 1
         return Gang.IN_TREE if Gang.IN_TREE in offer.versions and fits else None
     if asked not in offer.versions:
-        raise SchedulerUnavailableError(offer.problem(asked))
+        known = asked not in offer.silent
+        raise SchedulerUnavailableError(offer.problem(asked), is_known=known)
     return asked
 
 

@@ -10,7 +10,7 @@ from tftraining_operator.api.scheduling import Gang
 from tftraining_operator.core import desired
 from tftraining_operator.core.cause import Cause
 from tftraining_operator.core.decision import Decision, Phase
-from tftraining_operator.core.gang import group_names
+from tftraining_operator.core.gang import group_names, needs_group
 from tftraining_operator.core.history import was_started
 from tftraining_operator.core.job import Job
 from tftraining_operator.core.naming import pod_name
@@ -47,6 +47,8 @@ class Plan:
     delete_groups: tuple[PodGroup, ...] = ()
     groups: tuple[tuple[Gang, dict[str, Any]], ...] = ()
     """The groups to create, each with the scheduler that it is for."""
+    requires_groups: bool = False
+    """Whether pods that are created now are in one."""
     pods: list[NewPod] = field(default_factory=list)
     refused: dict[str, Cause] = field(default_factory=dict)
     """Pods of a started job that cannot be made as its spec asks for, by name: the others are."""
@@ -59,7 +61,10 @@ class Plan:
     @property
     def changes_anything(self) -> bool:
         """Whether there is a call to make."""
-        return replace(self, servers_are_done=False, requires_network_policy=False) != Plan()
+        calls = replace(
+            self, servers_are_done=False, requires_network_policy=False, requires_groups=False
+        )
+        return calls != Plan()
 
 
 def make_plan(
@@ -85,6 +90,7 @@ def make_plan(
         requires_network_policy=decision.isolation.required,
         delete_groups=decision.delete_groups,
         groups=_groups(job, observed, decision),
+        requires_groups=decision.gang is not None and needs_group(decision.gang),
         pods=pods,
         refused=refused,
         workload=decision.workload,

@@ -40,7 +40,9 @@ def next_queue(job: Job, observed: Observed, facts: Facts, now: datetime) -> Que
         if name is None:
             return None
         if not facts.offer.kueue:
-            raise SchedulerUnavailableError(facts.offer.queue_problem(name))
+            raise SchedulerUnavailableError(
+                facts.offer.queue_problem(name), is_known=not facts.offer.kueue_silent
+            )
         fresh = known or QueueStatus(name=name, workload=job.workload_name)
         known = fresh.model_copy(update={"name": name, "waiting_since": rfc3339(now)})
     if known.admitted_time is not None:

@@ -259,11 +259,18 @@ class Applier:
                 errors.InvalidObjectError,
                 errors.NotFoundError,
             ) as error:
-                message = printable(error.message)
                 missing = isinstance(error, errors.NotFoundError)
                 reason = Reason.SCHEDULER_UNAVAILABLE if missing else Reason.REFUSED
-                outcome.refused[body["metadata"]["name"]] = Cause(reason, message)
-                return False
+                cause = Cause(reason, printable(error.message))
+            except NameConflictError as error:
+                if not was_started(job.status):
+                    raise
+                cause = Cause(Reason.NAME_CONFLICT, str(error))
+            else:
+                continue
+            outcome.refused[body["metadata"]["name"]] = cause
+            # To pods that are in none it is nothing: a job that runs goes on.
+            return not plan.requires_groups
         return True
 
     async def _create_pods(

@@ -121,7 +121,8 @@ class Reconciler:
         except NameConflictError as problem:
             return await self._reject(key, raw, Reason.NAME_CONFLICT, str(problem), now)
         except SchedulerUnavailableError as problem:
-            return await self._reject(key, raw, Reason.SCHEDULER_UNAVAILABLE, str(problem), now)
+            reason, known = Reason.SCHEDULER_UNAVAILABLE, problem.is_known
+            return await self._reject(key, raw, reason, str(problem), now, may_end=known)
 
     async def _pass(self, key: JobKey, raw: _Object, now: datetime) -> float | None:
         job = parse_job(raw, now)
@@ -334,10 +335,17 @@ class Reconciler:
         memory.ask(observed.get(Role.CHIEF), now + asked_within(self._reports.count()))
 
     async def _reject(
-        self, key: JobKey, raw: _Object, reason: Reason, problem: str, now: datetime
+        self,
+        key: JobKey,
+        raw: _Object,
+        reason: Reason,
+        problem: str,
+        now: datetime,
+        *,
+        may_end: bool = True,
     ) -> float | None:
         self._reports.forget(key)
-        found: Rejection = rejected(raw, reason, problem, now)
+        found: Rejection = rejected(raw, reason, problem, now, may_end=may_end)
         if found.status is not None:
             patch = status_patch(raw.get("status") or {}, found.status)
             if await self._patch(key, raw, patch):

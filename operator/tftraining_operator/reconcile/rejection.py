@@ -1,7 +1,8 @@
 """A job that cannot be carried out as it is written: what is stored, and until when it may wait.
 
 Only a job that never ran is ended, and the time that it is suspended does not count: a training
-resumes from its checkpoint, however late what refuses it is mended.
+resumes from its checkpoint, however late what refuses it is mended. Nor is one for which it is only
+not known yet whether it can be carried out.
 """
 
 from dataclasses import dataclass
@@ -37,7 +38,9 @@ class Rejection:
     """Seconds until the next look."""
 
 
-def rejected(raw: dict[str, Any], reason: Reason, problem: str, now: datetime) -> Rejection:
+def rejected(
+    raw: dict[str, Any], reason: Reason, problem: str, now: datetime, *, may_end: bool = True
+) -> Rejection:
     """Return what to store of a job that is rejected, and its end when that lasts too long."""
     created = raw["metadata"].get("creationTimestamp")
     before, _ = stored_status(raw.get("status"), created=created, now=now)
@@ -47,7 +50,7 @@ def rejected(raw: dict[str, Any], reason: Reason, problem: str, now: datetime) -
     policy = run_policy(raw)
     suspended = policy.get("suspend") is True
     status = rejected_status(before, generation, reason, problem, now, suspended=suspended)
-    if suspended or has_run(before) or before.start_time is not None:
+    if suspended or not may_end or has_run(before) or before.start_time is not None:
         return Rejection(before, status, _AGAIN / timedelta(seconds=1))
     limit = _startup_limit(policy)
     deadline = _rejected_since(status, now) + timedelta(seconds=limit)

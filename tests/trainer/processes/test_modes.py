@@ -257,6 +257,7 @@ def test_fit_begins_its_next_epochs_though_a_worker_hangs(here: Computer, server
     chief = start_chief(here, servers.cluster, DIGITS, "--epochs=1000", "--mode=fit", **patient)
     # While a worker runs its first function, TensorFlow itself may wait for the others.
     chief.step_beyond(300)
+    assert all(0 <= wait <= 1 for wait in input_waits(chief))
     worker = servers.running["worker-1"]
     worker.signal(signal.SIGSTOP)
     try:

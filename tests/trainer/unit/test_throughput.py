@@ -11,7 +11,7 @@ def test_rates_are_those_of_each_worker_and_of_all() -> None:
         throughput.add(float(second), works)
 
     assert throughput.examples == 750
-    assert throughput.recent == throughput.overall == pytest.approx(150)
+    assert throughput.recent(5.0) == throughput.overall == pytest.approx(150)
     assert throughput.workers(5.0) == (
         WorkerRate("worker-0", pytest.approx(100), pytest.approx(0.25)),
         WorkerRate("worker-1", pytest.approx(50), 0.0),
@@ -22,7 +22,7 @@ def test_what_came_before_the_first_report_is_no_part_of_a_rate() -> None:
     throughput = Throughput(["worker-0"])
     throughput.add(0.0, [Work()])
     throughput.add(60.0, [Work(64, 0.0, 30.0)])
-    assert throughput.recent is None
+    assert throughput.recent(60.0) is None
     assert throughput.workers(60.0) == (WorkerRate("worker-0", 0.0, None),)
 
     throughput.add(61.0, [Work(1064, 0.5, 31.0)])
@@ -32,15 +32,19 @@ def test_what_came_before_the_first_report_is_no_part_of_a_rate() -> None:
     )
 
 
-def test_a_worker_that_does_nothing_any_more_has_no_speed() -> None:
+def test_a_worker_that_does_nothing_any_more_has_neither_speed_nor_input_wait() -> None:
     throughput = Throughput(["worker-0", "worker-1"])
     for second in range(1, 31):
+        ended = min(second, 5)
         throughput.add(
-            float(second), [Work(10 * second, 0.0, second), Work(10 * min(second, 5), 0.0, 5.0)]
+            float(second), [Work(10 * second, 0.0, second), Work(10 * ended, 0.0, ended)]
         )
 
     speeds = [worker.examples_per_second for worker in throughput.workers(30.0)]
     assert speeds == [pytest.approx(10), 0.0]
+    assert [worker.input_wait for worker in throughput.workers(30.0)] == [0.0, None]
+    assert throughput.recent(30.0) == pytest.approx(10)
+    assert throughput.recent(60.0) == 0.0
 
 
 def test_an_input_wait_that_cannot_be_measured_is_left_out() -> None:

@@ -251,7 +251,7 @@ async def test_a_path_that_is_not_known_shows_nothing() -> None:
     api = Api(jobs=[a_job().raw])
     async with browser(api, path="secret") as ask:
         await until(ask, "/secret/", "mnist")
-        for path in ("/", "/jobs/default/mnist", "/static/page.js", "/other/"):
+        for path in ("/", "/jobs/default/mnist", "/static/page.js", "/other/", "/readyz"):
             status, text, _ = await ask(path)
             assert (status, "mnist" in text) == (404, False)
 
@@ -352,6 +352,20 @@ async def test_jobs_that_may_no_longer_be_read_are_no_longer_shown(
         assert (await ask("/jobs/default/secret"))[0] == 404
         red.forbidden = ""
         await until(ask, "/", "secret")
+
+
+async def test_a_job_that_cannot_be_read_is_not_said_to_be_gone(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(sources, "_FIRST_RETRY", 0.02)
+    red, blue = Api("red", forbidden="tftrainingjobs is forbidden"), Api("blue")
+    async with browser(red, blue) as ask:
+        text = await until(ask, "/jobs/red/mnist", "Not up to date: tftrainingjobs is forbidden")
+        assert "job mnist in namespace red" in text
+        assert "never existed" not in text
+        await until(ask, "/jobs/blue/mnist", "it was deleted, or never existed")
+        assert "forbidden" not in (await ask("/jobs/blue/mnist"))[1]
+        await until(ask, "/jobs/elsewhere/mnist", "Namespace elsewhere is not shown here")
 
 
 async def test_it_is_not_ready_while_no_namespace_may_be_read() -> None:

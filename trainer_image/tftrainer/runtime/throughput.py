@@ -48,10 +48,14 @@ class Throughput:
             self._total = self._total or Rate(now, self.examples, window_seconds=_WINDOW_SECONDS)
             self._total.add(now, self.examples)
 
-    @property
-    def recent(self) -> float | None:
-        """Recent examples per second of all workers; None before it is known."""
-        return self._total.recent if self._total else None
+    def recent(self, now: float) -> float | None:
+        """Return the examples per second of all workers; 0 if none does anything any more.
+
+        None before it is known.
+        """
+        found = self._total.recent if self._total else None
+        stands_still = self._total is not None and self._total.is_stale(now)
+        return 0.0 if found is not None and stands_still else found
 
     @property
     def overall(self) -> float | None:
@@ -81,7 +85,8 @@ class _Worker:
     def rate(self, now: float) -> WorkerRate:
         moving = self._rate is not None and not self._rate.is_stale(now)
         speed = self._rate.recent if self._rate is not None and moving else None
-        return WorkerRate(self._task, speed or 0.0, self._input_wait())
+        # It is counted with the examples: of a worker that stands still nothing is known.
+        return WorkerRate(self._task, speed or 0.0, self._input_wait() if moving else None)
 
     def _input_wait(self) -> float | None:
         if not self._points:

@@ -167,7 +167,7 @@ class Recorder:
         self._throughput.add(now, works)
         self._run.progress.update(
             examples=self._throughput.examples,
-            examples_per_second=self._throughput.recent,
+            examples_per_second=self._throughput.recent(now),
             workers=self._throughput.workers(now),
             queue_depth=queue_depth,
         )

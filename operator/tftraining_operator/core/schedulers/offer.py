@@ -17,10 +17,14 @@ class Offer:
     """The version of the API by scheduler whose groups the operator can list."""
     forbidden: frozenset[Gang] = frozenset()
     """Schedulers whose groups the operator is not allowed to list."""
+    silent: frozenset[Gang] = frozenset()
+    """Schedulers of which it is not known: the API server has not listed their groups yet."""
     kueue: bool = False
     """Whether Workloads of Kueue are listed, so that its API exists."""
     kueue_forbidden: bool = False
     """Whether the operator is not allowed to list them."""
+    kueue_silent: bool = False
+    """Whether that is not known, as the API server has not listed them yet."""
 
     def version(self, gang: Gang) -> str:
         """Return the version of a scheduler's API to be used."""
@@ -28,19 +32,25 @@ class Offer:
 
     def problem(self, gang: Gang) -> str:
         """Say why a scheduler cannot be used, and what to do."""
-        what = _missing(SCHEDULERS[gang].api, forbidden=gang in self.forbidden)
+        api, forbidden, silent = SCHEDULERS[gang].api, gang in self.forbidden, gang in self.silent
+        what = _missing(api, forbidden=forbidden, silent=silent)
         return f"gang {gang} is not available: {what}; or set spec.scheduling.gang to None"
 
     def queue_problem(self, queue: str) -> str:
         """Say why a queue of Kueue cannot be used, and what to do."""
-        what = _missing(kueue.API, forbidden=self.kueue_forbidden)
+        what = _missing(kueue.API, forbidden=self.kueue_forbidden, silent=self.kueue_silent)
         return (
             f"queue {queue} is not available: {what}; or remove spec.scheduling.queue and the label"
             f" {keys.LABEL_QUEUE}"
         )
 
 
-def _missing(api: GroupApi, *, forbidden: bool) -> str:
+def _missing(api: GroupApi, *, forbidden: bool, silent: bool) -> str:
     if forbidden:
         return f"the operator may not list {api.resource}: set {api.value}=true in its chart"
+    if silent:
+        return (
+            f"the API server cannot list {api.resource} at present, as while a webhook of theirs is"
+            " away: the operator asks again"
+        )
     return f"the cluster does not serve {api.resource}, which needs {api.needs}"
