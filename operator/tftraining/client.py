@@ -260,9 +260,9 @@ class TFTrainingClient:
     ) -> Iterator[Line]:
         """Return the logs of all pods of a job, ordered by time.
 
-        Raises NotFoundError if there are none, InputError for `follow` with `previous`,
-        UnreachableError if the cluster stops answering for more than five minutes while they are
-        followed, or no log can be read.
+        They are followed until the loop over them is left. Raises NotFoundError if there are none,
+        InputError for `follow` with `previous`, UnreachableError if the cluster stops answering for
+        more than five minutes while they are followed, or no log can be read.
 
         Args:
             name: name of the job.
@@ -270,25 +270,26 @@ class TFTrainingClient:
             role: only this role.
             index: only the pod with this index.
             previous: the logs before the last restart in place.
-            tail: only so many lines from the end of each pod's log.
+            tail: only so many lines from the end of each pod's log; with follow, of those that run
+                already.
             container: another container than the one that trains.
             say: called with what is missing, such as the log of a pod whose node does not answer.
 
         """
         from tftraining import log_reader
 
-        if follow and previous:
-            raise InputError("logs: what ended before (previous) cannot be followed: omit follow")
-        selection = {
-            "role": _role(role),
-            "index": index,
-            "container": container,
-            "previous": previous,
-        }
-        choice = log_reader.Choice(selection, tail)
-        if follow:
-            return log_reader.Follower(self._cluster, name, choice, say)
-        return iter(log_reader.read_once(self._cluster, name, choice, say))
+        found = log_reader.opened(
+            self._cluster,
+            name,
+            follow=follow,
+            role=role,
+            index=index,
+            previous=previous,
+            tail=tail,
+            container=container,
+            say=say,
+        )
+        return iter(found)
 
     # ---- results --------------------------------------------------------------------------------
     def metrics(self, name: str) -> Records:
@@ -425,10 +426,3 @@ def _strategy(given: str) -> Strategy:
         return Strategy(given)
     except ValueError as error:
         raise InputError(f"strategy: {given!r} must be one of {', '.join(Strategy)}") from error
-
-
-def _role(given: str | None) -> Role | None:
-    try:
-        return Role(given) if given is not None else None
-    except ValueError as error:
-        raise InputError(f"role: {given!r} must be one of {', '.join(Role)}") from error

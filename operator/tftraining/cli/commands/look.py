@@ -126,7 +126,10 @@ def logs(
     tail: Annotated[
         int | None,
         typer.Option(
-            metavar="N", help="Only the last lines of each pod.", show_default=False, min=0
+            metavar="N",
+            help="Only the last lines of each pod; with -f, of those that run already.",
+            show_default=False,
+            min=0,
         ),
     ] = None,
     container: Annotated[
