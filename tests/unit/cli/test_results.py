@@ -8,11 +8,12 @@ import pytest
 from tftraining.cli.app import app
 from tftraining.cli.commands import options
 from tftraining.client import TFTrainingClient
+from tftraining.errors import NotFoundError, UnreachableError
 from tftraining_operator.api.status import Metric, Progress
 from typer.testing import CliRunner
 
 from tests.unit.builders import a_job, stamp
-from tests.unit.client.connection import Stored
+from tests.unit.client.connection import JOBS, Stored
 
 
 def no_json(text: str) -> None:
@@ -36,3 +37,18 @@ def test_metrics_are_json_also_of_a_training_that_diverges(stored: Stored) -> No
     done = CliRunner().invoke(app, ("metrics", "mnist", "-o", "json"))
     values = [each["value"] for each in json.loads(done.stdout, parse_constant=no_json)]
     assert values == ["nan", "inf", "-inf", 0.5]
+
+
+def test_what_fails_for_one_job_is_done_to_the_others(stored: Stored) -> None:
+    stored.add_job(a_job().raw)
+    done = CliRunner().invoke(app, ("delete", "absent", "mnist", "missing"))
+    assert done.stdout == "mnist: deleted\n"
+    assert isinstance(done.exception, NotFoundError)
+    told = [text.split(" in namespace")[0] for text in str(done.exception).splitlines()]
+    assert told == ["no job absent", "no job missing"]
+
+
+def test_a_cluster_that_does_not_answer_is_asked_once(stored: Stored) -> None:
+    stored.refusals[f"DELETE {JOBS}/a"] = UnreachableError("cannot reach the cluster")
+    done = CliRunner().invoke(app, ("delete", "a", "b"))
+    assert (str(done.exception), stored.asked) == ("cannot reach the cluster", [f"DELETE {JOBS}/a"])
