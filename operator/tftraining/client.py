@@ -137,8 +137,8 @@ class TFTrainingClient:
             evaluator=evaluator,
             claim=checkpoint,
             image=image,
-            variables=dict(env or {}),
-            arguments=tuple(arguments),
+            variables=_variables(env or {}),
+            arguments=_arguments(arguments),
         )
         if (model_file is None) == (functions is None):
             raise InputError("train() takes either a model_file or functions=[model, dataset]")
@@ -417,6 +417,20 @@ def _of_functions(given: Sequence[Function] | Mapping[str, Function], wanted: Wa
     name = f"task-{secrets.token_hex(3)}"
     config_map, job = code.manifests(code.of_text(functions.source(given), name), wanted)
     return Plan(job, [config_map], owned=True)
+
+
+def _variables(given: Mapping[str, str]) -> dict[str, str]:
+    for name, value in given.items():
+        if not isinstance(value, str):
+            raise InputError(f"env: {name} must be a string, not {value!r}")
+    return dict(given)
+
+
+def _arguments(given: Sequence[str]) -> tuple[str, ...]:
+    # A string is a sequence of strings as well, of one letter each.
+    if isinstance(given, str) or not all(isinstance(each, str) for each in given):
+        raise InputError('arguments: must be a list of strings, such as ["--epochs=5"]')
+    return tuple(given)
 
 
 def _strategy(given: str) -> Strategy:

@@ -114,6 +114,21 @@ def test_functions_are_trained(stored: Stored, client: TFTrainingClient) -> None
             id="a strategy",
         ),
         pytest.param(
+            {"functions": [model, dataset], "arguments": "--epochs=5"},
+            r'arguments: must be a list of strings, such as \["--epochs=5"\]',
+            id="arguments in one string",
+        ),
+        pytest.param(
+            {"functions": [model, dataset], "arguments": ["--epochs", 5]},
+            "arguments: must be a list of strings",
+            id="an argument that is a number",
+        ),
+        pytest.param(
+            {"functions": [model, dataset], "env": {"SEED": 1}},
+            "env: SEED must be a string, not 1",
+            id="a variable that is a number",
+        ),
+        pytest.param(
             {"functions": [model, dataset], "ps": 0},
             "spec.ps: strategy ParameterServer needs parameter servers",
             id="what the API server would refuse",
