@@ -407,3 +407,15 @@ def test_describe_reads_the_claims_of_pods_without_a_node(
     assert "data is Pending, storage class fast" in client.describe("mnist").splitlines()[0]
     pod["spec"]["nodeName"] = "node-1"
     assert "storage class" not in client.describe("mnist")
+
+
+def test_a_cluster_without_the_operator_is_told(stored: Stored, client: TFTrainingClient) -> None:
+    """Of what it does not serve, an API server says that there is no such page."""
+    manifest = {**a_job().raw, "metadata": {"name": "mnist"}}
+    stored.refusals[f"POST {JOBS}?dryRun"] = NotFoundError("404 page not found")
+    with pytest.raises(NotFoundError, match="the cluster has no TFTrainingJobs: install the op"):
+        client.submit(manifest)
+    stored.objects["/apis/tftraining.dev/v1alpha1"] = {}
+    stored.refusals[f"POST {JOBS}?dryRun"] = NotFoundError('namespaces "vision" not found')
+    with pytest.raises(NotFoundError, match='namespaces "vision" not found'):
+        client.submit(manifest)
