@@ -58,12 +58,14 @@ class Wanted:
 def read(source: Path, task: str | None) -> Code:
     """Read a Python file or a folder. Raises InputError."""
     if source.is_file():
-        code = {source.name: _text(source)}
+        paths = {source.name: source}
     else:
-        code = {str(path.relative_to(source).as_posix()): _text(path) for path in _files(source)}
-    if not code:
+        paths = {path.relative_to(source).as_posix(): path for path in _files(source)}
+    if not paths:
         raise InputError(f"{source}: the folder contains no files")
-    _check_size(code, str(source))
+    # Before they are read: there may be data of gigabytes among them.
+    _check_size([path.stat().st_size for path in paths.values()], str(source))
+    code = {name: _text(path) for name, path in paths.items()}
     entry = _entry(code, task, source)
     for path, text in code.items():
         if path.endswith(".py"):
@@ -73,9 +75,8 @@ def read(source: Path, task: str | None) -> Code:
 
 def of_text(text: str, name: str) -> Code:
     """Return a task of one file, which functions of a notebook became. Raises InputError."""
-    files = {_TASK: text}
-    _check_size(files, "functions")
-    return Code(files, _TASK, name)
+    _check_size([len(text.encode())], "functions")
+    return Code({_TASK: text}, _TASK, name)
 
 
 def manifests(code: Code, wanted: Wanted) -> tuple[_Object, _Object]:
@@ -170,11 +171,11 @@ def _text(path: Path) -> str:
         raise InputError(f"cannot read {path}: {error.strerror}") from error
 
 
-def _check_size(code: Mapping[str, str], source: str) -> None:
-    size = sum(len(text.encode()) for text in code.values())
-    if size > _LIMIT or len(code) > _MAX_FILES:
+def _check_size(sizes: Sequence[int], source: str) -> None:
+    size = sum(sizes)
+    if size > _LIMIT or len(sizes) > _MAX_FILES:
         raise InputError(
-            f"{source}: {len(code)} files of {size} bytes do not fit into a ConfigMap (1 MB):"
+            f"{source}: {len(sizes)} files of {size} bytes do not fit into a ConfigMap (1 MB):"
             " submit code only, and put data on a volume or the code into an image"
         )
 

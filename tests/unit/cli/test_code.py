@@ -154,3 +154,19 @@ def test_the_file_of_a_folder_is_refused_beside_a_manifest(tmp_path: Path) -> No
     manifest.write_text("kind: TFTrainingJob")
     with pytest.raises(InputError, match="--task: only for a job made of Python code"):
         sources.plan(str(manifest), "task.py", Wanted())
+
+
+def not_to_be_read(path: Path) -> str:
+    raise AssertionError(path)
+
+
+def test_a_folder_that_is_too_large_is_not_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It may have gigabytes of data."""
+    task = a_folder(tmp_path, task_py=TASK) / "data.csv"
+    with task.open("wb") as file:
+        file.truncate(2 << 40)
+    monkeypatch.setattr(code, "_text", not_to_be_read)
+    with pytest.raises(InputError, match=r"2 files of 21990232556\d\d bytes do not fit"):
+        code.read(tmp_path, None)
