@@ -232,3 +232,11 @@ def test_the_image_is_that_of_the_chief(stored: Stored, tmp_path: Path) -> None:
     a_client(stored, job).get_model("mnist", tmp_path / "here")
     assert stored.made[0]["spec"]["containers"][0]["image"] == "example.com/other:2"
     assert f"{JOBS}/mnist" in stored.objects
+
+
+def test_an_image_of_the_node_is_not_pulled(stored: Stored, tmp_path: Path) -> None:
+    """The default for the tag latest is to pull it, which fails if no registry has it."""
+    job = a_trained_job().with_container(image="trainer:latest", imagePullPolicy="Never")
+    a_client(stored, job).get_model("mnist", tmp_path / "here")
+    (container,) = stored.made[0]["spec"]["containers"]
+    assert (container["image"], container["imagePullPolicy"]) == ("trainer:latest", "Never")
