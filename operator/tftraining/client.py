@@ -106,7 +106,8 @@ class TFTrainingClient:
         """Start a job from Python code, without building an image.
 
         Raises InputError if an argument, the code or the job is not valid, AlreadyExistsError if
-        there is a job of that name.
+        there is a job of that name, or a ConfigMap of the name of its code, JOB-code, that neither
+        this nor `tftj` has made.
 
         Args:
             model_file: Python file with `model()` and `dataset()`, or folder with such a file.

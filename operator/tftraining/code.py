@@ -26,6 +26,8 @@ _LIMIT = 1_000_000
 _MAX_FILES = 500
 _IGNORED = frozenset({"__pycache__", "node_modules", "venv"})
 _KEY = re.compile(r"[-._a-zA-Z0-9]+")
+_MANAGED_BY = {"app.kubernetes.io/managed-by": "tftj"}
+"""Labels of the ConfigMap."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,11 +119,19 @@ def manifests(code: Code, wanted: Wanted) -> tuple[_Object, _Object]:
         {
             "apiVersion": "v1",
             "kind": "ConfigMap",
-            "metadata": {"name": config_map},
+            "metadata": {"name": config_map, "labels": dict(_MANAGED_BY)},
             "data": {key: code.files[path] for key, path in items.items()},
         },
         {"apiVersion": API_VERSION, "kind": KIND, "metadata": {"name": name}, "spec": spec},
     )
+
+
+def is_own(config_map: _Object) -> bool:
+    """Tell whether tftj made a ConfigMap: those of earlier versions have no label."""
+    metadata = config_map["metadata"]
+    managers = {each.get("manager") for each in metadata.get("managedFields") or []}
+    labels = metadata.get("labels") or {}
+    return "tftj" in managers or _MANAGED_BY.items() <= labels.items()
 
 
 def _check_replicas(wanted: Wanted) -> None:

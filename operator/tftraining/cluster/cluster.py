@@ -187,6 +187,13 @@ class Cluster:
         path = self._path_of(manifest)
         return self.calls.call("PATCH", path, query=query, body=manifest, content_type=_APPLY)
 
+    def config_map(self, name: str) -> _Object | None:
+        """Return a ConfigMap, None if there is none, or none that may be read."""
+        try:
+            return self.calls.call("GET", self._core("configmaps", name))
+        except (NotFoundError, ForbiddenError):
+            return None
+
     def config_maps(self, owner_uid: str) -> list[_Object]:
         """Return the ConfigMaps that an object owns."""
         found = self.calls.call("GET", self._core("configmaps"))["items"]
