@@ -28,6 +28,8 @@ _CONTRACT = ("model", "dataset")
 _KNOWN = (*_CONTRACT, "train_step", "test_step", "callbacks", "export", "loss", "optimizer")
 _SIMPLE = (bool, int, str, bytes, type(None))
 _IMPLICIT = frozenset({"__name__", "__file__", "__doc__", "__module__", "__qualname__"})
+_OF_NOTEBOOKS = {"get_ipython": "get_ipython (also by % or !)", "display": "display"}
+"""What IPython adds to the builtins."""
 _TF_KERAS = re.compile(r"(keras\._tf_keras|tf_keras\.api\._v2)\.keras\b")
 """What modules of `tensorflow.keras` are called, by which Keras it is here: the trainer has its
 own."""
@@ -130,7 +132,12 @@ class _Parts:
         flags = _flags_of(plain)
         tree = _checked(name, text, is_decorated=found is not plain)
         for used in _names(compile(tree, f"<{name}>", "exec", flags, dont_inherit=True)):
-            if used in scope and scope[used] is not found and not _is_python_own(used, scope[used]):
+            if _is_python_own(used, scope):
+                if used in _OF_NOTEBOOKS:
+                    raise InputError(
+                        f"{name}() uses {_OF_NOTEBOOKS[used]}, which the trainer has not: remove it"
+                    )
+            elif scope[used] is not found:
                 self.add(used, scope[used], f"{name}()")
                 self.imports |= _submodules(tree, used, scope[used])
         # After what it uses: a class needs its bases, a decorator its function.
@@ -182,8 +189,8 @@ def _source_of(name: str, found: types.FunctionType | type) -> str:
         return textwrap.dedent(inspect.getsource(found))
     except (OSError, TypeError) as error:
         raise InputError(
-            f"{name}: its source is not known: define it in a notebook or a file, not in an"
-            " interactive Python"
+            f"{name}: its source is not known: define it by def or class in a notebook or a file,"
+            " and not in an interactive Python"
         ) from error
 
 
@@ -263,10 +270,13 @@ def _submodules(tree: ast.Module, name: str, found: object) -> dict[str, str]:
     return imports
 
 
-def _is_python_own(name: str, found: object) -> bool:
+def _is_python_own(name: str, scope: Mapping[str, object]) -> bool:
     """Tell whether it is a builtin, or what IPython has in its place, such as open and exit."""
+    if name not in scope:
+        return True  # or something that nobody has
     if not hasattr(builtins, name):
         return False
+    found = scope[name]
     module = getattr(found, "__module__", None) or ""
     return found is getattr(builtins, name) or module.partition(".")[0] == "IPython"
 

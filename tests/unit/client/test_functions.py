@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import builtins
 import concurrent.futures
 import json
 import math
@@ -162,6 +163,14 @@ class Settings:
 """
 
 
+def uses_a_magic(split, context):
+    return get_ipython().run_line_magic("time", "split")  # noqa: F821 - as IPython writes it
+
+
+def uses_the_display(split, context):
+    display(split)  # noqa: F821 - IPython's
+
+
 class Copied:
     FACTOR = FACTOR
 
@@ -226,13 +235,28 @@ def test_functions_of_a_program_are_found_by_their_own_names() -> None:
             id="a function that is wrapped by a call",
         ),
         pytest.param(
+            {"model": build, "dataset": uses_a_magic},
+            r"uses_a_magic\(\) uses get_ipython \(also by % or !\), which the trainer has not",
+            id="a magic",
+        ),
+        pytest.param(
+            {"model": build, "dataset": uses_the_display},
+            r"uses_the_display\(\) uses display, which the trainer has not: remove it",
+            id="the display of a notebook",
+        ),
+        pytest.param(
             {"model": build, "dataset": in_a_function()},
-            "variables of the function that it is defined in",
+            r"dataset\(\) uses variables of the function that it is defined in",
             id="a closure",
         ),
     ],
 )
-def test_what_cannot_be_written_is_refused(given: Any, told: str) -> None:
+def test_what_cannot_be_written_is_refused(
+    given: Any, told: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    of_ipython = type("Method", (), {"__module__": "IPython.core.interactiveshell"})()
+    monkeypatch.setitem(globals(), "get_ipython", of_ipython)
+    monkeypatch.setattr(builtins, "get_ipython", of_ipython, raising=False)
     with pytest.raises(InputError, match=told):
         functions.source(given)
 
