@@ -9,8 +9,10 @@ import json
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
+from ipaddress import ip_address
 from typing import Any, Self
-from urllib.parse import urlencode
+from urllib.parse import urlencode, urlsplit
+from urllib.request import getproxies
 
 import urllib3
 import yaml
@@ -76,6 +78,9 @@ class Connection:
         except _MALFORMED as error:
             reason = one_line(str(error))
             raise InputError(f"cannot read the kubeconfig {path}: {reason}") from error
+        if _is_here(configuration.host) and configuration.proxy in getproxies().values():
+            # As kubectl does: a proxy elsewhere does not reach it.
+            configuration.proxy = None
         configuration.connection_pool_maxsize = 32
         configuration.retries = urllib3.Retry(_RETRIES, connect=0, read=0, other=0)
         return cls(client.ApiClient(configuration=configuration), namespace or default)
@@ -168,6 +173,15 @@ def _named(contexts: list[_Object], name: str) -> _Object:
     return found
 
 
+def _is_here(url: str) -> bool:
+    """Tell whether an address is one of this computer."""
+    host = urlsplit(url).hostname or ""
+    try:
+        return host == "localhost" or ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
 def _load_own_pod(configuration: client.Configuration) -> bool:
     try:
         config.load_incluster_config(client_configuration=configuration)
@@ -252,5 +266,7 @@ def _root(error: BaseException) -> str:
     reason = getattr(error, "reason", None)
     if isinstance(reason, BaseException):
         return _root(reason)
+    if isinstance(original := getattr(error, "original_error", None), BaseException):
+        return f"{error.args[0]}: {_root(original)}"  # of a proxy
     text = str(reason or error)
     return text.partition(": ")[2] if text.startswith("<") or "object at 0x" in text else text

@@ -40,7 +40,9 @@ def answering(answer: bytes, *, silent: bool = False) -> Iterator[Connection]:
         configuration = client.Configuration()
         configuration.host = f"http://127.0.0.1:{server.server_address[1]}"
         with client.ApiClient(configuration=configuration) as api:
-            yield Connection(api, "default")
+            connection = Connection(api, "default")
+            connection.port = server.server_address[1]  # type: ignore[attr-defined]
+            yield connection
         over.set()
         server.shutdown()
 
@@ -223,3 +225,28 @@ def test_the_kubeconfig_is_that_which_the_environment_names_now(
         assert Connection.open(None, None).namespace == namespace
     monkeypatch.delenv("KUBECONFIG")
     assert Connection.open(None, None).namespace == "default"
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "localhost"])
+def test_an_api_server_of_this_computer_is_reached_without_the_proxy_of_the_environment(
+    kubeconfig: Path, monkeypatch: pytest.MonkeyPatch, host: str
+) -> None:
+    """As by kubectl: that of kind, or a tunnel, which a proxy elsewhere does not reach."""
+    monkeypatch.setenv("http_proxy", "http://127.0.0.1:9")
+    monkeypatch.delenv("no_proxy", raising=False)
+    with answering(http(b'{"items": []}')) as calls:
+        port = calls.port  # type: ignore[attr-defined]
+        cluster = {"server": f"http://{host}:{port}"}
+        for given, told in (
+            (cluster, None),
+            ({**cluster, "proxy-url": "http://127.0.0.1:10"}, "connect to proxy: .*refused; is"),
+            ({"server": "http://a:1"}, "connect to proxy: .*refused; is"),
+        ):
+            clusters = [{"name": "a", "cluster": given}]
+            kubeconfig.write_text(a_kubeconfig(clusters=clusters, **{"current-context": "near"}))
+            connection = Connection.open(None, None)
+            if told is None:
+                assert connection.call("GET", "/x") == {"items": []}
+                continue
+            with pytest.raises(UnreachableError, match=told):
+                connection.call("GET", "/x")
