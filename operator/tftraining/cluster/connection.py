@@ -69,7 +69,8 @@ class Connection:
             config.load_kube_config(path, current["name"], client_configuration=configuration)
             default = current["context"].get("namespace") or _DEFAULT_NAMESPACE
         except config.ConfigException as error:
-            if context is not None or not _load_own_pod(configuration):
+            is_named = context is not None or _has_current_context(path)
+            if is_named or not _load_own_pod(configuration):
                 raise InputError(
                     f"no cluster to talk to: {str(error).rstrip('.')}; set KUBECONFIG, or choose a"
                     " context of it with --context"
@@ -163,6 +164,12 @@ def _contexts(path: str) -> list[_Object]:
     if merged is None:
         raise config.ConfigException("Invalid kube-config file. No configuration found.")
     return [each.value for each in merged["contexts"].value]
+
+
+def _has_current_context(path: str) -> bool:
+    """Tell whether the kubeconfig says which cluster is meant, though it may not describe it."""
+    merged = kube_config.KubeConfigMerger(path).config
+    return merged is not None and bool(merged.value.get("current-context"))
 
 
 def _named(contexts: list[_Object], name: str) -> _Object:
