@@ -175,7 +175,8 @@ def _text(path: Path) -> str:
         return path.read_text(encoding="utf-8-sig")
     except UnicodeDecodeError as error:
         raise InputError(
-            f"{path}: not a text file: submit a folder with code only, and put data on a volume"
+            f"{path}: not text in UTF-8: save code as UTF-8, and put data on a volume, not into the"
+            " folder"
         ) from error
     except OSError as error:
         raise InputError(f"cannot read {path}: {error.strerror}") from error
@@ -212,7 +213,8 @@ def _check_syntax(path: str, text: str) -> None:
     try:
         ast.parse(text, path)
     except SyntaxError as error:
-        raise InputError(f"{path}, line {error.lineno}: {error.msg}") from error
+        line = f", line {error.lineno}" if error.lineno is not None else ""
+        raise InputError(f"{path}{line}: {error.msg}") from error
 
 
 def _job_name(source: Path) -> str:

@@ -86,6 +86,7 @@ def test_what_is_made_is_a_valid_job(tmp_path: Path, strategy: Strategy, evaluat
         pytest.param({"a_py": TASK, "b_py": ""}, None, "Name it with --task", id="which file?"),
         pytest.param({"a_py": TASK}, "b.py", "has no file b.py", id="no such file"),
         pytest.param({"task_py": "def model(:\n"}, None, "task.py, line 1: ", id="syntax"),
+        pytest.param({"task_py": "x\0"}, None, "task.py: source code .* null bytes", id="null"),
         pytest.param({"task_py": "x = '" + "a" * 1_000_000 + "'"}, None, "1 MB", id="too large"),
         pytest.param({}, None, "contains no files", id="an empty folder"),
     ],
@@ -102,6 +103,15 @@ def test_a_file_that_is_no_text_is_refused(tmp_path: Path) -> None:
     (tmp_path / "data.npz").write_bytes(b"\xff\xfe\x00")
     with pytest.raises(InputError, match="put data on a volume"):
         code.read(tmp_path, None)
+
+
+def test_code_in_another_encoding_is_said_to_be_so(tmp_path: Path) -> None:
+    task = tmp_path / "task.py"
+    task.write_bytes(b"# caf\xe9\n")
+    with pytest.raises(
+        InputError, match=r"task\.py: not text in UTF-8: save code as UTF-8, and put"
+    ):
+        code.read(task, None)
 
 
 def test_two_files_that_would_have_one_key_are_refused() -> None:
