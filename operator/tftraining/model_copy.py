@@ -164,7 +164,7 @@ def _reader(cluster: Cluster, job: TrainingJob, say: Callable[[str], None]) -> I
         "command": ["python3", "-c", sleep],
         "resources": {
             "requests": {"cpu": "50m", "memory": "64Mi"},
-            "limits": {"memory": "512Mi"},
+            "limits": {"cpu": "1", "memory": "512Mi"},
         },
     }
     # Whoever kills us leaves it to the garbage collector, which takes it with the job.
