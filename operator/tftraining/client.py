@@ -34,6 +34,9 @@ if TYPE_CHECKING:
 
 _Object = dict[str, Any]
 
+_MANIFESTS = (".yaml", ".yml", ".json", "-")
+"""How the names of manifests end, and that of standard input."""
+
 Goal = Literal["finished", "running", "ready", "suspended"]
 RoleName = Literal["chief", "worker", "ps", "evaluator"]
 StrategyName = Literal["ParameterServer", "MultiWorkerMirrored", "Mirrored"]
@@ -146,7 +149,9 @@ class TFTrainingClient:
         if functions is not None:
             return self.send(_of_functions(functions, wanted), replace=replace)
         path = fspath(model_file or "")
-        if not path.endswith(".py") and not Path(path).is_dir():
+        is_code = path.endswith(".py") or Path(path).is_dir()
+        may_be_misspelt = not Path(path).exists() and not path.endswith(_MANIFESTS)
+        if not is_code and not may_be_misspelt:
             raise InputError(f"{path}: train() takes Python code; submit() takes a manifest")
         return self.send(sources.plan(path, task, wanted), replace=replace)
 

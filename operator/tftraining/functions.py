@@ -56,6 +56,8 @@ def source(given: Sequence[Function] | Mapping[str, Function]) -> str:
 def _named(given: Sequence[Function] | Mapping[str, Function]) -> dict[str, Function]:
     if isinstance(given, Mapping):
         named = dict(given)
+    elif callable(given):
+        raise InputError("functions: must be a list such as [model, dataset], or a dict of them")
     else:
         named = {getattr(each, "__name__", str(each)): each for each in given}
     for name, function in named.items():

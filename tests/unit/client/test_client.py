@@ -108,6 +108,12 @@ def test_functions_are_trained(stored: Stored, client: TFTrainingClient) -> None
         pytest.param({}, "either a model_file or functions", id="nothing to train"),
         pytest.param({"model_file": "job.yaml"}, "submit\\(\\) takes a manifest", id="a manifest"),
         pytest.param({"model_file": "absent.py"}, "absent.py: no such file", id="no file"),
+        pytest.param({"model_file": "visoin"}, "visoin: no such file or folder", id="no folder"),
+        pytest.param(
+            {"functions": model},
+            r"functions: must be a list such as \[model, dataset\]",
+            id="one function",
+        ),
         pytest.param(
             {"functions": [model, dataset], "strategy": "Parameter"},
             "strategy: 'Parameter' must be one of ParameterServer",
