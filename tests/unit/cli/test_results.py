@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+from typing import TYPE_CHECKING
 
 import pytest
+import yaml
 from tftraining.cli.app import app
 from tftraining.cli.commands import options
 from tftraining.client import TFTrainingClient
@@ -14,6 +16,9 @@ from typer.testing import CliRunner
 
 from tests.unit.builders import a_job, stamp
 from tests.unit.client.connection import JOBS, Stored
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 
 def no_json(text: str) -> None:
@@ -52,3 +57,13 @@ def test_a_cluster_that_does_not_answer_is_asked_once(stored: Stored) -> None:
     stored.refusals[f"DELETE {JOBS}/a"] = UnreachableError("cannot reach the cluster")
     done = CliRunner().invoke(app, ("delete", "a", "b"))
     assert (str(done.exception), stored.asked) == ("cannot reach the cluster", [f"DELETE {JOBS}/a"])
+
+
+def test_a_dry_run_prints_the_namespace_that_is_asked_for(tmp_path: Path) -> None:
+    """What it prints is to be applied, which would go to that of the context."""
+    task = tmp_path / "task.py"
+    task.write_text("")
+    for given, expected in (((), None), (("-n", "vision"), "vision")):
+        done = CliRunner().invoke(app, ("submit", str(task), "--dry-run", *given))
+        documents = list(yaml.safe_load_all(done.stdout))
+        assert [each["metadata"].get("namespace") for each in documents] == [expected] * 2
