@@ -23,6 +23,7 @@ from tftraining.view.log_lines import (
     Source,
     merged,
     parse,
+    slot_of,
     sort_key,
     sources,
 )
@@ -46,6 +47,16 @@ class Choice:
     def sources(self, seen: TrainingJob) -> list[Source]:
         """Return the chosen logs of a job."""
         return sources(seen.pods, **self.selection)
+
+    def unknown_pod(self, seen: TrainingJob) -> str | None:
+        """Return that no pod has the chosen role and index; None if one has, or there is no pod."""
+        role, index = self.selection.get("role"), self.selection.get("index")
+        known = {slot for pod in seen.pods if (slot := slot_of(pod)) is not None}
+        if not known or any(role in (None, r) and index in (None, i) for r, i in known):
+            return None
+        chosen = f"has index {index}" if role is None else f"is {role}"
+        chosen += f"-{index}" if role is not None and index is not None else ""
+        return f"no pod of {seen.name} {chosen}; it is {seen.why}"
 
     def unknown_container(self, seen: TrainingJob) -> str | None:
         """Return that no pod has the chosen container; None if one has it, or there is no pod."""
@@ -81,7 +92,8 @@ def read_once(
 
 def _reason(seen: TrainingJob, choice: Choice) -> str:
     """Return why a job has none of the chosen logs."""
-    if (unknown := choice.unknown_container(seen)) is not None:
+    unknown = choice.unknown_pod(seen) or choice.unknown_container(seen)
+    if unknown is not None:
         return unknown
     if choice.selection.get("previous"):
         return "no container has restarted in place"

@@ -607,3 +607,19 @@ def test_a_container_that_no_pod_has_is_named() -> None:
     said: list[str] = []
     assert list(log_reader.Follower(Cluster(calls), "mnist", other, said.append)) == []
     assert said == [told]
+
+
+@pytest.mark.parametrize(
+    ("chosen", "told"),
+    [
+        ({"role": Role.EVALUATOR}, "no pod of mnist is evaluator; it is Starting"),
+        ({"role": Role.PS, "index": 3}, "no pod of mnist is ps-3; it is Starting"),
+        ({"index": 3}, "no pod of mnist has index 3; it is Starting"),
+    ],
+)
+def test_a_pod_that_is_not_there_is_named(chosen: dict[str, Any], told: str) -> None:
+    pods = [a_pod(RUNNING.build(), role).running() for role in (Role.PS, Role.CHIEF)]
+    with pytest.raises(NotFoundError, match=f"no logs to show: {told}$"):
+        log_reader.read_once(
+            Cluster(Scripted([RUNNING.raw], pods)), "mnist", log_reader.Choice(chosen)
+        )
