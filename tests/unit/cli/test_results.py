@@ -11,11 +11,12 @@ from tftraining.cli.app import app
 from tftraining.cli.commands import options
 from tftraining.client import TFTrainingClient
 from tftraining.errors import NotFoundError, UnreachableError
+from tftraining_operator.api.keys import Role
 from tftraining_operator.api.status import Metric, Progress
 from typer.testing import CliRunner
 
-from tests.unit.builders import a_job, stamp
-from tests.unit.client.connection import JOBS, Stored
+from tests.unit.builders import a_job, a_pod, stamp
+from tests.unit.client.connection import JOBS, PODS, Stored
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -67,3 +68,13 @@ def test_a_dry_run_prints_the_namespace_that_is_asked_for(tmp_path: Path) -> Non
         done = CliRunner().invoke(app, ("submit", str(task), "--dry-run", *given))
         documents = list(yaml.safe_load_all(done.stdout))
         assert [each["metadata"].get("namespace") for each in documents] == [expected] * 2
+
+
+def test_a_log_is_shown_where_not_all_of_it_can_be(stored: Stored) -> None:
+    """A terminal or pipe may have an old encoding, and a program writes what it likes."""
+    job = a_job()
+    stored.add_job(job.raw)
+    stored.objects[f"{PODS}/mnist-chief-0"] = a_pod(job.build(), Role.CHIEF).running().raw
+    stored.logs["mnist-chief-0"] = ["2026-01-02T03:04:05Z caf\xe9 \u2713"]
+    done = CliRunner(charset="latin-1").invoke(app, ("logs", "mnist"))
+    assert (done.exception, done.stdout) == (None, "chief-0 caf\xe9 ?\n")
