@@ -89,18 +89,21 @@ class AsyncTFTrainingClient:
 
     async def logs(self, name: str, **options: Any) -> AsyncIterator[Line]:  # noqa: ANN401
         """Yield the logs of all pods of a job, ordered by time."""
-        lines = await asyncio.to_thread(self._client.logs, name, **options)
+        lines = await asyncio.to_thread(log_reader.opened, self._client.cluster, name, **options)
         if not isinstance(lines, log_reader.Follower):
             for line in lines:
                 yield line
             return
-        while True:
-            await asyncio.sleep(log_reader.BATCH_SECONDS)
-            batch = await asyncio.to_thread(lines.turn)
-            if batch is None:
-                return
-            for line in batch:
-                yield line
+        try:
+            while True:
+                await asyncio.sleep(log_reader.BATCH_SECONDS)
+                batch = await asyncio.to_thread(lines.turn)
+                if batch is None:
+                    return
+                for line in batch:
+                    yield line
+        finally:
+            lines.close()
 
     async def metrics(self, name: str) -> Records:
         """Return the newest values of a job: of training, evaluation and the exported model."""

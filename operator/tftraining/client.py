@@ -34,6 +34,9 @@ if TYPE_CHECKING:
 
 _Object = dict[str, Any]
 
+_MANIFESTS = (".yaml", ".yml", ".json", "-")
+"""How the names of manifests end, and that of standard input."""
+
 Goal = Literal["finished", "running", "ready", "suspended"]
 RoleName = Literal["chief", "worker", "ps", "evaluator"]
 StrategyName = Literal["ParameterServer", "MultiWorkerMirrored", "Mirrored"]
@@ -106,7 +109,8 @@ class TFTrainingClient:
         """Start a job from Python code, without building an image.
 
         Raises InputError if an argument, the code or the job is not valid, AlreadyExistsError if
-        there is a job of that name.
+        there is a job of that name, or a ConfigMap of the name of its code, JOB-code, that neither
+        this nor `tftj` has made.
 
         Args:
             model_file: Python file with `model()` and `dataset()`, or folder with such a file.
@@ -137,15 +141,17 @@ class TFTrainingClient:
             evaluator=evaluator,
             claim=checkpoint,
             image=image,
-            variables=dict(env or {}),
-            arguments=tuple(arguments),
+            variables=_variables(env or {}),
+            arguments=_arguments(arguments),
         )
         if (model_file is None) == (functions is None):
             raise InputError("train() takes either a model_file or functions=[model, dataset]")
         if functions is not None:
             return self.send(_of_functions(functions, wanted), replace=replace)
         path = fspath(model_file or "")
-        if not path.endswith(".py") and not Path(path).is_dir():
+        is_code = path.endswith(".py") or Path(path).is_dir()
+        may_be_misspelt = not Path(path).exists() and not path.endswith(_MANIFESTS)
+        if not is_code and not may_be_misspelt:
             raise InputError(f"{path}: train() takes Python code; submit() takes a manifest")
         return self.send(sources.plan(path, task, wanted), replace=replace)
 
@@ -260,9 +266,9 @@ class TFTrainingClient:
     ) -> Iterator[Line]:
         """Return the logs of all pods of a job, ordered by time.
 
-        Raises NotFoundError if there are none, InputError for `follow` with `previous`,
-        UnreachableError if the cluster stops answering for more than five minutes while they are
-        followed, or no log can be read.
+        They are followed until the loop over them is left. Raises NotFoundError if there are none,
+        InputError for `follow` with `previous`, UnreachableError if the cluster stops answering for
+        more than five minutes while they are followed, or no log can be read.
 
         Args:
             name: name of the job.
@@ -270,25 +276,26 @@ class TFTrainingClient:
             role: only this role.
             index: only the pod with this index.
             previous: the logs before the last restart in place.
-            tail: only so many lines from the end of each pod's log.
+            tail: only so many lines from the end of each pod's log; with follow, of those that run
+                already.
             container: another container than the one that trains.
             say: called with what is missing, such as the log of a pod whose node does not answer.
 
         """
         from tftraining import log_reader
 
-        if follow and previous:
-            raise InputError("logs: what ended before (previous) cannot be followed: omit follow")
-        selection = {
-            "role": _role(role),
-            "index": index,
-            "container": container,
-            "previous": previous,
-        }
-        choice = log_reader.Choice(selection, tail)
-        if follow:
-            return log_reader.Follower(self._cluster, name, choice, say)
-        return iter(log_reader.read_once(self._cluster, name, choice, say))
+        found = log_reader.opened(
+            self._cluster,
+            name,
+            follow=follow,
+            role=role,
+            index=index,
+            previous=previous,
+            tail=tail,
+            container=container,
+            say=say,
+        )
+        return iter(found)
 
     # ---- results --------------------------------------------------------------------------------
     def metrics(self, name: str) -> Records:
@@ -418,6 +425,20 @@ def _of_functions(given: Sequence[Function] | Mapping[str, Function], wanted: Wa
     return Plan(job, [config_map], owned=True)
 
 
+def _variables(given: Mapping[str, str]) -> dict[str, str]:
+    for name, value in given.items():
+        if not isinstance(value, str):
+            raise InputError(f"env: {name} must be a string, not {value!r}")
+    return dict(given)
+
+
+def _arguments(given: Sequence[str]) -> tuple[str, ...]:
+    # A string is a sequence of strings as well, of one letter each.
+    if isinstance(given, str) or not all(isinstance(each, str) for each in given):
+        raise InputError('arguments: must be a list of strings, such as ["--epochs=5"]')
+    return tuple(given)
+
+
 def _strategy(given: str) -> Strategy:
     from tftraining_operator.api.types import Strategy
 
@@ -425,10 +446,3 @@ def _strategy(given: str) -> Strategy:
         return Strategy(given)
     except ValueError as error:
         raise InputError(f"strategy: {given!r} must be one of {', '.join(Strategy)}") from error
-
-
-def _role(given: str | None) -> Role | None:
-    try:
-        return Role(given) if given is not None else None
-    except ValueError as error:
-        raise InputError(f"role: {given!r} must be one of {', '.join(Role)}") from error

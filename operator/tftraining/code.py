@@ -26,6 +26,8 @@ _LIMIT = 1_000_000
 _MAX_FILES = 500
 _IGNORED = frozenset({"__pycache__", "node_modules", "venv"})
 _KEY = re.compile(r"[-._a-zA-Z0-9]+")
+_MANAGED_BY = {"app.kubernetes.io/managed-by": "tftj"}
+"""Labels of the ConfigMap."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,12 +60,14 @@ class Wanted:
 def read(source: Path, task: str | None) -> Code:
     """Read a Python file or a folder. Raises InputError."""
     if source.is_file():
-        code = {source.name: _text(source)}
+        paths = {source.name: source}
     else:
-        code = {str(path.relative_to(source).as_posix()): _text(path) for path in _files(source)}
-    if not code:
+        paths = {path.relative_to(source).as_posix(): path for path in _files(source)}
+    if not paths:
         raise InputError(f"{source}: the folder contains no files")
-    _check_size(code, str(source))
+    # Before they are read: there may be data of gigabytes among them.
+    _check_size([path.stat().st_size for path in paths.values()], str(source))
+    code = {name: _text(path) for name, path in paths.items()}
     entry = _entry(code, task, source)
     for path, text in code.items():
         if path.endswith(".py"):
@@ -73,9 +77,8 @@ def read(source: Path, task: str | None) -> Code:
 
 def of_text(text: str, name: str) -> Code:
     """Return a task of one file, which functions of a notebook became. Raises InputError."""
-    files = {_TASK: text}
-    _check_size(files, "functions")
-    return Code(files, _TASK, name)
+    _check_size([len(text.encode())], "functions")
+    return Code({_TASK: text}, _TASK, name)
 
 
 def manifests(code: Code, wanted: Wanted) -> tuple[_Object, _Object]:
@@ -116,11 +119,19 @@ def manifests(code: Code, wanted: Wanted) -> tuple[_Object, _Object]:
         {
             "apiVersion": "v1",
             "kind": "ConfigMap",
-            "metadata": {"name": config_map},
+            "metadata": {"name": config_map, "labels": dict(_MANAGED_BY)},
             "data": {key: code.files[path] for key, path in items.items()},
         },
         {"apiVersion": API_VERSION, "kind": KIND, "metadata": {"name": name}, "spec": spec},
     )
+
+
+def is_own(config_map: _Object) -> bool:
+    """Tell whether tftj made a ConfigMap: those of earlier versions have no label."""
+    metadata = config_map["metadata"]
+    managers = {each.get("manager") for each in metadata.get("managedFields") or []}
+    labels = metadata.get("labels") or {}
+    return "tftj" in managers or _MANAGED_BY.items() <= labels.items()
 
 
 def _check_replicas(wanted: Wanted) -> None:
@@ -164,17 +175,18 @@ def _text(path: Path) -> str:
         return path.read_text(encoding="utf-8-sig")
     except UnicodeDecodeError as error:
         raise InputError(
-            f"{path}: not a text file: submit a folder with code only, and put data on a volume"
+            f"{path}: not text in UTF-8: save code as UTF-8, and put data on a volume, not into the"
+            " folder"
         ) from error
     except OSError as error:
         raise InputError(f"cannot read {path}: {error.strerror}") from error
 
 
-def _check_size(code: Mapping[str, str], source: str) -> None:
-    size = sum(len(text.encode()) for text in code.values())
-    if size > _LIMIT or len(code) > _MAX_FILES:
+def _check_size(sizes: Sequence[int], source: str) -> None:
+    size = sum(sizes)
+    if size > _LIMIT or len(sizes) > _MAX_FILES:
         raise InputError(
-            f"{source}: {len(code)} files of {size} bytes do not fit into a ConfigMap (1 MB):"
+            f"{source}: {len(sizes)} files of {size} bytes do not fit into a ConfigMap (1 MB):"
             " submit code only, and put data on a volume or the code into an image"
         )
 
@@ -201,7 +213,8 @@ def _check_syntax(path: str, text: str) -> None:
     try:
         ast.parse(text, path)
     except SyntaxError as error:
-        raise InputError(f"{path}, line {error.lineno}: {error.msg}") from error
+        line = f", line {error.lineno}" if error.lineno is not None else ""
+        raise InputError(f"{path}{line}: {error.msg}") from error
 
 
 def _job_name(source: Path) -> str:

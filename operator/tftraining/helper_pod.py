@@ -4,7 +4,7 @@
 nothing else, has no token, and ends by a deadline if the process that made it is killed.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -43,14 +43,8 @@ class Purpose:
 
 def image(job: _Object, pods: Sequence[_Object]) -> str | None:
     """Return the image that the job trains with; None if pods, templates and status name none."""
-    for pod in sorted(pods, key=_is_chief, reverse=True):
-        if found := _training_image(pod.get("spec") or {}):
-            return found
-    templates = (job["spec"].get(role) or {} for role in (Role.CHIEF.value, Role.WORKER.value))
-    for holder in (*templates, job["spec"]):
-        template = holder.get("template") or {}
-        if found := _training_image(template.get("spec") or {}):
-            return found
+    if (container := next(_training_containers(job, pods), None)) is not None:
+        return str(container["image"])
     # The operator's own, which a job that started with it keeps.
     remembered: str | None = (job.get("status") or {}).get("trainerImage")
     return remembered
@@ -69,6 +63,7 @@ def pod(
     container: _Object = {
         "name": purpose.app,
         "image": image_name,
+        **_pull_policy(job, pods, image_name),
         "securityContext": restricted_container(),
         "volumeMounts": [{"name": "tmp", "mountPath": "/tmp"}],  # noqa: S108 - in the container
         **purpose.container,
@@ -185,11 +180,30 @@ def _template_spec(job: _Object) -> _Object:
     return {**shared, **own}
 
 
-def _training_image(spec: _Object) -> str | None:
+def _training_containers(job: _Object, pods: Sequence[_Object]) -> Iterator[_Object]:
+    """Yield the containers that train and name their image, of pods first, then of templates."""
+    for pod in sorted(pods, key=_is_chief, reverse=True):
+        yield from _with_image(pod.get("spec") or {})
+    templates = (job["spec"].get(role) or {} for role in (Role.CHIEF.value, Role.WORKER.value))
+    for holder in (*templates, job["spec"]):
+        yield from _with_image((holder.get("template") or {}).get("spec") or {})
+
+
+def _with_image(spec: _Object) -> Iterator[_Object]:
     for container in spec.get("containers") or []:
         if container.get("name") == CONTAINER and container.get("image"):
-            return str(container["image"])
-    return None
+            yield container
+
+
+def _pull_policy(job: _Object, pods: Sequence[_Object], image_name: str) -> _Object:
+    """Return the imagePullPolicy that the job has for an image, {} if it says none.
+
+    An image that is only on the nodes cannot be pulled, as the default is for the tag latest.
+    """
+    for container in _training_containers(job, pods):
+        if container["image"] == image_name and container.get("imagePullPolicy"):
+            return {"imagePullPolicy": container["imagePullPolicy"]}
+    return {}
 
 
 def _is_chief(found: _Object) -> bool:

@@ -1,14 +1,13 @@
 """Reads the logs of a job's containers, at once or while they are written."""
 
-import collections
 import queue
 import threading
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import Any, Self
+from typing import Any
 
-from tftraining_operator.api.keys import ConditionType
+from tftraining_operator.api.keys import CONTAINER, ConditionType, Role
 
 from tftraining.cluster.cluster import Cluster
 from tftraining.errors import (
@@ -24,6 +23,7 @@ from tftraining.view.log_lines import (
     Source,
     merged,
     parse,
+    slot_of,
     sort_key,
     sources,
 )
@@ -48,6 +48,30 @@ class Choice:
         """Return the chosen logs of a job."""
         return sources(seen.pods, **self.selection)
 
+    def unknown_pod(self, seen: TrainingJob) -> str | None:
+        """Return that no pod has the chosen role and index; None if one has, or there is no pod."""
+        role, index = self.selection.get("role"), self.selection.get("index")
+        known = {slot for pod in seen.pods if (slot := slot_of(pod)) is not None}
+        if not known or any(role in (None, r) and index in (None, i) for r, i in known):
+            return None
+        chosen = f"has index {index}" if role is None else f"is {role}"
+        chosen += f"-{index}" if role is not None and index is not None else ""
+        return f"no pod of {seen.name} {chosen}; it is {seen.why}"
+
+    def unknown_container(self, seen: TrainingJob) -> str | None:
+        """Return that no pod has the chosen container; None if one has it, or there is no pod."""
+        chosen = self.selection.get("container", CONTAINER)
+        known = {
+            str(each.get("name"))
+            for pod in seen.pods
+            for kind in ("initContainers", "containers")
+            for each in pod["spec"].get(kind) or []
+        }
+        if not known or chosen in known:
+            return None
+        names = ", ".join(sorted(known))
+        return f"no pod of {seen.name} has a container {chosen}: choose one of {names}"
+
 
 def read_once(
     cluster: Cluster,
@@ -62,10 +86,18 @@ def read_once(
     seen = look(cluster, job)
     found = choice.sources(seen)
     if not found:
-        previous = choice.selection.get("previous")
-        what = "no container has restarted in place" if previous else f"{job} is {seen.why}"
-        raise NotFoundError(f"no logs to show: {what}")
+        raise NotFoundError(f"no logs to show: {_reason(seen, choice)}")
     return read(cluster, found, choice, say)
+
+
+def _reason(seen: TrainingJob, choice: Choice) -> str:
+    """Return why a job has none of the chosen logs."""
+    unknown = choice.unknown_pod(seen) or choice.unknown_container(seen)
+    if unknown is not None:
+        return unknown
+    if choice.selection.get("previous"):
+        return "no container has restarted in place"
+    return f"{seen.name} is {seen.why}"
 
 
 def read(
@@ -76,34 +108,40 @@ def read(
 ) -> list[Line]:
     """Return the lines of some logs, merged by time. A log that is gone has none.
 
-    One that cannot be read, as its node does not answer, is left out, and `say` is called with its
-    pod. Raises UnreachableError if that is true of all.
+    One that cannot be read, as its node does not answer or no longer has that of the run before, is
+    left out, and `say` is called with its pod. Raises UnreachableError or NotFoundError if that is
+    true of all.
     """
     query = {"timestamps": "true"}
     if choice.tail is not None:
         query["tailLines"] = str(choice.tail)
-    if choice.selection.get("previous"):
+    previous = bool(choice.selection.get("previous"))
+    if previous:
         query["previous"] = "true"
     lines: list[Line] = []
     notes: list[str] = []
-    any_read, failure = False, None
+    failures: list[TFTrainingError] = []
     for source in found:
         before = len(lines)
         try:
             with cluster.log(source.pod, source.container, query) as stream:
                 for line in stream:
                     lines.append(parse(source, line))  # noqa: PERF401 - kept if the stream breaks
-            any_read = True
-        except (InputError, NotFoundError):
-            continue
-        except UnreachableError as error:
-            notes.append(_missing(source, error, is_cut=len(lines) > before))
-            failure = error
-    if failure is not None and not lines and not any_read:
-        raise failure
+        except (InputError, NotFoundError, UnreachableError) as error:
+            failures.append(error)
+            if previous or isinstance(error, UnreachableError):
+                notes.append(_missing(source, error, is_cut=len(lines) > before))
+    if failures and not lines and len(failures) == len(found):
+        raise _failure(failures)
     for text in notes:
         say(text)
     return merged(lines)
+
+
+def _failure(errors: list[TFTrainingError]) -> TFTrainingError:
+    """Return the error about logs of which none can be read."""
+    away = [error for error in errors if isinstance(error, UnreachableError)]
+    return away[-1] if away else NotFoundError(f"no logs to show: {errors[0]}")
 
 
 class Follower:
@@ -128,16 +166,20 @@ class Follower:
         self._cluster, self._job, self._choice, self._say = cluster, job, choice, say
         self._patience = Patience()
         self._away = False
+        self._has_pods = False
+        """Whether the job has had a pod."""
         self._ended = False
         """Whether the job has finished, or was deleted."""
+        self._closed = threading.Event()
+        """Set when nobody wants more lines: the readers end with their next one."""
         self._last = 0.0
         """When a line was read last, or could not yet be: what _LAST_WORDS counts from."""
         self._look_at = 0.0
         """When to look at the job again."""
-        self._shown: collections.deque[Line] = collections.deque()
-        """The lines of a turn that are still to be returned one by one."""
         self._lines: queue.Queue[Line | TFTrainingError] = queue.Queue()
         self._readers: dict[Source, threading.Thread] = {}
+        self._first: frozenset[Source] | None = None
+        """The logs that there were at the first look, of which `tail` asks for the end."""
         self._listed: list[Source] = []
         """The logs that there were at the last look."""
         self._newest: dict[tuple[str, str], str] = {}
@@ -151,18 +193,24 @@ class Follower:
         self._told: set[Source] = set()
         """Those of them that `say` was called with."""
 
-    def __iter__(self) -> Self:
-        return self
+    def __iter__(self) -> Iterator[Line]:
+        """Yield each line as soon as there is one. Raises TFTrainingError.
 
-    def __next__(self) -> Line:
-        """Return the next line as soon as there is one. Raises TFTrainingError."""
-        while not self._shown:
-            time.sleep(BATCH_SECONDS)
-            lines = self.turn()
-            if lines is None:
-                raise StopIteration
-            self._shown.extend(lines)
-        return self._shown.popleft()
+        Whoever leaves the loop before its end stops the reading.
+        """
+        try:
+            while True:
+                time.sleep(BATCH_SECONDS)
+                lines = self.turn()
+                if lines is None:
+                    return
+                yield from lines
+        finally:
+            self.close()
+
+    def close(self) -> None:
+        """Read no more: each reader ends with the next line, or when its stream breaks."""
+        self._closed.set()
 
     def turn(self) -> list[Line] | None:
         """Return the lines since the last turn, None when the job has finished and all are read.
@@ -201,10 +249,21 @@ class Follower:
             return
         self._answered()
         self._listed = self._choice.sources(seen)
+        if self._first is None:
+            self._first = frozenset(self._listed)
+        self._tell_unknown_container(seen)
         for source in self._listed:
             self._follow(source)
         if reached(seen.job, ConditionType.FINISHED):
             self._end()
+
+    def _tell_unknown_container(self, seen: TrainingJob) -> None:
+        """Say, when the job has its first pods, that they have not the container."""
+        if self._has_pods or not seen.pods:
+            return
+        self._has_pods = True
+        if (unknown := self._choice.unknown_container(seen)) is not None:
+            self._say(unknown)
 
     def _answered(self) -> None:
         self._patience.renew()
@@ -270,7 +329,8 @@ class Follower:
         query = {"timestamps": "true", "follow": "true"}
         if before := self._newest.get((source.uid, source.container)):
             query["sinceTime"] = before.partition(".")[0] + "Z"
-        elif self._choice.tail is not None:
+        elif self._choice.tail is not None and source in (self._first or ()):
+            # A log that begins later is new from its first line on.
             query["tailLines"] = str(self._choice.tail)
         return query
 
@@ -278,6 +338,8 @@ class Follower:
         key = (source.uid, source.container)
         before = self._newest.get(key, "")
         for text in stream:
+            if self._closed.is_set():
+                return
             line = parse(source, text)
             at = sort_key(line.time)
             if at and at <= before:
@@ -305,7 +367,44 @@ class Follower:
             self._say(_missing(source, error, is_cut=is_cut))
 
 
-def _missing(source: Source, error: UnreachableError, *, is_cut: bool) -> str:
+def opened(
+    cluster: Cluster,
+    job: str,
+    *,
+    follow: bool = False,
+    role: str | None = None,
+    index: int | None = None,
+    previous: bool = False,
+    tail: int | None = None,
+    container: str = CONTAINER,
+    say: Callable[[str], None] = lambda _text: None,
+) -> Follower | list[Line]:
+    """Return the lines of a job's logs, or with `follow` what follows them.
+
+    Arguments and errors are those of TFTrainingClient.logs.
+    """
+    if follow and previous:
+        raise InputError("logs: what ended before (previous) cannot be followed: omit follow")
+    selection = {
+        "role": _role(role),
+        "index": index,
+        "container": container,
+        "previous": previous,
+    }
+    choice = Choice(selection, tail)
+    if follow:
+        return Follower(cluster, job, choice, say)
+    return read_once(cluster, job, choice, say)
+
+
+def _role(given: str | None) -> Role | None:
+    try:
+        return Role(given) if given is not None else None
+    except ValueError as error:
+        raise InputError(f"role: {given!r} must be one of {', '.join(Role)}") from error
+
+
+def _missing(source: Source, error: TFTrainingError, *, is_cut: bool) -> str:
     return f"the log of {_where(source)} is {'cut off' if is_cut else 'missing'}: {error}"
 
 

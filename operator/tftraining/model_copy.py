@@ -18,7 +18,13 @@ from typing import IO, Any, cast
 
 from tftraining import helper_pod
 from tftraining.cluster.cluster import Cluster, Execution
-from tftraining.errors import AlreadyExistsError, InputError, NotFoundError, TFTrainingError
+from tftraining.errors import (
+    AlreadyExistsError,
+    InputError,
+    NotFoundError,
+    TFTrainingError,
+    UnreachableError,
+)
 from tftraining.helper_pod import Purpose
 from tftraining.job import TrainingJob
 from tftraining.recreation import owner
@@ -164,7 +170,7 @@ def _reader(cluster: Cluster, job: TrainingJob, say: Callable[[str], None]) -> I
         "command": ["python3", "-c", sleep],
         "resources": {
             "requests": {"cpu": "50m", "memory": "64Mi"},
-            "limits": {"memory": "512Mi"},
+            "limits": {"cpu": "1", "memory": "512Mi"},
         },
     }
     # Whoever kills us leaves it to the garbage collector, which takes it with the job.
@@ -202,7 +208,13 @@ def _deleted(cluster: Cluster, pod: _Object) -> str:
 def _wait_until_ready(cluster: Cluster, name: str) -> None:
     end = time.monotonic() + _START_SECONDS
     while True:
-        pod = cluster.pod(name)
+        try:
+            pod = cluster.pod(name)
+        except UnreachableError:
+            if time.monotonic() > end:
+                raise
+            time.sleep(_TICK_SECONDS)
+            continue
         if helper_pod.is_ready(pod):
             return
         failure = helper_pod.start_failure(pod)

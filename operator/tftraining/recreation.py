@@ -11,7 +11,7 @@ import contextlib
 import json
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -156,9 +156,20 @@ def recreate(
         raise type(error)(text) from error
     with contextlib.suppress(OSError):
         kept.unlink()
-    for each in code:
-        cluster.set_owners(each["metadata"]["name"], [owner(made)])
+    adopt(cluster, [each["metadata"]["name"] for each in code], made, say)
     return made
+
+
+def adopt(
+    cluster: Cluster, config_maps: Sequence[str], job: _Object, say: Callable[[str], None]
+) -> None:
+    """Have ConfigMaps be deleted with a job; `say` is called with one that will not be."""
+    for name in config_maps:
+        try:
+            cluster.set_owners(name, [owner(job)])
+        except TFTrainingError as error:
+            # Not that of the command: the job is there and trains, and is not to be created again.
+            say(f"ConfigMap {name} will not be deleted with the job: {error}")
 
 
 def _keep(manifest: _Object, namespace: str) -> Path:

@@ -49,6 +49,14 @@ def path_of(source: str) -> Path:
     return Path(source)
 
 
-def as_yaml(plan: Plan) -> str:
-    """Return the documents of a plan as a file that can be applied."""
-    return yaml_text.dumped([*plan.others, plan.job])
+def as_yaml(plan: Plan, namespace: str | None = None) -> str:
+    """Return the documents of a plan as a file that can be applied.
+
+    Those that are made here name the namespace that was asked for.
+    """
+    documents = [*plan.others, plan.job]
+    if plan.owned and namespace:
+        documents = [
+            {**each, "metadata": {**each["metadata"], "namespace": namespace}} for each in documents
+        ]
+    return yaml_text.dumped(documents)

@@ -9,7 +9,7 @@ from tftraining_operator.api import keys
 from tftraining_operator.core.conditions import is_finished
 from tftraining_operator.core.salvage import stored_status
 
-from tftraining import manifest, recreation
+from tftraining import code, manifest, recreation
 from tftraining.cluster.cluster import Cluster
 from tftraining.errors import AlreadyExistsError, InputError, NotFoundError, TFTrainingError
 
@@ -79,33 +79,50 @@ def send(cluster: Cluster, plan: Plan, *, replace: bool, say: Callable[[str], No
     existing = cluster.find_job(name) if name else None
     if existing is None:
         cluster.create_job(plan.job, dry_run=True)
+        _check_code(cluster, plan)
         _release(cluster, plan)
-        return _create(cluster, plan, Cluster.create_job)
+        return _create(cluster, plan, Cluster.create_job, say)
     if not replace:
         raise AlreadyExistsError(_exists(existing))
     recreation.check_replacement(cluster, plan.job)
     for other in plan.others:
         cluster.apply(other, dry_run=True)
+    _check_code(cluster, plan)
     say(f"deleting the job {name} that exists")
     _release(cluster, plan)
     recreation.delete_and_wait(cluster, existing)
     try:
-        return _create(cluster, plan, recreation.create_replacement)
+        return _create(cluster, plan, recreation.create_replacement, say)
     except TFTrainingError as error:
         text = f"{error}; the old job {name} is deleted: submit it again to create the new one"
         raise type(error)(text) from error
 
 
 def _create(
-    cluster: Cluster, plan: Plan, create_job: Callable[[Cluster, _Object], _Object]
+    cluster: Cluster,
+    plan: Plan,
+    create_job: Callable[[Cluster, _Object], _Object],
+    say: Callable[[str], None],
 ) -> _Object:
     for other in plan.others:
         cluster.apply(other)
     created = create_job(cluster, plan.job)
     if plan.owned:
-        for other in plan.others:
-            cluster.set_owners(other["metadata"]["name"], [recreation.owner(created)])
+        names = [other["metadata"]["name"] for other in plan.others]
+        recreation.adopt(cluster, names, created, say)
     return created
+
+
+def _check_code(cluster: Cluster, plan: Plan) -> None:
+    """Refuse to write over what tftj did not make: it would be deleted with the job."""
+    for other in plan.others if plan.owned else ():
+        name = other["metadata"]["name"]
+        found = cluster.config_map(name)
+        if found is not None and not code.is_own(found):
+            raise AlreadyExistsError(
+                f"ConfigMap {name} exists, and tftj did not make it: delete it, or give the job"
+                " another name (--name, name=…)"
+            )
 
 
 def _release(cluster: Cluster, plan: Plan) -> None:

@@ -305,6 +305,25 @@ def test_a_cluster_that_does_not_answer_is_named(space: Namespace, tmp_path: Pat
     assert len(done.stderr.splitlines()) == 1
 
 
+def test_a_certificate_that_is_not_to_be_checked_is_no_news(
+    space: Namespace, tmp_path: Path
+) -> None:
+    """The kubeconfig says so; a warning would come with each request, of which logs makes many."""
+    config = json.loads(space.server.kubeconfig.read_text())
+    for each in config["clusters"]:
+        each["cluster"] = {"server": each["cluster"]["server"], "insecure-skip-tls-verify": True}
+    kubeconfig = tmp_path / "config"
+    kubeconfig.write_text(json.dumps(config))
+    done = subprocess.run(
+        command("list", f"--namespace={space.name}"),
+        env=environment(space) | {"KUBECONFIG": str(kubeconfig)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (0, f"no jobs in namespace {space.name}\n")
+
+
 @pytest.mark.parametrize("file", sorted(TFJOBS.iterdir()), ids=lambda path: path.name)
 def test_the_api_server_takes_what_was_converted(
     space: Namespace, file: Path, tmp_path: Path

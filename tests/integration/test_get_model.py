@@ -8,6 +8,7 @@ import subprocess
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from tftraining_operator.core.podtemplate import restricted_container, restricted_pod
 
 from tests.integration.jobs import Namespace, manifest
 from tests.integration.kubelet import Node, serving
@@ -102,6 +103,33 @@ def test_what_the_pod_cannot_read_is_told(trained: Namespace, node: Node, tmp_pa
     assert "export/811: No such file or directory" in said
     assert "Traceback" not in said
     assert list((tmp_path / "here").iterdir()) == []
+
+
+def test_a_quota_that_asks_for_all_limits_takes_the_pod(trained: Namespace, tmp_path: Path) -> None:
+    hard = {
+        "requests.cpu": "4",
+        "limits.cpu": "4",
+        "requests.memory": "8Gi",
+        "limits.memory": "8Gi",
+    }
+    path = f"/api/v1/namespaces/{trained.name}/resourcequotas"
+    trained.server.request("POST", path, {"metadata": {"name": "all"}, "spec": {"hard": hard}})
+    status = {"hard": hard, "used": dict.fromkeys(hard, "0")}
+    trained.server.merge(f"{path}/all/status", {"status": status})
+    container = {"name": "a", "image": "b", "securityContext": restricted_container()}
+    spec = {"containers": [container], "securityContext": restricted_pod()}
+
+    def refusal() -> str:
+        pod = {"metadata": {"name": "untold"}, "spec": spec}
+        pods = f"/api/v1/namespaces/{trained.name}/pods"
+        message = trained.server.request("POST", pods, pod, query={"dryRun": "All"}).message
+        return message if "must specify" in message else ""
+
+    eventually(refusal, "the quota")
+    process = fetching(trained, f"--to={tmp_path}/here")
+    assert reader(trained)
+    process.send_signal(signal.SIGINT)
+    process.communicate(timeout=60)
 
 
 def test_ctrl_c_deletes_the_pod(trained: Namespace, tmp_path: Path) -> None:

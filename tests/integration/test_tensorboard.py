@@ -1,5 +1,6 @@
 """`tftj tensorboard` of a job in a cluster, with kubectl and an API server; no pod runs here."""
 
+import json
 import os
 import signal
 import subprocess
@@ -128,3 +129,35 @@ def test_without_pods_and_image_the_user_has_to_name_one(strict: Namespace) -> N
     assert code == 2
     assert "name the trainer's image with --image" in said
     assert strict.pods() == {}
+
+
+def test_ctrl_c_in_a_terminal_does_not_end_the_kubectl_that_creates_the_pod(tmp_path: Path) -> None:
+    """A terminal sends it to all processes of its group; the pod would be left behind."""
+    job = manifest(checkpoint=CLAIM)
+    job["metadata"]["namespace"] = "default"
+    (tmp_path / "job").write_text(json.dumps(job))
+    pod, program = tmp_path / "pod", tmp_path / "kubectl"
+    program.write_text(
+        "#!/bin/sh\n"
+        'case "$*" in\n'
+        f"  *'get tftrainingjobs'*) cat {tmp_path}/job;;\n"
+        "  *'get pods'*) echo '{\"items\": []}';;\n"
+        f"  *create*) touch {pod}; sleep 1; echo '{{}}';;\n"
+        f"  *delete*) rm {pod};;\n"
+        "esac\n"
+    )
+    program.chmod(0o755)
+    port = f"--port={free_port()}"
+    process = subprocess.Popen(
+        [sys.executable, "-m", "tftraining.cli", "tensorboard", "mnist", f"--image={IMAGE}", port],
+        env={"PATH": f"{tmp_path}:{os.environ['PATH']}", "PYTHONPATH": str(ROOT / "operator")},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        start_new_session=True,
+    )
+    eventually(pod.exists, "the pod")
+    os.killpg(process.pid, signal.SIGINT)
+    said, _ = process.communicate(timeout=30)
+    assert process.returncode == 130, said
+    assert not pod.exists()

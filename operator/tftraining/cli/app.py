@@ -4,6 +4,7 @@ import gc
 import os
 import sys
 import traceback
+import warnings
 from pathlib import Path
 from typing import Annotated
 
@@ -56,6 +57,8 @@ def main() -> None:
     """Run the command line; the process ends here."""
     # The imports of a command make about 100,000 objects, none of which is garbage.
     gc.set_threshold(_OBJECTS_BETWEEN_COLLECTIONS)
+    # Who wrote insecure-skip-tls-verify into the kubeconfig knows; it comes with each request.
+    warnings.filterwarnings("ignore", message="Unverified HTTPS request")
     # kubectl runs a plugin as kubectl-NAME; its users type `kubectl tftj`.
     name = "kubectl tftj" if Path(sys.argv[0]).name.startswith("kubectl-") else "tftj"
     if COMPLETE in os.environ:  # set by the script that `tftj completion` prints

@@ -5,6 +5,7 @@ rich is imported when something is written, which is after the cluster has been 
 
 from __future__ import annotations
 
+import io
 import os
 import sys
 from typing import IO, TYPE_CHECKING, TextIO, cast
@@ -45,6 +46,12 @@ def write(text: str) -> None:
     """Write text as it is, such as a document or a line of a log: rich would replace tabs."""
     sys.stdout.write(text)
     sys.stdout.flush()
+
+
+def replace_what_cannot_be_shown() -> None:
+    """Let results have ? for characters that the encoding of the output does not have."""
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="replace")
 
 
 def note(text: str) -> None:

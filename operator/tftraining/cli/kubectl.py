@@ -77,6 +77,8 @@ class Kubectl:
                 text=True,
                 timeout=_SECONDS,
                 check=False,
+                # Ctrl-C in the terminal must not end it when it has created a pod, or deletes it.
+                start_new_session=True,
             )
         except subprocess.TimeoutExpired as error:
             raise TFTrainingError(f"kubectl {arguments[0]} timed out after {_SECONDS} s") from error

@@ -1,6 +1,7 @@
 """Prints jobs in the form that -o asks for."""
 
 import json
+import math
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
@@ -57,6 +58,14 @@ def metric_lines(records: "Sequence[MetricRecord]") -> list[str]:
         [each["source"], str(each["step"]), each["name"], repr(each["value"])] for each in records
     ]
     return table.lines([["SOURCE", "STEP", "NAME", "VALUE"], *rows])
+
+
+def finite(records: "Sequence[MetricRecord]") -> list[_Object]:
+    """Return values for JSON, which has no nan and inf: those are text, as in the status."""
+    return [
+        {**each, "value": each["value"] if math.isfinite(each["value"]) else str(each["value"])}
+        for each in records
+    ]
 
 
 def dumped(document: object, form: str) -> str:

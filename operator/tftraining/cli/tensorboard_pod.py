@@ -40,7 +40,7 @@ def pod(name: str, job: _Object, pods: Sequence[_Object], image_name: str) -> _O
         },
         "resources": {
             "requests": {"cpu": "50m", "memory": "300Mi"},
-            "limits": {"memory": "1536Mi"},
+            "limits": {"cpu": "1", "memory": "1536Mi"},
         },
     }
     purpose = helper_pod.Purpose("tensorboard", "logs", container, DEADLINE_SECONDS)

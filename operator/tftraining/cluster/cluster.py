@@ -21,6 +21,7 @@ _Object = dict[str, Any]
 FIELD_MANAGER = "tftj"
 _MERGE = "application/merge-patch+json"
 _APPLY = "application/apply-patch+yaml"
+_NO_KIND = "the cluster has no TFTrainingJobs: install the operator's chart (tftj doctor)"
 
 
 def _whole(found: _Object) -> _Object:
@@ -80,9 +81,7 @@ class Cluster:
         try:
             found = self.calls.call("GET", path, query=query)
         except NotFoundError as error:
-            raise NotFoundError(
-                "the cluster has no TFTrainingJobs: install the operator's chart (tftj doctor)"
-            ) from error
+            raise NotFoundError(_NO_KIND) from error
         items: list[_Object] = found["items"]
         return sorted(items, key=lambda job: (_namespace(job), _name(job)))
 
@@ -139,7 +138,12 @@ class Cluster:
         query = {"fieldManager": FIELD_MANAGER, "fieldValidation": "Strict"}
         if dry_run:
             query["dryRun"] = "All"
-        return self.calls.call("POST", self._jobs(), query=query, body=manifest)
+        try:
+            return self.calls.call("POST", self._jobs(), query=query, body=manifest)
+        except NotFoundError as error:
+            if self.read(f"/apis/{API_VERSION}") is not None:
+                raise  # there is no such namespace
+            raise NotFoundError(_NO_KIND) from error
 
     def delete_job(self, name: str, *, foreground: bool = False, dry_run: bool = False) -> None:
         """Delete a job; in the foreground, it is gone only after its pods.
@@ -182,6 +186,13 @@ class Cluster:
             query["dryRun"] = "All"
         path = self._path_of(manifest)
         return self.calls.call("PATCH", path, query=query, body=manifest, content_type=_APPLY)
+
+    def config_map(self, name: str) -> _Object | None:
+        """Return a ConfigMap, None if there is none, or none that may be read."""
+        try:
+            return self.calls.call("GET", self._core("configmaps", name))
+        except (NotFoundError, ForbiddenError):
+            return None
 
     def config_maps(self, owner_uid: str) -> list[_Object]:
         """Return the ConfigMaps that an object owns."""

@@ -9,8 +9,10 @@ import json
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
+from ipaddress import ip_address
 from typing import Any, Self
-from urllib.parse import urlencode
+from urllib.parse import urlencode, urlsplit
+from urllib.request import getproxies
 
 import urllib3
 import yaml
@@ -67,7 +69,8 @@ class Connection:
             config.load_kube_config(path, current["name"], client_configuration=configuration)
             default = current["context"].get("namespace") or _DEFAULT_NAMESPACE
         except config.ConfigException as error:
-            if context is not None or not _load_own_pod(configuration):
+            is_named = context is not None or _has_current_context(path)
+            if is_named or not _load_own_pod(configuration):
                 raise InputError(
                     f"no cluster to talk to: {str(error).rstrip('.')}; set KUBECONFIG, or choose a"
                     " context of it with --context"
@@ -76,6 +79,9 @@ class Connection:
         except _MALFORMED as error:
             reason = one_line(str(error))
             raise InputError(f"cannot read the kubeconfig {path}: {reason}") from error
+        if _is_here(configuration.host) and configuration.proxy in getproxies().values():
+            # As kubectl does: a proxy elsewhere does not reach it.
+            configuration.proxy = None
         configuration.connection_pool_maxsize = 32
         configuration.retries = urllib3.Retry(_RETRIES, connect=0, read=0, other=0)
         return cls(client.ApiClient(configuration=configuration), namespace or default)
@@ -160,12 +166,27 @@ def _contexts(path: str) -> list[_Object]:
     return [each.value for each in merged["contexts"].value]
 
 
+def _has_current_context(path: str) -> bool:
+    """Tell whether the kubeconfig says which cluster is meant, though it may not describe it."""
+    merged = kube_config.KubeConfigMerger(path).config
+    return merged is not None and bool(merged.value.get("current-context"))
+
+
 def _named(contexts: list[_Object], name: str) -> _Object:
     found = next((each for each in contexts if each["name"] == name), None)
     if found is None:
         known = ", ".join(each["name"] for each in contexts) or "none"
         raise InputError(f"--context: no context {name} in the kubeconfig; it has {known}")
     return found
+
+
+def _is_here(url: str) -> bool:
+    """Tell whether an address is one of this computer."""
+    host = urlsplit(url).hostname or ""
+    try:
+        return host == "localhost" or ip_address(host).is_loopback
+    except ValueError:
+        return False
 
 
 def _load_own_pod(configuration: client.Configuration) -> bool:
@@ -252,5 +273,7 @@ def _root(error: BaseException) -> str:
     reason = getattr(error, "reason", None)
     if isinstance(reason, BaseException):
         return _root(reason)
+    if isinstance(original := getattr(error, "original_error", None), BaseException):
+        return f"{error.args[0]}: {_root(original)}"  # of a proxy
     text = str(reason or error)
     return text.partition(": ")[2] if text.startswith("<") or "object at 0x" in text else text

@@ -64,8 +64,8 @@ def sources(
     """
     found = []
     for pod in pods:
-        labels = pod["metadata"].get("labels") or {}
-        if labels.get(LABEL_ROLE) not in list(Role) or not labels.get(LABEL_INDEX, "").isdecimal():
+        slot = slot_of(pod)
+        if slot is None:
             continue
         statuses = {each.get("name"): each for each in raw_pod.all_statuses(pod)}
         status = statuses.get(container) or {}
@@ -78,14 +78,22 @@ def sources(
             uid=pod["metadata"].get("uid") or "",
             container=container,
             restarts=restarts,
-            role=Role(labels[LABEL_ROLE]),
-            index=int(labels[LABEL_INDEX]),
+            role=slot[0],
+            index=slot[1],
             running=raw_pod.state(status, "running") is not None,
             node=(pod.get("spec") or {}).get("nodeName") or "",
         )
         if role in (None, source.role) and index in (None, source.index):
             found.append(source)
     return sorted(found, key=lambda each: (_ORDER.index(each.role), each.index))
+
+
+def slot_of(pod: _Object) -> tuple[Role, int] | None:
+    """Return a pod's role and index, None for one that is no pod of ours."""
+    labels = pod["metadata"].get("labels") or {}
+    if labels.get(LABEL_ROLE) not in list(Role) or not labels.get(LABEL_INDEX, "").isdecimal():
+        return None
+    return Role(labels[LABEL_ROLE]), int(labels[LABEL_INDEX])
 
 
 def parse(source: Source, line: str) -> Line:

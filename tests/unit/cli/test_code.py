@@ -86,6 +86,7 @@ def test_what_is_made_is_a_valid_job(tmp_path: Path, strategy: Strategy, evaluat
         pytest.param({"a_py": TASK, "b_py": ""}, None, "Name it with --task", id="which file?"),
         pytest.param({"a_py": TASK}, "b.py", "has no file b.py", id="no such file"),
         pytest.param({"task_py": "def model(:\n"}, None, "task.py, line 1: ", id="syntax"),
+        pytest.param({"task_py": "x\0"}, None, r"task\.py(, line \d+)?: source code", id="null"),
         pytest.param({"task_py": "x = '" + "a" * 1_000_000 + "'"}, None, "1 MB", id="too large"),
         pytest.param({}, None, "contains no files", id="an empty folder"),
     ],
@@ -102,6 +103,15 @@ def test_a_file_that_is_no_text_is_refused(tmp_path: Path) -> None:
     (tmp_path / "data.npz").write_bytes(b"\xff\xfe\x00")
     with pytest.raises(InputError, match="put data on a volume"):
         code.read(tmp_path, None)
+
+
+def test_code_in_another_encoding_is_said_to_be_so(tmp_path: Path) -> None:
+    task = tmp_path / "task.py"
+    task.write_bytes(b"# caf\xe9\n")
+    with pytest.raises(
+        InputError, match=r"task\.py: not text in UTF-8: save code as UTF-8, and put"
+    ):
+        code.read(task, None)
 
 
 def test_two_files_that_would_have_one_key_are_refused() -> None:
@@ -154,3 +164,19 @@ def test_the_file_of_a_folder_is_refused_beside_a_manifest(tmp_path: Path) -> No
     manifest.write_text("kind: TFTrainingJob")
     with pytest.raises(InputError, match="--task: only for a job made of Python code"):
         sources.plan(str(manifest), "task.py", Wanted())
+
+
+def not_to_be_read(path: Path) -> str:
+    raise AssertionError(path)
+
+
+def test_a_folder_that_is_too_large_is_not_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It may have gigabytes of data."""
+    task = a_folder(tmp_path, task_py=TASK) / "data.csv"
+    with task.open("wb") as file:
+        file.truncate(2 << 40)
+    monkeypatch.setattr(code, "_text", not_to_be_read)
+    with pytest.raises(InputError, match=r"2 files of 21990232556\d\d bytes do not fit"):
+        code.read(tmp_path, None)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from tftraining import following, log_reader
 from tftraining.cli import durations
+from tftraining.client import TFTrainingClient
 from tftraining.cluster.cluster import Cluster
 from tftraining.errors import (
     InputError,
@@ -518,3 +519,107 @@ def test_logs_of_which_none_can_be_followed_are_an_error() -> None:
     calls = Unread([job.raw], [a_pod(job.build(), Role.CHIEF).exited(0)])
     with pytest.raises(UnreachableError, match="dial tcp"):
         run(calls)
+
+
+@dataclass
+class Asked(Scripted):
+    """It keeps what it was asked of each log."""
+
+    queries: list[dict[str, str]] = field(default_factory=list)
+
+    @contextlib.contextmanager
+    def lines(self, path: str, query: Mapping[str, str]) -> Iterator[Iterator[str]]:
+        self.queries.append({"pod": path.split("/")[-2], **query})
+        with super().lines(path, query) as found:
+            yield found
+
+
+def test_the_beginning_of_a_log_that_begins_later_is_not_cut_off() -> None:
+    job = RUNNING.build()
+    calls = Asked([RUNNING.raw], pods=[a_pod(job, Role.CHIEF).running()])
+    calls.logs["mnist-chief-0", ""] = ["2026-01-02T03:04:05Z first"]
+    calls.logs["mnist-worker-0", ""] = ["2026-01-02T03:04:06Z second"]
+    for line in log_reader.Follower(Cluster(calls), "mnist", log_reader.Choice(tail=1)):
+        if line.text == "first":
+            calls.pods = [a_pod(job, Role.WORKER).running()]
+        else:
+            calls.answers = [finished(well=True).raw]
+    tails = {
+        each["pod"]: each.get("tailLines") for each in calls.queries if "sinceTime" not in each
+    }
+    assert tails == {"mnist-chief-0": "1", "mnist-worker-0": None}
+
+
+@dataclass
+class Writing(Scripted):
+    """The chief writes lines without end."""
+
+    written: int = 0
+
+    @contextlib.contextmanager
+    def lines(self, path: str, query: Mapping[str, str]) -> Iterator[Iterator[str]]:
+        assert path
+        assert query
+
+        def read() -> Iterator[str]:
+            for number in range(1_000_000):
+                self.written += 1
+                time.sleep(0.001)
+                yield f"2026-01-02T03:04:05.{number:09}Z line"
+
+        yield read()
+
+
+def test_who_leaves_the_logs_leaves_no_reader_behind() -> None:
+    calls = Writing([RUNNING.raw], pods=[a_pod(RUNNING.build(), Role.CHIEF).running()])
+    before = threading.active_count()
+    for _line in TFTrainingClient(cluster=Cluster(calls)).logs("mnist", follow=True):
+        break
+    end = time.monotonic() + 5
+    while threading.active_count() > before and time.monotonic() < end:
+        time.sleep(0.01)
+    assert threading.active_count() == before, f"it still reads: {calls.written} lines"
+
+
+def test_logs_before_a_restart_that_are_gone_are_told() -> None:
+    job = RUNNING.build()
+    gone = InputError('previous terminated container "tensorflow" in pod "x" not found')
+    pods = [a_pod(job, role).restarted_in_place(1) for role in (Role.PS, Role.WORKER)]
+    calls = Scripted([RUNNING.raw], pods=pods, refusals=[gone])
+    calls.logs["mnist-ps-0", ""] = ["2026-01-02T03:04:05Z first"]
+    said: list[str] = []
+    before = log_reader.Choice({"previous": True})
+    (line,) = log_reader.read_once(Cluster(calls), "mnist", before, said.append)
+    assert line.text == "first"
+    assert said == [f"the log of mnist-worker-0 on node node-1 is missing: {gone}"]
+    calls.refusals = [gone, gone]
+    with pytest.raises(NotFoundError, match='no logs to show: previous terminated container "tens'):
+        log_reader.read_once(Cluster(calls), "mnist", before)
+
+
+def test_a_container_that_no_pod_has_is_named() -> None:
+    calls = Scripted([RUNNING.raw], pods=[a_pod(RUNNING.build(), Role.CHIEF).running()])
+    told = "no pod of mnist has a container sidecar: choose one of tensorflow"
+    other = log_reader.Choice({"container": "sidecar"})
+    with pytest.raises(NotFoundError, match=f"no logs to show: {told}"):
+        log_reader.read_once(Cluster(calls), "mnist", other)
+    calls.answers = [RUNNING.raw, RUNNING.raw, finished(well=True).raw]
+    said: list[str] = []
+    assert list(log_reader.Follower(Cluster(calls), "mnist", other, said.append)) == []
+    assert said == [told]
+
+
+@pytest.mark.parametrize(
+    ("chosen", "told"),
+    [
+        ({"role": Role.EVALUATOR}, "no pod of mnist is evaluator; it is Starting"),
+        ({"role": Role.PS, "index": 3}, "no pod of mnist is ps-3; it is Starting"),
+        ({"index": 3}, "no pod of mnist has index 3; it is Starting"),
+    ],
+)
+def test_a_pod_that_is_not_there_is_named(chosen: dict[str, Any], told: str) -> None:
+    pods = [a_pod(RUNNING.build(), role).running() for role in (Role.PS, Role.CHIEF)]
+    with pytest.raises(NotFoundError, match=f"no logs to show: {told}$"):
+        log_reader.read_once(
+            Cluster(Scripted([RUNNING.raw], pods)), "mnist", log_reader.Choice(chosen)
+        )

@@ -108,10 +108,31 @@ def test_functions_are_trained(stored: Stored, client: TFTrainingClient) -> None
         pytest.param({}, "either a model_file or functions", id="nothing to train"),
         pytest.param({"model_file": "job.yaml"}, "submit\\(\\) takes a manifest", id="a manifest"),
         pytest.param({"model_file": "absent.py"}, "absent.py: no such file", id="no file"),
+        pytest.param({"model_file": "visoin"}, "visoin: no such file or folder", id="no folder"),
+        pytest.param(
+            {"functions": model},
+            r"functions: must be a list such as \[model, dataset\]",
+            id="one function",
+        ),
         pytest.param(
             {"functions": [model, dataset], "strategy": "Parameter"},
             "strategy: 'Parameter' must be one of ParameterServer",
             id="a strategy",
+        ),
+        pytest.param(
+            {"functions": [model, dataset], "arguments": "--epochs=5"},
+            r'arguments: must be a list of strings, such as \["--epochs=5"\]',
+            id="arguments in one string",
+        ),
+        pytest.param(
+            {"functions": [model, dataset], "arguments": ["--epochs", 5]},
+            "arguments: must be a list of strings",
+            id="an argument that is a number",
+        ),
+        pytest.param(
+            {"functions": [model, dataset], "env": {"SEED": 1}},
+            "env: SEED must be a string, not 1",
+            id="a variable that is a number",
         ),
         pytest.param(
             {"functions": [model, dataset], "ps": 0},
@@ -392,3 +413,15 @@ def test_describe_reads_the_claims_of_pods_without_a_node(
     assert "data is Pending, storage class fast" in client.describe("mnist").splitlines()[0]
     pod["spec"]["nodeName"] = "node-1"
     assert "storage class" not in client.describe("mnist")
+
+
+def test_a_cluster_without_the_operator_is_told(stored: Stored, client: TFTrainingClient) -> None:
+    """Of what it does not serve, an API server says that there is no such page."""
+    manifest = {**a_job().raw, "metadata": {"name": "mnist"}}
+    stored.refusals[f"POST {JOBS}?dryRun"] = NotFoundError("404 page not found")
+    with pytest.raises(NotFoundError, match="the cluster has no TFTrainingJobs: install the op"):
+        client.submit(manifest)
+    stored.objects["/apis/tftraining.dev/v1alpha1"] = {}
+    stored.refusals[f"POST {JOBS}?dryRun"] = NotFoundError('namespaces "vision" not found')
+    with pytest.raises(NotFoundError, match='namespaces "vision" not found'):
+        client.submit(manifest)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 import yaml
 from kubernetes import client
+from tftraining.cluster import connection
 from tftraining.cluster.connection import Connection
 from tftraining.errors import InputError, NotFoundError, UnreachableError
 
@@ -40,7 +41,9 @@ def answering(answer: bytes, *, silent: bool = False) -> Iterator[Connection]:
         configuration = client.Configuration()
         configuration.host = f"http://127.0.0.1:{server.server_address[1]}"
         with client.ApiClient(configuration=configuration) as api:
-            yield Connection(api, "default")
+            found = Connection(api, "default")
+            found.port = server.server_address[1]  # type: ignore[attr-defined]
+            yield found
         over.set()
         server.shutdown()
 
@@ -209,6 +212,37 @@ def test_a_folder_is_no_kubeconfig(kubeconfig: Path) -> None:
         Connection.open(None, None)
 
 
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        pytest.param(None, None, id="no kubeconfig"),
+        pytest.param(a_kubeconfig(), None, id="no current context"),
+        pytest.param(
+            a_kubeconfig(**{"current-context": "deleted"}),
+            "no cluster to talk to: .*deleted",
+            id="a current context that is gone",
+        ),
+        pytest.param(
+            a_kubeconfig(clusters=[], **{"current-context": "near"}),
+            "no cluster to talk to: ",
+            id="one whose cluster is gone",
+        ),
+    ],
+)
+def test_the_cluster_of_the_own_pod_is_not_taken_for_that_of_the_kubeconfig(
+    kubeconfig: Path, monkeypatch: pytest.MonkeyPatch, text: str | None, told: str | None
+) -> None:
+    """As by kubectl: jobs would go to another cluster than the one that is meant."""
+    monkeypatch.setattr(connection, "_load_own_pod", lambda _configuration: True)
+    if text is not None:
+        kubeconfig.write_text(text)
+    if told is None:
+        assert Connection.open(None, None).namespace == "default"
+        return
+    with pytest.raises(InputError, match=told):
+        Connection.open(None, None)
+
+
 def test_the_kubeconfig_is_that_which_the_environment_names_now(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -223,3 +257,28 @@ def test_the_kubeconfig_is_that_which_the_environment_names_now(
         assert Connection.open(None, None).namespace == namespace
     monkeypatch.delenv("KUBECONFIG")
     assert Connection.open(None, None).namespace == "default"
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "localhost"])
+def test_an_api_server_of_this_computer_is_reached_without_the_proxy_of_the_environment(
+    kubeconfig: Path, monkeypatch: pytest.MonkeyPatch, host: str
+) -> None:
+    """As by kubectl: that of kind, or a tunnel, which a proxy elsewhere does not reach."""
+    monkeypatch.setenv("http_proxy", "http://127.0.0.1:9")
+    monkeypatch.delenv("no_proxy", raising=False)
+    with answering(http(b'{"items": []}')) as calls:
+        port = calls.port  # type: ignore[attr-defined]
+        cluster = {"server": f"http://{host}:{port}"}
+        for given, told in (
+            (cluster, None),
+            ({**cluster, "proxy-url": "http://127.0.0.1:10"}, "connect to proxy: .*refused; is"),
+            ({"server": "http://a:1"}, "connect to proxy: .*refused; is"),
+        ):
+            clusters = [{"name": "a", "cluster": given}]
+            kubeconfig.write_text(a_kubeconfig(clusters=clusters, **{"current-context": "near"}))
+            found = Connection.open(None, None)
+            if told is None:
+                assert found.call("GET", "/x") == {"items": []}
+                continue
+            with pytest.raises(UnreachableError, match=told):
+                found.call("GET", "/x")

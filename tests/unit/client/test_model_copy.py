@@ -232,3 +232,31 @@ def test_the_image_is_that_of_the_chief(stored: Stored, tmp_path: Path) -> None:
     a_client(stored, job).get_model("mnist", tmp_path / "here")
     assert stored.made[0]["spec"]["containers"][0]["image"] == "example.com/other:2"
     assert f"{JOBS}/mnist" in stored.objects
+
+
+def test_an_image_of_the_node_is_not_pulled(stored: Stored, tmp_path: Path) -> None:
+    """The default for the tag latest is to pull it, which fails if no registry has it."""
+    job = a_trained_job().with_container(image="trainer:latest", imagePullPolicy="Never")
+    a_client(stored, job).get_model("mnist", tmp_path / "here")
+    (container,) = stored.made[0]["spec"]["containers"]
+    assert (container["image"], container["imagePullPolicy"]) == ("trainer:latest", "Never")
+
+
+def test_an_api_server_that_is_away_for_a_moment_is_asked_again(
+    stored: Stored, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    client, found, away = a_client(stored), Cluster.pod, [UnreachableError("away")] * 2
+
+    def pod(cluster: Cluster, name: str) -> Raw:
+        if away:
+            raise away.pop()
+        return found(cluster, name)
+
+    monkeypatch.setattr(Cluster, "pod", pod)
+    monkeypatch.setattr(model_copy, "_TICK_SECONDS", 0.01)
+    assert client.get_model("mnist", tmp_path / "here").exists()
+    away += [UnreachableError("away")] * 1000
+    monkeypatch.setattr(model_copy, "_START_SECONDS", 0.1)
+    with pytest.raises(UnreachableError, match="away"):
+        client.get_model("mnist", tmp_path / "there")
+    assert pods(stored) == []

@@ -7,8 +7,9 @@ import tempfile
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from tftraining import recreation, submission
+from tftraining import recreation, sources, submission
 from tftraining.client import TFTrainingClient
+from tftraining.code import Wanted
 from tftraining.errors import (
     AlreadyExistsError,
     InputError,
@@ -50,7 +51,8 @@ def stored() -> Stored:
     job = a_job().named("mnist", uid=OLD)
     stored.add_job(job.with_status(*ENDED, state="Failed", completion_time=stamp()).raw)
     owners = [{"uid": OLD}]
-    stored.objects[CODE] = {"metadata": {"name": "mnist-code", "ownerReferences": owners}}
+    made = {"ownerReferences": owners, "managedFields": [{"manager": "tftj"}]}
+    stored.objects[CODE] = {"metadata": {"name": "mnist-code", **made}}
     return stored
 
 
@@ -208,6 +210,55 @@ def test_the_namespace_is_that_of_the_manifest() -> None:
     assert submission.namespace_of(a_manifest(), None, "x") is None
     with pytest.raises(InputError, match=r"x: metadata\.namespace is vision, --namespace speech"):
         submission.namespace_of(job, "speech", "x")
+
+
+def test_a_config_map_of_somebody_else_is_not_taken(
+    stored: Stored, client: TFTrainingClient, tmp_path: Path
+) -> None:
+    """It would be written over, and deleted with the job."""
+    stored.objects[CODE] = theirs = {"metadata": {"name": "mnist-code"}, "data": {"a": "b"}}
+    task = tmp_path / "mnist.py"
+    task.write_text("def model(): ...\n\n\ndef dataset(split, context): ...\n")
+    for is_there in (True, False):
+        with pytest.raises(AlreadyExistsError, match="ConfigMap mnist-code exists, and tftj did"):
+            client.train(task, replace=True)
+        assert (MNIST in stored.objects) is is_there
+        assert stored.objects[CODE] == theirs
+        stored.objects.pop(MNIST, None)
+    del stored.objects[CODE]
+    client.train(task)
+    client.train(task, replace=True)
+
+
+class Interrupted(Stored):
+    """It does not answer who sets the owner of the code."""
+
+    def call(self, method: str, path: str, **options: Any) -> Raw:
+        if path == CODE and (options.get("body") or {}).get("metadata", {}).get("ownerReferences"):
+            raise GONE
+        return super().call(method, path, **options)
+
+
+def test_a_job_that_was_created_is_not_to_be_submitted_again(
+    stored: Stored, tmp_path: Path
+) -> None:
+    """Whoever does would delete it."""
+    interrupted = Interrupted(stored.objects)
+    task = tmp_path / "mnist.py"
+    task.write_text("def model(): ...\n\n\ndef dataset(split, context): ...\n")
+    said: list[str] = []
+    plan = sources.plan(str(task), None, Wanted())
+    client = TFTrainingClient(cluster=interrupted.cluster())
+    made = client.send(plan, replace=True, say=said.append)
+    assert made.uid != OLD
+    kept = f"ConfigMap mnist-code will not be deleted with the job: {GONE}"
+    assert said[1:] == [kept]
+
+    failed = a_job().with_status(*ENDED, state="Failed", completion_time=stamp())
+    stored.objects[MNIST]["status"] = failed.raw["status"]
+    stored.objects[CODE]["metadata"]["ownerReferences"] = [{"uid": made.uid}]
+    assert client.restart("mnist", say=said.append).startswith("mnist: created again")
+    assert said[-1] == kept
 
 
 # ---- restart ------------------------------------------------------------------------------------

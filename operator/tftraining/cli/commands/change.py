@@ -133,7 +133,7 @@ def submit(
     submission.check(plan.job, source)
     namespace = submission.namespace_of(plan.job, namespace, source)
     if dry_run:
-        console.write(sources.as_yaml(plan))
+        console.write(sources.as_yaml(plan, namespace))
         return
     client = options.client(namespace, context)
     name = client.send(plan, replace=replace, say=console.note).name
@@ -222,7 +222,17 @@ def delete(
 
 
 def _show_each(change: Callable[[str], str], names: list[str]) -> None:
+    """Show what was done to each job; what could not be done to one does not stop the rest."""
     from tftraining.cli import console
+    from tftraining.errors import TFTrainingError, UnreachableError
 
+    errors: list[TFTrainingError] = []
     for name in names:
-        console.show(change(name))
+        try:
+            console.show(change(name))
+        except TFTrainingError as error:
+            errors.append(error)
+            if isinstance(error, UnreachableError):
+                break  # so it would be for the others, each after a while
+    if errors:
+        raise type(errors[0])("\n".join(map(str, errors))) from errors[0]

@@ -126,7 +126,10 @@ def logs(
     tail: Annotated[
         int | None,
         typer.Option(
-            metavar="N", help="Only the last lines of each pod.", show_default=False, min=0
+            metavar="N",
+            help="Only the last lines of each pod; with -f, of those that run already.",
+            show_default=False,
+            min=0,
         ),
     ] = None,
     container: Annotated[
@@ -163,6 +166,7 @@ def logs(
 
     from tftraining.view.training import ROLE_COLOURS
 
+    console.replace_what_cannot_be_shown()  # programs write what they like
     out = console.out()
     width = 0
     if not follow:  # it is complete, so the width of all labels is known

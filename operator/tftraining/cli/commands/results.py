@@ -25,7 +25,8 @@ def metrics(
 ) -> None:
     """Show the newest values of training, evaluation and export.
 
-    Their history is in the logs that `tftj tensorboard` shows.
+    Their history is in the logs that `tftj tensorboard` shows. With -o, a value that is no finite
+    number is text, such as "nan".
 
     Example: `tftj metrics mnist -o json`
     """
@@ -35,7 +36,7 @@ def metrics(
     client = options.client(namespace, context)
     records = client.metrics(name)
     if output is not None:
-        console.write(outputs.dumped(records, output))
+        console.write(outputs.dumped(outputs.finite(records), output))
     elif records:
         for line in outputs.metric_lines(records):
             console.show(line)
