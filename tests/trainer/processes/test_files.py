@@ -325,6 +325,57 @@ def test_a_damaged_checkpoint_is_replaced_by_the_one_before(
     assert table.numpy().tolist() == [1.0] * 1000
 
 
+def test_a_kill_while_the_only_checkpoint_is_written_again_costs_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """After callbacks at the end, which may have changed weights, it is: not in one moment."""
+
+    def made() -> checkpoints.Checkpoints:
+        return checkpoints.Checkpoints(str(tmp_path), keep=1, table=table)
+
+    table = tf.Variable(tf.ones([1000]))
+    kept = made()
+    kept.save(7, POSITION)
+
+    def killed(path: tf.Tensor) -> None:
+        # TensorFlow moves the data to their place before the index.
+        Path(f"{path.numpy().decode()}.data-00000-of-00001").write_bytes(b"others")
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr(kept, "_write", killed)
+        kept.save(7, POSITION)
+    table.assign(tf.zeros([1000]))
+    again = made()
+    assert again.restore() == f"{tmp_path}/ckpt-7-before"
+    assert table.numpy().tolist() == [1.0] * 1000
+
+    again.save(7, POSITION)
+    assert made().restore() == f"{tmp_path}/ckpt-7"
+    left = ["checkpoint", "ckpt-7.data-00000-of-00001", "ckpt-7.index"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == left
+
+
+def test_the_only_checkpoint_is_written_again_though_there_is_no_room_for_two(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = tf.Variable(tf.zeros([1000]))
+    kept = checkpoints.Checkpoints(str(tmp_path), keep=1, table=table)
+    kept.save(7, POSITION)
+
+    def is_full(_: str, to: str, **__: object) -> None:
+        Path(to).write_text("half")
+        raise tf.errors.ResourceExhaustedError(None, None, "No space left on device")
+
+    monkeypatch.setattr(tf.io.gfile, "copy", is_full)
+    table.assign(tf.ones([1000]))
+    kept.save(7, POSITION)
+    table.assign(tf.zeros([1000]))
+    assert kept.restore() == f"{tmp_path}/ckpt-7"
+    assert table.numpy().tolist() == [1.0] * 1000
+    assert not list(tmp_path.glob("*before*"))
+
+
 def test_parts_that_a_killed_ps_left_are_no_checkpoint_and_removed_by_who_writes(
     tmp_path: Path,
 ) -> None:

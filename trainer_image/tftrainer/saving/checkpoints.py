@@ -30,6 +30,9 @@ from tftrainer.saving import files
 _LOG = logging.getLogger(__name__)
 _POSITION = "position/.ATTRIBUTES/VARIABLE_VALUE"
 _OBJECT_GRAPH = "_CHECKPOINTABLE_OBJECT_GRAPH"
+_ASIDE = "-before"
+_NAME = re.compile(rf"/ckpt-(\d+)({_ASIDE})?$")
+"""Path of a checkpoint, or of the copy of one that is being written again."""
 
 
 class UnreadableError(Exception):
@@ -123,19 +126,30 @@ class Checkpoints:
         self._position.assign(position.text())
         # Perhaps for want of a lost ps, which the message names: who catches it finds out.
         with reached(self._directory, "written"):
+            if self._kept == [path]:
+                self._set_aside(path)
             self._write(tf.constant(path))
             self._rotate(path)
         return SavedCheckpoint(step=step, path=path, time=datetime.now(UTC))
 
+    def _set_aside(self, path: str) -> None:
+        """Copy the only checkpoint: while it is written again, it cannot be read."""
+        aside = f"{path}{_ASIDE}"
+        try:
+            copy(path, aside)
+        except tf.errors.ResourceExhaustedError:
+            # Rather the risk of a moment than no last checkpoint.
+            _remove(aside)
+        else:
+            self._kept = [aside, path]
+
     def _rotate(self, newest: str) -> None:
         written = [*(path for path in self._kept if path != newest), newest]
-        self._kept = written[-self._keep :]
+        self._kept = [path for path in written if not path.endswith(_ASIDE)][-self._keep :]
         write_state(self._directory, [path.rpartition("/")[2] for path in self._kept])
-        for dropped in written[: -self._keep]:
-            # The index first: what has none is no checkpoint.
-            for file in (f"{dropped}.index", *tf.io.gfile.glob(f"{dropped}.data-*")):
-                if tf.io.gfile.exists(file):
-                    tf.io.gfile.remove(file)
+        for dropped in written:
+            if dropped not in self._kept:
+                _remove(dropped)
 
     def _restore(self, path: str) -> None:
         try:
@@ -273,8 +287,21 @@ def remove_unfinished(directory: str) -> None:
             tf.io.gfile.rmtree(folder)
         for file in tf.io.gfile.glob(f"{directory}/ckpt-*.data-*"):
             path = file.rpartition(".data-")[0]
-            if re.search(r"/ckpt-\d+$", path) and not tf.io.gfile.exists(f"{path}.index"):
+            if _NAME.search(path) and not tf.io.gfile.exists(f"{path}.index"):
                 tf.io.gfile.remove(file)
+
+
+def copy(path: str, to: str) -> None:
+    """Copy a checkpoint, the index last: what has none is no checkpoint."""
+    for file in [*tf.io.gfile.glob(f"{path}.data-*"), f"{path}.index"]:
+        tf.io.gfile.copy(file, f"{to}{file.removeprefix(path)}", overwrite=True)
+
+
+def _remove(path: str) -> None:
+    """Delete a checkpoint, the index first."""
+    for file in (f"{path}.index", *tf.io.gfile.glob(f"{path}.data-*")):
+        if tf.io.gfile.exists(file):
+            tf.io.gfile.remove(file)
 
 
 def write_state(directory: str, names: list[str]) -> None:
@@ -288,11 +315,9 @@ def _oldest_first(directory: str) -> list[str]:
     """List by the time of writing; first those that the state file, which may be lost, lacks."""
     state = tf.train.get_checkpoint_state(directory)
     known = list(state.all_model_checkpoint_paths) if state else []
-    found = {
-        int(match[1]): path.removesuffix(".index")
-        for path in tf.io.gfile.glob(f"{directory}/ckpt-*.index")
-        if (match := re.search(r"ckpt-(\d+)\.index$", path))
-    }
+    paths = (p.removesuffix(".index") for p in tf.io.gfile.glob(f"{directory}/ckpt-*.index"))
+    # A copy before what it is a copy of.
+    found = {(int(name[1]), not name[2]): p for p in paths if (name := _NAME.search(p))}
     return [path for _, path in sorted(found.items()) if path not in known] + known
 
 
