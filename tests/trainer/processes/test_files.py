@@ -9,7 +9,11 @@ import pytest
 from tftrainer.config import arguments, environment
 from tftrainer.config.job import Job
 from tftrainer.data.position import Position
-from tftrainer.errors import CheckpointUnavailableError, TerminatedError
+from tftrainer.errors import (
+    BadConfigurationError,
+    CheckpointUnavailableError,
+    TerminatedError,
+)
 from tftrainer.runtime import process
 from tftrainer.runtime.progress import SavedCheckpoint
 
@@ -154,6 +158,25 @@ def test_a_promised_checkpoint_that_is_not_there_ends_it(tmp_path: Path) -> None
         resumed_step(job(None, checkpoint_step="7"))
 
     assert resumed_step(job(tmp_path)) == 0
+
+
+def test_an_earlier_training_where_tensorflow_cannot_read_is_refused_with_the_field(
+    tmp_path: Path,
+) -> None:
+    of = job(tmp_path, resume_from="s3://bucket/run")
+    with pytest.raises(BadConfigurationError, match=r"read or write s3://.*resumeFrom"):
+        resume(of, tf.Module(), tf.Variable(0, dtype=tf.int64))
+
+
+def test_an_earlier_training_of_another_model_is_refused_with_its_own_remedy(
+    tmp_path: Path,
+) -> None:
+    save(tmp_path / "earlier", 3)
+    of = job(tmp_path / "own", resume_from=str(tmp_path / "earlier"))
+    other = tf.Module()
+    other.added = tf.Variable(1.0)
+    with pytest.raises(BadConfigurationError, match=r"on purpose, train without --resume-from"):
+        resume(of, other, tf.Variable(0, dtype=tf.int64))
 
 
 def test_an_older_checkpoint_than_promised_is_used_and_said(

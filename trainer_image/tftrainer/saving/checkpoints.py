@@ -117,7 +117,7 @@ class Checkpoints:
                 "an earlier training, or to one of its checkpoints, as this container sees it."
             )
         with needed(paths[-1]):
-            self._restore(paths[-1])
+            self._restore(paths[-1], "train without --resume-from (spec.checkpoint.resumeFrom)")
         return paths[-1]
 
     def save(self, step: int, position: Position) -> SavedCheckpoint:
@@ -151,7 +151,7 @@ class Checkpoints:
             if dropped not in self._kept:
                 _remove(dropped)
 
-    def _restore(self, path: str) -> None:
+    def _restore(self, path: str, otherwise: str = "use another checkpoint directory") -> None:
         try:
             # One of an older trainer has none.
             is_whole = _reader(path).has_tensor(_POSITION)
@@ -160,7 +160,7 @@ class Checkpoints:
         except (AssertionError, ValueError, tf.errors.InvalidArgumentError) as error:
             raise BadConfigurationError(
                 f"checkpoint {path} does not fit this model: {str(error)[:1000]} If the model was "
-                "changed on purpose, use another checkpoint directory."
+                f"changed on purpose, {otherwise}."
             ) from error
 
     def _options_to_read(self, path: str) -> Any:  # noqa: ANN401

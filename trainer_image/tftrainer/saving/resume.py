@@ -12,7 +12,7 @@ from tftrainer import tf_types
 from tftrainer.config.job import Job
 from tftrainer.data.position import Length, Position
 from tftrainer.errors import BadConfigurationError, CheckpointUnavailableError
-from tftrainer.saving import epoch_end, marker
+from tftrainer.saving import epoch_end, marker, storage
 from tftrainer.saving.checkpoints import Checkpoints, Devices, remove_unfinished
 from tftrainer.saving.fence import Fence
 from tftrainer.saving.marker import Marker
@@ -101,6 +101,7 @@ def resume(
         raise _missing(promised, f"there is none in {directory}")
     is_own, origin = True, fence.predecessor if fence else None
     if path is None and job.resume_from is not None:
+        storage.require_usable(job.resume_from, "spec.checkpoint.resumeFrom (--resume-from)")
         path = saved.restore_from(job.resume_from)
         is_own, origin = False, "another training"
     _warn_of_rate(chosen_rate, _rate(model))
