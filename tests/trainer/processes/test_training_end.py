@@ -81,11 +81,12 @@ SLOWLY_COPIED = """
 """
 GANG = "MultiWorkerMirrored"
 EVERYWHERE = ["alone", "asynchronous", "synchronous", "local", "fit", GANG]
-SHORT = ("--task=mine.py", "--epochs=2", "--steps-per-epoch=10", "--local-steps=5")
+SHORT = ("--task=mine.py", "--epochs=2", "--steps-per-epoch=10")
 
 
 def arguments(mode: str, *more: str) -> list[str]:
-    return [*SHORT, *([] if mode == "alone" else [f"--mode={mode}"]), *more]
+    chosen = [] if mode == "alone" else [f"--mode={mode}"]
+    return [*SHORT, *chosen, *(["--local-steps=5"] if mode == "local" else []), *more]
 
 
 def environment(here: Computer, servers: Servers, mode: str) -> dict[str, str]:
