@@ -153,6 +153,19 @@ def test_functions_on_workers_are_no_stall_however_long_they_may_be() -> None:
     assert Job(asked, environment.read({"TF_CONFIG": SERVERS})).arguments.closure_seconds == 30
 
 
+@pytest.mark.parametrize(
+    ("given", "used"),
+    [("gs://models/run/", "gs://models/run"), ("gs://models/run//", "gs://models/run"), ("/", "/")],
+)
+def test_a_slash_at_the_end_of_a_location_makes_no_other_place(given: str, used: str) -> None:
+    for argv, variables in (
+        ([f"--checkpoint-dir={given}"], {}),
+        ([], {"TFTRAINING_CHECKPOINT_DIR": given}),
+    ):
+        asked = arguments.parse(["--task=m", *argv])
+        assert Job(asked, environment.read(variables)).checkpoint_dir == used
+
+
 def test_an_evaluator_takes_the_command_line_of_all() -> None:
     alone = '{"cluster": {"evaluator": ["a:1"]}, "task": {"type": "evaluator", "index": 0}}'
     own = ("--mode=synchronous", "--history", "--partition-bytes=1000")

@@ -82,7 +82,9 @@ class Job:
     @property
     def checkpoint_dir(self) -> str | None:
         """Where checkpoints are kept; the argument wins over the operator's variable."""
-        return self.arguments.checkpoint_dir or self.environment.checkpoint_dir
+        given = self.arguments.checkpoint_dir or self.environment.checkpoint_dir
+        # Objects of a bucket have names, and a//b is another one than a/b.
+        return given and (given.rstrip("/") or "/")
 
     @property
     def resume_from(self) -> str | None:
