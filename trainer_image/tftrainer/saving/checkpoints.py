@@ -203,11 +203,24 @@ def read(checkpoint: tf_types.Checkpoint, path: str) -> Any:  # noqa: ANN401
 def _read(checkpoint: tf_types.Checkpoint, path: str, options: Any = None) -> Any:  # noqa: ANN401
     """Restore the variables of a checkpoint that `_reader` has opened."""
     try:
-        return checkpoint.read(path, options=options)
+        status = checkpoint.read(path, options=options)
     except tf.errors.InvalidArgumentError:
         raise
     except tf.errors.OpError as error:
         _raise_unreadable(path, error)
+    _use_restored(getattr(checkpoint, "model", None))
+    return status
+
+
+def _use_restored(model: tf_types.Model) -> None:
+    """Have adapted layers compute with what was restored.
+
+    They compute with copies of their variables. Those are of the adapt() of this process, which may
+    have seen other data, and Keras makes them anew only where it reads a file of its own.
+    """
+    for layer in model.submodules if isinstance(model, tf.keras.Model) else ():
+        if isinstance(layer, tf.keras.layers.Normalization | tf.keras.layers.Discretization):
+            layer.finalize_state()
 
 
 def _raise_unreadable(path: str, error: tf.errors.OpError) -> NoReturn:

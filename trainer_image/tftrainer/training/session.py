@@ -226,7 +226,7 @@ def begin(job: Job, run: Run, setup: Setup) -> Session:
             meet=members.meet,
             workers=setup.workers,
             model=trained,
-            exporter=Exporter(task, context, dataset, arguments.export),
+            exporter=Exporter(task, context, dataset, arguments.export, fence),
         ),
     )
 
