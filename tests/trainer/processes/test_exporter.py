@@ -379,6 +379,34 @@ def test_signatures_of_the_models_own_may_have_the_usual_names(
         assert list(served(trained.path, name).structured_outputs) == [name]
 
 
+WITH_TEXTS = """
+FEATURES = {"kind": tf.constant([["a"]] * 8), "size": tf.ones([8, 3])}
+
+def model():
+    kind = tf.keras.layers.Input((1,), dtype=tf.string, name="kind")
+    size = tf.keras.layers.Input((3,), name="size")
+    outputs = {"kind": tf.strings.upper(kind), "price": tf.keras.layers.Dense(1)(size)}
+    network = tf.keras.Model({"kind": kind, "size": size}, outputs)
+    network.compile("adam", {"price": "mse"})
+    return network
+"""
+
+
+def test_the_server_for_trying_answers_with_texts(tmp_path: Path) -> None:
+    trained = Trained(tmp_path, WITH_TEXTS)
+    assert trained.export((ExportFormat.SAVED_MODEL,)) is not None
+    server = serve.server(trained.path.parent, "mine", free_port())
+    thread = threading.Thread(target=server.handle_request)
+    thread.start()
+    url = f"http://127.0.0.1:{server.server_port}/v1/models/mine:predict"
+    asked = json.dumps({"instances": [{"kind": ["ä"], "size": [1, 2, 3]}]}).encode()
+    with server, urllib.request.urlopen(url, asked, timeout=30) as answer:
+        (prediction,) = json.load(answer)["predictions"]
+        thread.join()
+
+    assert prediction["kind"] == ["ä"]
+
+
 def test_an_older_attempt_leaves_the_version_of_a_newer_one_alone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
