@@ -398,6 +398,11 @@ def with_callbacks(body: str) -> tuple[str, ...]:
             with_step("return {0: 1.0}"), r"returned {0: ", id="train_step returns no names"
         ),
         pytest.param(
+            ("import sys\n", GOOD_MODEL, GOOD_DATASET, "sys.exit(2)"),
+            r"cannot be imported: SystemExit: 2 \(.*mine\.py, line \d+\)\. A task is imported",
+            id="a script that ends itself",
+        ),
+        pytest.param(
             with_step("return model.no_such_thing"),
             r"train_step\(model, batch\) of .* fails with batches of \(float32\[None, 2\], "
             r"float32\[None, 1\]\): AttributeError: .*no_such_thing' \(.*mine.py, line \d+\)$",
