@@ -365,8 +365,8 @@ def test_a_kill_while_the_only_checkpoint_is_written_again_costs_nothing(
         Path(f"{path.numpy().decode()}.data-00000-of-00001").write_bytes(b"others")
         raise KeyboardInterrupt
 
-    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
-        patch.setattr(kept, "_write", killed)
+    monkeypatch.setattr(kept, "_write", killed)
+    with pytest.raises(KeyboardInterrupt):
         kept.save(7, POSITION)
     table.assign(tf.zeros([1000]))
     again = made()

@@ -103,9 +103,10 @@ def test_a_kill_while_the_best_of_the_same_step_is_kept_again_costs_nothing(
         Path(to).write_bytes(b"half")
         raise KeyboardInterrupt
 
-    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+    with monkeypatch.context() as patch:
         patch.setattr(tf.io.gfile, "copy", killed)
-        keep(best, first, 10, 0.4)
+        with pytest.raises(KeyboardInterrupt):
+            keep(best, first, 10, 0.4)
     known = best.read()
     assert known == first
     assert known is not None

@@ -162,8 +162,8 @@ class Exporter:
 
 _ADVICE = {
     ExportFormat.SAVED_MODEL: "Define export(model, path) in the task to write it in your own way.",
-    ExportFormat.KERAS: "A class of your own needs get_config(), and a Sequential in which a layer is "
-    "adapted an Input before it. Or leave the format out with --export=saved_model.",
+    ExportFormat.KERAS: "A class of your own needs get_config(), and a Sequential in which a layer "
+    "is adapted an Input before it. Or leave the format out with --export=saved_model.",
 }
 
 
@@ -189,7 +189,7 @@ def _replace(new: str, path: str) -> None:
 
 @contextlib.contextmanager
 def _removed_if_it_fails(folder: str) -> Iterator[None]:
-    """Leave no part of a version on a volume that may be full: the next start has to write there."""
+    """Leave no part of a version on a full volume: the next start has to write there first."""
     try:
         yield
     except Exception:

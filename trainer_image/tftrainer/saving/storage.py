@@ -39,8 +39,8 @@ def require_usable(location: str, field: str = "spec.checkpoint (--checkpoint-di
     names = [f"{each}://" for each in sorted(known) if each not in ("", "file", "ram")]
     raise BadConfigurationError(
         f"checkpoint location {location}: TensorFlow {tf.__version__} in this image cannot read or "
-        f"write {scheme}:// ({why}). It can use {', '.join([*names, 'and paths on a volume'])}. Use "
-        f"one of these in {field}, or an image with tensorflow-io."
+        f"write {scheme}:// ({why}). It can use {', '.join([*names, 'and paths on a volume'])}. "
+        f"Use one of these in {field}, or an image with tensorflow-io."
     )
 
 

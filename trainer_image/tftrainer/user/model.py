@@ -188,9 +188,9 @@ def _create_variables(
 def _build_what_only_training_calls(
     task: UserTask, model: tf_types.Model, features: tf_types.Tensor
 ) -> None:
-    """Create the variables of such layers; Keras's fit does at its first step, before the optimizer.
+    """Create the variables of such layers, before the optimizer, which knows no later ones.
 
-    Once that has its own, it knows no further ones.
+    Keras's fit does so in its first step.
     """
     # Keras has no public word for the layers within layers.
     if all(layer.built for layer in model._flatten_layers()):  # noqa: SLF001
