@@ -218,7 +218,10 @@ def _use_restored(model: tf_types.Model) -> None:
     They compute with copies of their variables. Those are of the adapt() of this process, which may
     have seen other data, and Keras makes them anew only where it reads a file of its own.
     """
-    for layer in model.submodules if isinstance(model, tf.keras.Model) else ():
+    if not isinstance(model, tf.keras.Model):
+        return
+    # Keras has no public word for the layers within layers.
+    for layer in model._flatten_layers():  # noqa: SLF001
         if isinstance(layer, tf.keras.layers.Normalization | tf.keras.layers.Discretization):
             layer.finalize_state()
 

@@ -51,7 +51,8 @@ def write_keras(model: tf_types.Model, _: tf_types.TensorSpec, folder: str) -> N
 
     The class of a layer or model that has no get_config may be rebuilt with other arguments.
     """
-    if any(map(_is_adapted_discretization, model.submodules)):
+    layers = model._flatten_layers()  # noqa: SLF001 -- no public word for those within others
+    if any(map(_is_adapted_discretization, layers)):
         raise ValueError(
             "Keras would not read the boundaries of an adapted Discretization layer again, and put "
             "all values into one bin: give it bin_boundaries."
