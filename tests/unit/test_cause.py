@@ -140,6 +140,20 @@ def an_init(pod: PodBuilder, **state: Any) -> PodBuilder:
         pytest.param(
             a_chief().restarted_in_place(1, "boom"), "ExitCode", 1, "boom", id="restarted in place"
         ),
+        pytest.param(
+            a_chief().exited(139, '{"version":1,"role":"chief","phase":"done","step":10}'),
+            "ExitCode",
+            139,
+            "",
+            id="a signal after the last report of a script",
+        ),
+        pytest.param(
+            a_chief().exited(3, '{"error":"no data"}'),
+            "ExitCode",
+            3,
+            '{"error":"no data"}',
+            id="a cause that an image of one's own writes as JSON",
+        ),
     ],
 )
 def test_failure(pod: PodBuilder, reason: str, code: int | None, message: str) -> None:

@@ -22,6 +22,8 @@ OOM_KILLED = "OOMKilled"
 _LONGEST_READ = 4 * LIMIT
 """Characters of a message of the cluster that are looked at: looking costs time for each pod."""
 
+_REPORT = '{"version":'
+"""How a progress report begins: a process that ended after its last one could leave no cause."""
 _RAN_WELL = timedelta(seconds=30)
 _SIGKILL, _SIGTERM = 137, 143
 # Words of the kubelet that say nothing by themselves.
@@ -195,7 +197,8 @@ def _exit_message(pod: _Object, name: str, ended: _Object) -> str:
         return (
             f"killed (SIGKILL): {suspect}it ran out of memory, or something on its node killed it"
         )
-    said = error_text(ended.get("message") or "")
+    message = ended.get("message") or ""
+    said = "" if message.startswith(_REPORT) else error_text(message)
     if ended.get("exitCode") == _SIGTERM and probe and not _is_being_ended(pod):
         cause = (
             f"terminated (SIGTERM), probably because its liveness probe ({probe}) failed; correct"

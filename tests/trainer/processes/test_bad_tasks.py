@@ -135,6 +135,25 @@ TWO_OUTPUTS = """
         labels = {"kind": tf.zeros([8, 1], tf.int32), "place": tf.zeros([8, 3])}
         return tf.data.Dataset.from_tensor_slices((tf.zeros([8, 2]), labels)).batch(4)
 """
+ONLY_IN_TRAINING = """
+    class Regularized(tf.keras.Model):
+        def __init__(self):
+            super().__init__()
+            self.noise, self.output_layer = tf.keras.layers.Dense(2), tf.keras.layers.Dense(1)
+
+        def call(self, features, training=False):
+            if training:
+                features = features + self.noise(features)
+            return self.output_layer(features)
+
+    def model():
+        made = Regularized()
+        made.compile("adam", "mse")
+        return made
+
+    def dataset(split, context):
+        return tf.data.Dataset.from_tensor_slices((tf.ones([8, 2]), tf.ones([8, 1]))).batch(4)
+"""
 STEP_OF_TWO = """
     def train_step(model, batch):
         features, labels = batch
@@ -379,6 +398,11 @@ def with_callbacks(body: str) -> tuple[str, ...]:
             with_step("return {0: 1.0}"), r"returned {0: ", id="train_step returns no names"
         ),
         pytest.param(
+            ("import sys\n", GOOD_MODEL, GOOD_DATASET, "sys.exit(2)"),
+            r"cannot be imported: SystemExit: 2 \(.*mine\.py, line \d+\)\. A task is imported",
+            id="a script that ends itself",
+        ),
+        pytest.param(
             with_step("return model.no_such_thing"),
             r"train_step\(model, batch\) of .* fails with batches of \(float32\[None, 2\], "
             r"float32\[None, 1\]\): AttributeError: .*no_such_thing' \(.*mine.py, line \d+\)$",
@@ -461,7 +485,11 @@ def test_a_good_task_is_built(tmp_path: Path, parts: tuple[str, ...]) -> None:
 
 
 @pytest.mark.parametrize("devices", [1, 2])
-@pytest.mark.parametrize("task", [TEXTS, IMAGES, TWO_OUTPUTS], ids=["texts", "images", "outputs"])
+@pytest.mark.parametrize(
+    "task",
+    [TEXTS, IMAGES, TWO_OUTPUTS, ONLY_IN_TRAINING],
+    ids=["texts", "images", "outputs", "a layer that only training calls"],
+)
 def test_what_is_built_from_shapes_alone_can_be_trained(
     tmp_path: Path, task: str, devices: int
 ) -> None:

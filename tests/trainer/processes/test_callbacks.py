@@ -63,7 +63,8 @@ def test_they_are_told_of_epochs_and_may_end_training(
 ) -> None:
     task, env = a_task(here, servers, mode, STOPPING)
     # The first epoch has the lowest accuracy of the two.
-    task += ["--epochs=5", "--steps-per-epoch=40", "--local-steps=5"]
+    task += ["--epochs=5", "--steps-per-epoch=40"]
+    task += ["--local-steps=5"] if mode == "local" else []
     task += ["--keep-best=val_accuracy:min", EXPORTS]
 
     chief = here.start("chief", *task, env=env)

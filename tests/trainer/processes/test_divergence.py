@@ -79,7 +79,8 @@ def model():
 
 
 def arguments(mode: str) -> list[str]:
-    fast = ["--checkpoint-seconds=0.2", "--closure-seconds=0.1", "--local-steps=10"]
+    fast = ["--checkpoint-seconds=0.2", "--closure-seconds=0.1"]
+    fast += ["--local-steps=10"] if mode == "local" else []
     return ["--task=diverges.py", *fast, *([] if mode == "alone" else [f"--mode={mode}"])]
 
 

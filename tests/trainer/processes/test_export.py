@@ -8,6 +8,7 @@ import subprocess
 import sys
 import textwrap
 import urllib.request
+import zipfile
 from pathlib import Path
 
 import numpy as np
@@ -172,6 +173,32 @@ def test_a_chief_that_is_killed_in_the_middle_leaves_no_half_and_exports_again(
     assert json.loads(again.last_words)["model"]["formats"] == ["custom"]
     assert [each.name for each in export.iterdir()] == ["20"]
     assert [each.name for each in (export / "20").iterdir()] == ["model.weights.h5"]
+
+
+SAVING = """
+    import tensorflow as tf
+    from light_digits import dataset, model
+
+    def callbacks(context):
+        return [tf.keras.callbacks.ModelCheckpoint("epoch-{epoch}.keras")]
+"""
+
+
+@pytest.mark.parametrize("mode", ["alone", "fit"])
+def test_every_keras_file_is_one(here: Computer, servers: Servers, mode: str) -> None:
+    """In each thread but the main one, Keras itself writes all but the first as HDF5."""
+    (here.folder / "mine.py").write_text(textwrap.dedent(SAVING))
+    task = ["--task=mine.py", "--epochs=2", "--steps-per-epoch=10", "--keep-best=loss", EXPORTS]
+    env = {"TFTRAINING_CHECKPOINT_DIR": str(here.folder / "ckpt"), "TFTRAINING_JOB_UID": "u"}
+    if mode != "alone":
+        task.append(f"--mode={mode}")
+        env = servers.cluster.env("chief", **env)
+    chief = here.start("chief", *task, env=env)
+    assert chief.ends() == 0, chief.log
+
+    written = [*here.folder.glob("epoch-*.keras"), *here.folder.glob("ckpt/export/**/model.keras")]
+    assert len(written) == 4
+    assert [path for path in written if not zipfile.is_zipfile(path)] == []
 
 
 SLOW = """

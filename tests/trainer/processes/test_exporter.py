@@ -1,23 +1,32 @@
 """Which models can be exported in which format, and what becomes of one that cannot."""
 
+import json
 import os
 import textwrap
+import threading
+import urllib.request
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 from tftrainer.config.arguments import ExportFormat
 from tftrainer.context import Context
-from tftrainer.errors import CheckpointUnavailableError
+from tftrainer.errors import CheckpointUnavailableError, TerminatedError
 from tftrainer.runtime import process
 from tftrainer.runtime.progress import ExportedModel, SavedCheckpoint
+
+from tools.ports import free_port
 
 process.prepare(os.environ)
 
 import tensorflow as tf  # noqa: E402 -- after what it reads is set
+from tftrainer.examples import serve  # noqa: E402
+from tftrainer.saving import checkpoints, claims  # noqa: E402
 from tftrainer.saving.export import Exporter  # noqa: E402
 from tftrainer.saving.exported_formats import WRITERS  # noqa: E402
+from tftrainer.saving.fence import Fence  # noqa: E402
 from tftrainer.user import model  # noqa: E402
 from tftrainer.user.task import load  # noqa: E402
 
@@ -123,8 +132,10 @@ class Trained:
         path = tf.train.Checkpoint(model=self.model).write(f"{folder}/ckpt-7")
         self.saved = SavedCheckpoint(7, path, datetime.now(UTC))
 
-    def export(self, formats: tuple[ExportFormat, ...] = BOTH) -> ExportedModel | None:
-        exporter = Exporter(self.task, Context(), self.dataset, formats)
+    def export(
+        self, formats: tuple[ExportFormat, ...] = BOTH, fence: Fence | None = None
+    ) -> ExportedModel | None:
+        exporter = Exporter(self.task, Context(), self.dataset, formats, fence)
         return exporter.export(str(self.folder), self.saved)
 
     @property
@@ -214,7 +225,7 @@ def test_a_class_without_a_config_is_exported_as_a_saved_model_with_its_own_sign
     assert exported is not None
     assert exported.formats == ("saved_model",)
     assert "cannot be exported as keras: " in caplog.text
-    assert "Give its class get_config()" in caplog.text
+    assert "A class of your own needs get_config()" in caplog.text
     assert not (trained.path / "model.keras").exists()
     classify = served(trained.path, "classify")
     assert specs(classify) == {"row": [None, 3]}
@@ -309,3 +320,204 @@ def test_storage_that_is_away_is_an_error_of_the_directory(
         Trained(tmp_path, PLAIN).export()
     # Under ParameterServer, who catches it asks whether a ps is lost.
     assert raised.value.__cause__ is away
+
+
+def test_what_a_full_volume_cut_off_leaves_room_for_the_next_start(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fails(_: object, __: object, folder: str) -> None:
+        Path(folder, "half").write_text("large")
+        raise tf.errors.ResourceExhaustedError(None, None, "half; No space left on device")
+
+    monkeypatch.setitem(WRITERS, ExportFormat.SAVED_MODEL, fails)
+    trained = Trained(tmp_path, PLAIN)
+    with pytest.raises(CheckpointUnavailableError, match="No space left on device"):
+        trained.export()
+    assert list(trained.path.parent.iterdir()) == []
+
+
+OWN_SIGNATURES = """
+FEATURES = {{"features": tf.ones([8, 3])}}
+
+class Mine(tf.keras.Model):
+    def __init__(self):
+        super().__init__()
+        self.layer = tf.keras.layers.Dense(1)
+
+    def call(self, features):
+        return self.layer(features["features"])
+{signatures}
+def model():
+    network = Mine()
+    network.compile("adam", "mse")
+    return network
+"""
+OWN_SIGNATURE = """
+    @tf.function(input_signature=[tf.TensorSpec([None, 3], name="row")])
+    def {name}(self, row):
+        return {{"{name}": self({{"features": row}})}}
+"""
+
+
+@pytest.mark.parametrize(
+    ("names", "default"),
+    [
+        (["serve"], "features"),
+        (["serving_default"], "row"),
+        (["serve", "serving_default"], "row"),
+    ],
+)
+def test_signatures_of_the_models_own_may_have_the_usual_names(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, names: list[str], default: str
+) -> None:
+    own = "".join(OWN_SIGNATURE.format(name=name) for name in names)
+    trained = Trained(tmp_path, OWN_SIGNATURES.format(signatures=own))
+
+    assert trained.export((ExportFormat.SAVED_MODEL,)) is not None, caplog.text
+    assert list(specs(served(trained.path))) == [default]
+    for name in names:
+        assert list(served(trained.path, name).structured_outputs) == [name]
+
+
+WITH_TEXTS = """
+FEATURES = {"kind": tf.constant([["a"]] * 8), "size": tf.ones([8, 3])}
+
+def model():
+    kind = tf.keras.layers.Input((1,), dtype=tf.string, name="kind")
+    size = tf.keras.layers.Input((3,), name="size")
+    outputs = {"kind": tf.strings.upper(kind), "price": tf.keras.layers.Dense(1)(size)}
+    network = tf.keras.Model({"kind": kind, "size": size}, outputs)
+    network.compile("adam", {"price": "mse"})
+    return network
+"""
+
+
+def test_the_server_for_trying_answers_with_texts(tmp_path: Path) -> None:
+    trained = Trained(tmp_path, WITH_TEXTS)
+    assert trained.export((ExportFormat.SAVED_MODEL,)) is not None
+    server = serve.server(trained.path.parent, "mine", free_port())
+    thread = threading.Thread(target=server.handle_request)
+    thread.start()
+    url = f"http://127.0.0.1:{server.server_port}/v1/models/mine:predict"
+    asked = json.dumps({"instances": [{"kind": ["ä"], "size": [1, 2, 3]}]}).encode()
+    with server, urllib.request.urlopen(url, asked, timeout=30) as answer:
+        (prediction,) = json.load(answer)["predictions"]
+        thread.join()
+
+    assert prediction["kind"] == ["ä"]
+
+
+def test_an_older_attempt_leaves_the_version_of_a_newer_one_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    trained = Trained(tmp_path, PLAIN)
+    older, newer = (Fence(str(tmp_path), "mine", "uid", attempt) for attempt in (0, 1))
+    writes = WRITERS[ExportFormat.SAVED_MODEL]
+
+    def comes_meanwhile(*given: Any) -> None:
+        monkeypatch.setitem(WRITERS, ExportFormat.SAVED_MODEL, writes)
+        claims.write(str(tmp_path), claims.Claim("mine", "uid", attempt=1))
+        assert trained.export(fence=newer) is not None
+        writes(*given)
+
+    monkeypatch.setitem(WRITERS, ExportFormat.SAVED_MODEL, comes_meanwhile)
+    with pytest.raises(TerminatedError, match="attempt 1 of mine has taken over"):
+        trained.export(fence=older)
+    assert [each.name for each in trained.path.parent.iterdir()] == ["7"]
+    assert served(trained.path)
+
+    with pytest.raises(TerminatedError, match="attempt 1 of mine has taken over"):
+        trained.export(fence=older)
+
+
+NESTED = """
+FEATURES = {"a": {"x": tf.ones([8, 3])}, "b": {"y": tf.ones([8, 2])}}
+
+class Mine(tf.keras.Model):
+    def __init__(self):
+        super().__init__()
+        self.layer = tf.keras.layers.Dense(1)
+
+    def call(self, features):
+        return self.layer(tf.concat([features["a"]["x"], features["b"]["y"]], 1))
+
+def model():
+    network = Mine()
+    network.compile("adam", "mse")
+    return network
+"""
+
+
+def test_features_in_dicts_of_dicts_are_numbered(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    trained = Trained(tmp_path, NESTED)
+
+    assert trained.export((ExportFormat.SAVED_MODEL,)) is not None, caplog.text
+    assert specs(served(trained.path)) == {"input_1": [None, 3], "input_2": [None, 2]}
+
+
+ADAPTED_ANEW = """
+import numpy as np
+
+FEATURES = tf.ones([8, 3])
+DRAWN = np.random.default_rng(7)
+
+def model():
+    scaled = tf.keras.layers.Normalization()
+    ranges = tf.keras.layers.Discretization(num_bins=3)
+    sample = DRAWN.normal(5, 3, [50, 3]).astype("float32")
+    scaled.adapt(sample)
+    ranges.adapt(sample)
+    features = tf.keras.layers.Input((3,))
+    coded = tf.keras.layers.Embedding(3, 2)(ranges(features[:, 0]))
+    merged = tf.keras.layers.Concatenate()([scaled(features), coded])
+    network = tf.keras.Model(features, tf.keras.layers.Dense(1)(merged))
+    network.compile("adam", "mse")
+    return network
+"""
+
+
+@pytest.mark.filterwarnings("ignore:__array__ implementation")
+def test_layers_that_are_adapted_anew_compute_with_what_is_restored(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    trained = Trained(tmp_path, ADAPTED_ANEW)
+    exported = trained.export()
+    assert exported is not None
+    assert exported.formats == ("saved_model",)
+    assert "boundaries of an adapted Discretization layer" in caplog.text
+
+    examples = tf.random.stateless_normal([20, 3], seed=(1, 2)) * 3 + 5
+    wanted = trained.model(examples).numpy()
+    (found,) = served(trained.path)(examples).values()
+    resumed = model.build(trained.task, Context(), trained.dataset)
+    checkpoints.read(tf.train.Checkpoint(model=resumed), trained.saved.path)
+    for outputs in (found, resumed(examples)):
+        assert outputs.numpy() == pytest.approx(wanted, abs=1e-5)
+
+
+IN_A_SEQUENTIAL = """
+FEATURES = tf.ones([8, 3])
+
+def model():
+    scaled = tf.keras.layers.Normalization()
+    scaled.adapt(FEATURES)
+    network = tf.keras.Sequential([scaled, tf.keras.layers.Dense(1)])
+    network.compile("adam", "mse")
+    return network
+"""
+
+
+def test_what_is_advised_for_an_adapted_layer_has_it_exported(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    exported = Trained(tmp_path, IN_A_SEQUENTIAL).export()
+    assert exported is not None
+    assert exported.formats == ("saved_model",)
+    assert "a Sequential in which a layer is adapted an Input before it" in caplog.text
+
+    advised = IN_A_SEQUENTIAL.replace("[scaled,", "[tf.keras.layers.Input((3,)), scaled,")
+    exported = Trained(tmp_path, advised).export()
+    assert exported is not None, caplog.text
+    assert exported.formats == ("saved_model", "keras")

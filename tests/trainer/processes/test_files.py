@@ -9,7 +9,11 @@ import pytest
 from tftrainer.config import arguments, environment
 from tftrainer.config.job import Job
 from tftrainer.data.position import Position
-from tftrainer.errors import CheckpointUnavailableError, TerminatedError
+from tftrainer.errors import (
+    BadConfigurationError,
+    CheckpointUnavailableError,
+    TerminatedError,
+)
 from tftrainer.runtime import process
 from tftrainer.runtime.progress import SavedCheckpoint
 
@@ -154,6 +158,25 @@ def test_a_promised_checkpoint_that_is_not_there_ends_it(tmp_path: Path) -> None
         resumed_step(job(None, checkpoint_step="7"))
 
     assert resumed_step(job(tmp_path)) == 0
+
+
+def test_an_earlier_training_where_tensorflow_cannot_read_is_refused_with_the_field(
+    tmp_path: Path,
+) -> None:
+    of = job(tmp_path, resume_from="s3://bucket/run")
+    with pytest.raises(BadConfigurationError, match=r"read or write s3://.*resumeFrom"):
+        resume(of, tf.Module(), tf.Variable(0, dtype=tf.int64))
+
+
+def test_an_earlier_training_of_another_model_is_refused_with_its_own_remedy(
+    tmp_path: Path,
+) -> None:
+    save(tmp_path / "earlier", 3)
+    of = job(tmp_path / "own", resume_from=str(tmp_path / "earlier"))
+    other = tf.Module()
+    other.added = tf.Variable(1.0)
+    with pytest.raises(BadConfigurationError, match=r"on purpose, train without --resume-from"):
+        resume(of, other, tf.Variable(0, dtype=tf.int64))
 
 
 def test_an_older_checkpoint_than_promised_is_used_and_said(
@@ -323,6 +346,57 @@ def test_a_damaged_checkpoint_is_replaced_by_the_one_before(
 
     assert made().restore() == f"{tmp_path}/ckpt-1"
     assert table.numpy().tolist() == [1.0] * 1000
+
+
+def test_a_kill_while_the_only_checkpoint_is_written_again_costs_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """After callbacks at the end, which may have changed weights, it is: not in one moment."""
+
+    def made() -> checkpoints.Checkpoints:
+        return checkpoints.Checkpoints(str(tmp_path), keep=1, table=table)
+
+    table = tf.Variable(tf.ones([1000]))
+    kept = made()
+    kept.save(7, POSITION)
+
+    def killed(path: tf.Tensor) -> None:
+        # TensorFlow moves the data to their place before the index.
+        Path(f"{path.numpy().decode()}.data-00000-of-00001").write_bytes(b"others")
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(kept, "_write", killed)
+    with pytest.raises(KeyboardInterrupt):
+        kept.save(7, POSITION)
+    table.assign(tf.zeros([1000]))
+    again = made()
+    assert again.restore() == f"{tmp_path}/ckpt-7-before"
+    assert table.numpy().tolist() == [1.0] * 1000
+
+    again.save(7, POSITION)
+    assert made().restore() == f"{tmp_path}/ckpt-7"
+    left = ["checkpoint", "ckpt-7.data-00000-of-00001", "ckpt-7.index"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == left
+
+
+def test_the_only_checkpoint_is_written_again_though_there_is_no_room_for_two(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = tf.Variable(tf.zeros([1000]))
+    kept = checkpoints.Checkpoints(str(tmp_path), keep=1, table=table)
+    kept.save(7, POSITION)
+
+    def is_full(_: str, to: str, **__: object) -> None:
+        Path(to).write_text("half")
+        raise tf.errors.ResourceExhaustedError(None, None, "No space left on device")
+
+    monkeypatch.setattr(tf.io.gfile, "copy", is_full)
+    table.assign(tf.ones([1000]))
+    kept.save(7, POSITION)
+    table.assign(tf.zeros([1000]))
+    assert kept.restore() == f"{tmp_path}/ckpt-7"
+    assert table.numpy().tolist() == [1.0] * 1000
+    assert not list(tmp_path.glob("*before*"))
 
 
 def test_parts_that_a_killed_ps_left_are_no_checkpoint_and_removed_by_who_writes(

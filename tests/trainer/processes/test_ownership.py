@@ -201,7 +201,7 @@ def test_a_location_that_tensorflow_cannot_write_is_refused_with_those_it_can(
         )
         assert process.ends() == 64, process.log
         assert "s3://bucket/mine" in process.last_words
-        assert "cannot write s3://" in process.last_words
+        assert "cannot read or write s3://" in process.last_words
         assert "gs://" in process.last_words
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 import tensorflow as tf
-from harness import DIGITS, Computer, LoopbackCluster, Process, Servers
+from harness import DIGITS, EXPORTS, Computer, LoopbackCluster, Process, Servers
 
 FAILING = """
     from pathlib import Path
@@ -81,11 +81,12 @@ SLOWLY_COPIED = """
 """
 GANG = "MultiWorkerMirrored"
 EVERYWHERE = ["alone", "asynchronous", "synchronous", "local", "fit", GANG]
-SHORT = ("--task=mine.py", "--epochs=2", "--steps-per-epoch=10", "--local-steps=5")
+SHORT = ("--task=mine.py", "--epochs=2", "--steps-per-epoch=10")
 
 
 def arguments(mode: str, *more: str) -> list[str]:
-    return [*SHORT, *([] if mode == "alone" else [f"--mode={mode}"]), *more]
+    chosen = [] if mode == "alone" else [f"--mode={mode}"]
+    return [*SHORT, *chosen, *(["--local-steps=5"] if mode == "local" else []), *more]
 
 
 def environment(here: Computer, servers: Servers, mode: str) -> dict[str, str]:
@@ -142,6 +143,34 @@ def test_a_callback_that_fails_at_the_end_costs_no_step(
     done = json.loads(again.last_words)
     assert done["step"] == int(saved[2])
     assert done["metrics"]["loss"] > 0 < done["metrics"]["accuracy"]
+
+
+FAILING_EXPORT = """
+    from pathlib import Path
+
+    from light_digits import dataset, model
+
+    def export(model, path):
+        list(Path("export").iterdir())
+        Path(path, "model").touch()
+"""
+
+
+@pytest.mark.parametrize("task", [FAILING, FAILING_EXPORT], ids=["callback", "export"])
+def test_more_epochs_are_made_although_the_end_was_reached_before(
+    here: Computer, servers: Servers, task: str
+) -> None:
+    """Of the same job, which was suspended and given more epochs when its end had failed."""
+    (here.folder / "mine.py").write_text(textwrap.dedent(task))
+    env = environment(here, servers, "alone")
+    first = here.start("first", *arguments("alone", EXPORTS), env=env)
+    assert first.ends() == 1, first.log
+
+    (here.folder / "export").mkdir()
+    again = here.start("again", *arguments("alone", EXPORTS, "--epochs=4"), env=env)
+    assert again.ends() == 0, again.log
+    assert json.loads(again.last_words)["step"] == 4 * 10
+    assert json.loads((here.folder / "ckpt/complete.json").read_text())["step"] == 4 * 10
 
 
 @pytest.mark.parametrize(

@@ -119,6 +119,24 @@ def test_the_mode_is_asynchronous_unless_another_is_named() -> None:
             "remove --validation=none",
             id="a best by what is never measured",
         ),
+        pytest.param(
+            ["--local-steps=10", "--mode=fit"],
+            {"TF_CONFIG": SERVERS},
+            "--local-steps has an effect with --mode=local only: set that, or remove --local-steps",
+            id="rounds of another mode",
+        ),
+        pytest.param(
+            ["--fit-input=dataset"],
+            {"TF_CONFIG": SERVERS},
+            "--fit-input has an effect with --mode=fit only",
+            id="an input of another mode",
+        ),
+        pytest.param(
+            ["--partition-bytes=1000"],
+            {},
+            "--partition-bytes has an effect with strategy: ParameterServer only",
+            id="parts for servers that are not there",
+        ),
     ],
 )
 def test_arguments_that_would_have_no_effect_are_refused(
@@ -135,9 +153,23 @@ def test_functions_on_workers_are_no_stall_however_long_they_may_be() -> None:
     assert Job(asked, environment.read({"TF_CONFIG": SERVERS})).arguments.closure_seconds == 30
 
 
+@pytest.mark.parametrize(
+    ("given", "used"),
+    [("gs://models/run/", "gs://models/run"), ("gs://models/run//", "gs://models/run"), ("/", "/")],
+)
+def test_a_slash_at_the_end_of_a_location_makes_no_other_place(given: str, used: str) -> None:
+    for argv, variables in (
+        ([f"--checkpoint-dir={given}"], {}),
+        ([], {"TFTRAINING_CHECKPOINT_DIR": given}),
+    ):
+        asked = arguments.parse(["--task=m", *argv])
+        assert Job(asked, environment.read(variables)).checkpoint_dir == used
+
+
 def test_an_evaluator_takes_the_command_line_of_all() -> None:
     alone = '{"cluster": {"evaluator": ["a:1"]}, "task": {"type": "evaluator", "index": 0}}'
-    asked = arguments.parse(["--task=m", "--mode=synchronous", "--checkpoint-dir=d", "--history"])
+    own = ("--mode=synchronous", "--history", "--partition-bytes=1000")
+    asked = arguments.parse(["--task=m", "--checkpoint-dir=d", *own])
 
     for variables in ({"TF_CONFIG": SERVERS}, {"TF_CONFIG": alone}):
         assert Job(asked, environment.read(variables)).arguments.history

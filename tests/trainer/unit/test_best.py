@@ -90,3 +90,36 @@ def test_the_best_is_found_again_where_the_directory_is_elsewhere_now(tmp_path: 
 
     best = Best(str(now), LEAST_LOSS).read()
     assert best == BestCheckpoint(10, "val_loss", 0.5, f"{now}/best/ckpt-10")
+
+
+def test_a_kill_while_the_best_of_the_same_step_is_kept_again_costs_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A restart validates the step again, perhaps with a result that is a little better."""
+    best = Best(str(tmp_path), LEAST_LOSS)
+    first = keep(best, None, 10, 0.5)
+
+    def killed(_: str, to: str, **__: object) -> None:
+        Path(to).write_bytes(b"half")
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(tf.io.gfile, "copy", killed)
+        with pytest.raises(KeyboardInterrupt):
+            keep(best, first, 10, 0.4)
+    known = best.read()
+    assert known == first
+    assert known is not None
+    step = tf.train.load_checkpoint(known.path).get_tensor("step/.ATTRIBUTES/VARIABLE_VALUE")
+    assert step == 10
+
+    again = keep(best, known, 10, 0.4)
+    assert again is not None
+    assert again == best.read() == BestCheckpoint(10, "val_loss", 0.4, f"{known.path}-again")
+    assert tf.train.latest_checkpoint(f"{tmp_path}/best") == again.path
+    third = keep(best, again, 10, 0.3)
+    assert third is not None
+    assert third.path == known.path
+    assert files(tmp_path) == [
+        *("best.json", "checkpoint", "ckpt-10.data-00000-of-00001", "ckpt-10.index")
+    ]

@@ -45,6 +45,17 @@ def test_a_task_that_is_not_there_is_refused(task: str) -> None:
         check(task)
 
 
+def test_a_package_that_fails_is_left_to_its_import(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "failing").mkdir()
+    (tmp_path / "failing/__init__.py").write_text("{}['DATA']")
+    (tmp_path / "failing/mine.py").write_text(GOOD)
+    monkeypatch.syspath_prepend(str(tmp_path))
+
+    check("failing.mine")
+
+
 @pytest.mark.parametrize("name", ["tensorflow.py", "random.py"])
 def test_a_file_that_would_hide_a_package_is_refused(tmp_path: Path, name: str) -> None:
     (tmp_path / name).write_text(GOOD)

@@ -32,6 +32,8 @@ exit codes: 0 complete, 1 failed, 64 bad configuration, 69 a peer or the network
 """
 
 
+LOCAL_STEPS = 50
+"""Steps of mode local between two pushes, unless --local-steps says others."""
 NO_VALIDATION = "none"
 OF_VALIDATION = "val_"
 """How names of metrics of validation begin, as in Keras."""
@@ -311,9 +313,9 @@ def _add_modes(parser: argparse.ArgumentParser) -> None:
     add(
         "--local-steps",
         type=_count,
-        default=50,
+        default=LOCAL_STEPS,
         metavar="N",
-        help="mode local: steps between two pushes (default 50)",
+        help=f"mode local: steps between two pushes (default {LOCAL_STEPS})",
     )
     add(
         "--fit-input",

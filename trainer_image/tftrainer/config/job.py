@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from tftrainer.config.arguments import NO_VALIDATION, Arguments, Mode
+from tftrainer.config.arguments import LOCAL_STEPS, NO_VALIDATION, Arguments, FitInput, Mode
 from tftrainer.config.cluster import Role
 from tftrainer.config.environment import Environment, Strategy
 from tftrainer.context import Context
@@ -30,6 +30,8 @@ class Job:
                 f"--mode={mode} requires the ParameterServer strategy, but the strategy is "
                 f"{strategy}: remove --mode, or set strategy: ParameterServer."
             )
+        if trains:
+            self._refuse_what_is_of_another_mode()
         closure, stall = self.arguments.closure_seconds, self.arguments.stall_seconds
         # Steps on workers are seen one by one, these only when all of a function are made.
         if trains and not servers and closure >= stall:
@@ -53,6 +55,19 @@ class Job:
                 f"--keep-best={goal.metric} requires validation: remove --validation=none."
             )
 
+    def _refuse_what_is_of_another_mode(self) -> None:
+        given, mode = self.arguments, self.arguments.mode
+        servers = self.environment.strategy is Strategy.PARAMETER_SERVER
+        for name, is_given, has_effect, needs in (
+            ("local-steps", given.local_steps != LOCAL_STEPS, mode is Mode.LOCAL, "--mode=local"),
+            ("fit-input", given.fit_input is not FitInput.CREATOR, mode is Mode.FIT, "--mode=fit"),
+            ("partition-bytes", given.partition_bytes, servers, "strategy: ParameterServer"),
+        ):
+            if is_given and not has_effect:
+                raise BadConfigurationError(
+                    f"--{name} has an effect with {needs} only: set that, or remove --{name}."
+                )
+
     def _refuse_what_needs_a_directory(self) -> None:
         evaluated = "where the checkpoints are written that are evaluated"
         for name, value, why in (
@@ -67,7 +82,9 @@ class Job:
     @property
     def checkpoint_dir(self) -> str | None:
         """Where checkpoints are kept; the argument wins over the operator's variable."""
-        return self.arguments.checkpoint_dir or self.environment.checkpoint_dir
+        given = self.arguments.checkpoint_dir or self.environment.checkpoint_dir
+        # Objects of a bucket have names, and a//b is another one than a/b.
+        return given and (given.rstrip("/") or "/")
 
     @property
     def resume_from(self) -> str | None:

@@ -94,7 +94,8 @@ def server(folder: Path, name: str, port: int) -> HTTPServer:
             return self._answer(200, answer)
 
         def _answer(self, status: int, document: dict[str, Any]) -> None:
-            body = json.dumps(document, indent=4).encode() + b"\n"
+            # Texts are bytes in TensorFlow.
+            body = json.dumps(document, indent=4, default=bytes.decode).encode() + b"\n"
             self.send_response(status)
             self.send_header("Content-Type", "application/json")
             self.send_header("Content-Length", str(len(body)))

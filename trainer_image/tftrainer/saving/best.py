@@ -1,6 +1,6 @@
 """Keeps the best checkpoint by one metric, outside of the pruning (--keep-best); used by recorder.
 
-    <checkpoint directory>/best/ckpt-<step>.*    a copy of the checkpoint
+    <checkpoint directory>/best/ckpt-<step>.*    a copy of the checkpoint, perhaps ckpt-<step>-again
     <checkpoint directory>/best/best.json        by which metric it is the best, and its value
 
 A chief that is restarted compares with what best.json says. It is written when the copy is
@@ -18,7 +18,7 @@ from tftrainer.config.arguments import Goal
 from tftrainer.errors import BadConfigurationError
 from tftrainer.runtime.progress import BestCheckpoint, SavedCheckpoint
 from tftrainer.saving import files
-from tftrainer.saving.checkpoints import unavailable, write_state
+from tftrainer.saving.checkpoints import copy, unavailable, write_state
 
 _LOG = logging.getLogger(__name__)
 _FOLDER = "best"
@@ -38,12 +38,13 @@ class Best:
             document = files.read_document(f"{self._folder}/{_NAME}")
             if document is None or document["metric"] != self.goal.metric:
                 return None
-            step = int(document["step"])
+            # Not as it is there, which is as the process before saw the directory.
+            name = str(document["path"]).rpartition("/")[2]
             return BestCheckpoint(
-                step=step,
+                step=int(document["step"]),
                 metric=self.goal.metric,
                 value=float(document["value"]),
-                path=self._path(step),
+                path=f"{self._folder}/{name}",
             )
         except files.GarbledFileError as error:
             _LOG.warning("%s; ignoring it", error)
@@ -71,7 +72,7 @@ class Best:
         worst = float("-inf") if self.goal.larger_is_better else float("inf")
         if not self.goal.is_better(value, worst if known is None else known.value):
             return known
-        best = BestCheckpoint(saved.step, self.goal.metric, value, self._path(saved.step))
+        best = BestCheckpoint(saved.step, self.goal.metric, value, self._path(known, saved.step))
         self._copy(saved, best)
         _LOG.info("kept the best checkpoint, by %s: %s", best.metric, best.path)
         return best
@@ -88,9 +89,7 @@ class Best:
         name = best.path.rpartition("/")[2]
         try:
             tf.io.gfile.makedirs(self._folder)
-            for file in [*tf.io.gfile.glob(f"{saved.path}.data-*"), f"{saved.path}.index"]:
-                copy = f"{self._folder}/{name}{file.removeprefix(saved.path)}"
-                tf.io.gfile.copy(file, copy, overwrite=True)
+            copy(saved.path, best.path)
             files.replace(f"{self._folder}/{_NAME}", json.dumps(document))
             write_state(self._folder, [name])
             for file in tf.io.gfile.glob(f"{self._folder}/ckpt-*"):
@@ -103,6 +102,7 @@ class Best:
     def _folder(self) -> str:
         return f"{self.directory.rstrip('/')}/{_FOLDER}"
 
-    def _path(self, step: int) -> str:
-        # Not as best.json has it, which is as the process before saw the directory.
-        return f"{self._folder}/ckpt-{step}"
+    def _path(self, known: BestCheckpoint | None, step: int) -> str:
+        """Return where the best of this step goes; not over the one that is known, until then."""
+        path = f"{self._folder}/ckpt-{step}"
+        return f"{path}-again" if known is not None and known.path == path else path

@@ -30,6 +30,9 @@ from tftrainer.saving import files
 _LOG = logging.getLogger(__name__)
 _POSITION = "position/.ATTRIBUTES/VARIABLE_VALUE"
 _OBJECT_GRAPH = "_CHECKPOINTABLE_OBJECT_GRAPH"
+_ASIDE = "-before"
+_NAME = re.compile(rf"/ckpt-(\d+)({_ASIDE})?$")
+"""Path of a checkpoint, or of the copy of one that is being written again."""
 
 
 class UnreadableError(Exception):
@@ -114,7 +117,7 @@ class Checkpoints:
                 "an earlier training, or to one of its checkpoints, as this container sees it."
             )
         with needed(paths[-1]):
-            self._restore(paths[-1])
+            self._restore(paths[-1], "train without --resume-from (spec.checkpoint.resumeFrom)")
         return paths[-1]
 
     def save(self, step: int, position: Position) -> SavedCheckpoint:
@@ -123,21 +126,32 @@ class Checkpoints:
         self._position.assign(position.text())
         # Perhaps for want of a lost ps, which the message names: who catches it finds out.
         with reached(self._directory, "written"):
+            if self._kept == [path]:
+                self._set_aside(path)
             self._write(tf.constant(path))
             self._rotate(path)
         return SavedCheckpoint(step=step, path=path, time=datetime.now(UTC))
 
+    def _set_aside(self, path: str) -> None:
+        """Copy the only checkpoint: while it is written again, it cannot be read."""
+        aside = f"{path}{_ASIDE}"
+        try:
+            copy(path, aside)
+        except tf.errors.ResourceExhaustedError:
+            # Rather the risk of a moment than no last checkpoint.
+            _remove(aside)
+        else:
+            self._kept = [aside, path]
+
     def _rotate(self, newest: str) -> None:
         written = [*(path for path in self._kept if path != newest), newest]
-        self._kept = written[-self._keep :]
+        self._kept = [path for path in written if not path.endswith(_ASIDE)][-self._keep :]
         write_state(self._directory, [path.rpartition("/")[2] for path in self._kept])
-        for dropped in written[: -self._keep]:
-            # The index first: what has none is no checkpoint.
-            for file in (f"{dropped}.index", *tf.io.gfile.glob(f"{dropped}.data-*")):
-                if tf.io.gfile.exists(file):
-                    tf.io.gfile.remove(file)
+        for dropped in written:
+            if dropped not in self._kept:
+                _remove(dropped)
 
-    def _restore(self, path: str) -> None:
+    def _restore(self, path: str, otherwise: str = "use another checkpoint directory") -> None:
         try:
             # One of an older trainer has none.
             is_whole = _reader(path).has_tensor(_POSITION)
@@ -146,7 +160,7 @@ class Checkpoints:
         except (AssertionError, ValueError, tf.errors.InvalidArgumentError) as error:
             raise BadConfigurationError(
                 f"checkpoint {path} does not fit this model: {str(error)[:1000]} If the model was "
-                "changed on purpose, use another checkpoint directory."
+                f"changed on purpose, {otherwise}."
             ) from error
 
     def _options_to_read(self, path: str) -> Any:  # noqa: ANN401
@@ -189,11 +203,27 @@ def read(checkpoint: tf_types.Checkpoint, path: str) -> Any:  # noqa: ANN401
 def _read(checkpoint: tf_types.Checkpoint, path: str, options: Any = None) -> Any:  # noqa: ANN401
     """Restore the variables of a checkpoint that `_reader` has opened."""
     try:
-        return checkpoint.read(path, options=options)
+        status = checkpoint.read(path, options=options)
     except tf.errors.InvalidArgumentError:
         raise
     except tf.errors.OpError as error:
         _raise_unreadable(path, error)
+    _use_restored(getattr(checkpoint, "model", None))
+    return status
+
+
+def _use_restored(model: tf_types.Model) -> None:
+    """Have adapted layers compute with what was restored.
+
+    They compute with copies of their variables. Those are of the adapt() of this process, which may
+    have seen other data, and Keras makes them anew only where it reads a file of its own.
+    """
+    if not isinstance(model, tf.keras.Model):
+        return
+    # Keras has no public word for the layers within layers.
+    for layer in model._flatten_layers():  # noqa: SLF001
+        if isinstance(layer, tf.keras.layers.Normalization | tf.keras.layers.Discretization):
+            layer.finalize_state()
 
 
 def _raise_unreadable(path: str, error: tf.errors.OpError) -> NoReturn:
@@ -273,8 +303,21 @@ def remove_unfinished(directory: str) -> None:
             tf.io.gfile.rmtree(folder)
         for file in tf.io.gfile.glob(f"{directory}/ckpt-*.data-*"):
             path = file.rpartition(".data-")[0]
-            if re.search(r"/ckpt-\d+$", path) and not tf.io.gfile.exists(f"{path}.index"):
+            if _NAME.search(path) and not tf.io.gfile.exists(f"{path}.index"):
                 tf.io.gfile.remove(file)
+
+
+def copy(path: str, to: str) -> None:
+    """Copy a checkpoint, the index last: what has none is no checkpoint."""
+    for file in [*tf.io.gfile.glob(f"{path}.data-*"), f"{path}.index"]:
+        tf.io.gfile.copy(file, f"{to}{file.removeprefix(path)}", overwrite=True)
+
+
+def _remove(path: str) -> None:
+    """Delete a checkpoint, the index first."""
+    for file in (f"{path}.index", *tf.io.gfile.glob(f"{path}.data-*")):
+        if tf.io.gfile.exists(file):
+            tf.io.gfile.remove(file)
 
 
 def write_state(directory: str, names: list[str]) -> None:
@@ -288,11 +331,9 @@ def _oldest_first(directory: str) -> list[str]:
     """List by the time of writing; first those that the state file, which may be lost, lacks."""
     state = tf.train.get_checkpoint_state(directory)
     known = list(state.all_model_checkpoint_paths) if state else []
-    found = {
-        int(match[1]): path.removesuffix(".index")
-        for path in tf.io.gfile.glob(f"{directory}/ckpt-*.index")
-        if (match := re.search(r"ckpt-(\d+)\.index$", path))
-    }
+    paths = (p.removesuffix(".index") for p in tf.io.gfile.glob(f"{directory}/ckpt-*.index"))
+    # A copy before what it is a copy of.
+    found = {(int(name[1]), not name[2]): p for p in paths if (name := _NAME.search(p))}
     return [path for _, path in sorted(found.items()) if path not in known] + known
 
 

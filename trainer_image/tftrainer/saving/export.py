@@ -16,6 +16,7 @@ is killed here exports again after its restart, and repeats no step.
 import contextlib
 import logging
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import tensorflow as tf
@@ -31,6 +32,7 @@ from tftrainer.runtime.progress import ExportedModel, SavedCheckpoint
 from tftrainer.saving import checkpoints, saved_names
 from tftrainer.saving.checkpoints import reached, unavailable
 from tftrainer.saving.exported_formats import KERAS_FILE, WRITERS
+from tftrainer.saving.fence import Fence
 from tftrainer.user import model
 from tftrainer.user.task import UserTask
 
@@ -58,6 +60,8 @@ class Exporter:
     dataset: tf_types.Dataset
     """The training data: the model is built for what it holds."""
     formats: tuple[ExportFormat, ...]
+    fence: Fence | None = None
+    """The right to write into the checkpoint directory, if others might."""
 
     def export(
         self, directory: str, saved: SavedCheckpoint, *, within: str = FOLDER
@@ -72,12 +76,17 @@ class Exporter:
             return None
         began = time.monotonic()
         folder = f"{directory.rstrip('/')}/{within}"
-        path, aside = f"{folder}/{saved.step}", f"{folder}/.{saved.step}.new"
+        path, aside = f"{folder}/{saved.step}", f"{folder}/.{saved.step}.{self._attempt}.new"
+        self._check()
         with reached(folder, "written", what=_MODEL):
-            _remove(aside)
+            for left in tf.io.gfile.glob(f"{folder}/.*.new"):
+                _remove(left)
             tf.io.gfile.makedirs(aside)
         built = self._restored(saved)
-        formats = self._write_own(built, aside) if self.task.export else self._write(built, aside)
+        with _removed_if_it_fails(aside):
+            write = self._write_own if self.task.export else self._write
+            formats = write(built, aside)
+            self._check()
         with reached(folder, "written", what=_MODEL):
             if not formats:
                 _remove(aside)
@@ -91,6 +100,15 @@ class Exporter:
             time.monotonic() - began,
         )
         return ExportedModel(saved.step, path, formats)
+
+    @property
+    def _attempt(self) -> int:
+        return 0 if self.fence is None else self.fence.attempt
+
+    def _check(self) -> None:
+        """Raise if a newer attempt has begun, which removes what this one writes."""
+        if self.fence is not None:
+            self.fence.check()
 
     def _restored(self, saved: SavedCheckpoint) -> tf_types.Model:
         # A checkpoint goes by the objects, and not by the names of variables.
@@ -144,8 +162,8 @@ class Exporter:
 
 _ADVICE = {
     ExportFormat.SAVED_MODEL: "Define export(model, path) in the task to write it in your own way.",
-    ExportFormat.KERAS: "Give its class get_config(), or leave the format out with "
-    "--export=saved_model.",
+    ExportFormat.KERAS: "A class of your own needs get_config(), and a Sequential in which a layer "
+    "is adapted an Input before it. Or leave the format out with --export=saved_model.",
 }
 
 
@@ -167,6 +185,17 @@ def _replace(new: str, path: str) -> None:
         tf.io.gfile.rename(path, old)
     tf.io.gfile.rename(new, path)
     _remove(old)
+
+
+@contextlib.contextmanager
+def _removed_if_it_fails(folder: str) -> Iterator[None]:
+    """Leave no part of a version on a full volume: the next start has to write there first."""
+    try:
+        yield
+    except Exception:
+        with contextlib.suppress(tf.errors.OpError):
+            _remove(folder)
+        raise
 
 
 def _remove(folder: str) -> None:

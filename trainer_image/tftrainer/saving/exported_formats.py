@@ -18,7 +18,7 @@ from tftrainer.saving import saved_names
 
 _LOG = logging.getLogger(__name__)
 KERAS_FILE = "model.keras"
-_SERVE = "serve"
+_SERVE, _DEFAULT = "serve", "serving_default"
 
 
 def write_saved_model(model: tf_types.Model, features: tf_types.TensorSpec, folder: str) -> None:
@@ -32,8 +32,12 @@ def write_saved_model(model: tf_types.Model, features: tf_types.TensorSpec, fold
 
     archive = tf.keras.export.ExportArchive()
     archive.track(model)
-    archive.add_endpoint(_SERVE, serve, [_named(model, features)])
-    for name, function in _own_signatures(model).items():
+    own = _own_signatures(model)
+    name = _DEFAULT if _SERVE in own else _SERVE
+    if name not in own:
+        # The first is served by default.
+        archive.add_endpoint(name, serve, [_named(model, features)])
+    for name, function in own.items():
         # Traces it, which the archive asks for.
         function.get_concrete_function()
         archive.add_endpoint(name, function)
@@ -47,6 +51,12 @@ def write_keras(model: tf_types.Model, _: tf_types.TensorSpec, folder: str) -> N
 
     The class of a layer or model that has no get_config may be rebuilt with other arguments.
     """
+    layers = model._flatten_layers()  # noqa: SLF001 -- no public word for those within others
+    if any(map(_is_adapted_discretization, layers)):
+        raise ValueError(
+            "Keras would not read the boundaries of an adapted Discretization layer again, and put "
+            "all values into one bin: give it bin_boundaries."
+        )
     path = f"{folder}/{KERAS_FILE}"
     model.save(path)
     # It is the model that was just written: its functions may be trusted.
@@ -70,7 +80,7 @@ def _named(model: tf_types.Model, features: tf_types.TensorSpec) -> tf_types.Ten
     flat = tf.nest.flatten(features)
     if any(not isinstance(spec, tf.TensorSpec) for spec in flat):
         raise TypeError("its features are ragged or sparse, which a signature cannot take.")
-    if isinstance(features, Mapping) and len(flat) == len(features):
+    if isinstance(features, Mapping) and not any(map(tf.nest.is_nested, features.values())):
         # What the dataset has and the model does not use, nobody has to send.
         used = [name for name in features if name in known] or list(features)
         called = _input_names(used)
@@ -119,3 +129,8 @@ def _have_same_weights(model: tf_types.Model, other: tf_types.Model) -> bool:
     # Among weights are the vocabularies of adapted layers, which are no variables.
     one, two = model.get_weights(), other.get_weights()
     return len(one) == len(two) and all(np.array_equal(a, b) for a, b in zip(one, two, strict=True))
+
+
+def _is_adapted_discretization(layer: tf.Module) -> bool:
+    is_one = isinstance(layer, tf.keras.layers.Discretization)
+    return is_one and layer.input_bin_boundaries is None

@@ -7,6 +7,7 @@ It is written when no step is to follow; where there are callbacks, which may ha
 may still fail, it says so, and is written again when they are done.
 """
 
+import contextlib
 import json
 import logging
 from collections.abc import Mapping
@@ -35,6 +36,8 @@ class Marker:
     metrics: Mapping[str, float] = field(default_factory=dict)
     """What training ended with: a restart makes no step that would tell. Empty from an older
     trainer."""
+    epochs: int | None = None
+    """How many were asked for; None from an older trainer."""
 
 
 def write(
@@ -44,6 +47,7 @@ def write(
     job_uid: str,
     last: SavedCheckpoint,
     metrics: Mapping[str, float],
+    epochs: int | None = None,
     complete: bool = True,
 ) -> None:
     """Write it, over an older one if there is one.
@@ -58,10 +62,18 @@ def write(
         "path": last.path,
         "complete": complete,
         "metrics": dict(metrics),
+        "epochs": epochs,
         "time": timestamp(last.time),
     }
     with reached(directory, "written", what=f"the marker {_NAME}"):
         files.replace(f"{directory}/{_NAME}", json.dumps(document))
+
+
+def remove(directory: str) -> None:
+    """Delete it, if there is one: training goes on. Raises CheckpointUnavailableError."""
+    what = f"the marker {_NAME}"
+    with reached(directory, "deleted", what=what), contextlib.suppress(tf.errors.NotFoundError):
+        tf.io.gfile.remove(f"{directory}/{_NAME}")
 
 
 def read(directory: str) -> Marker | None:
@@ -100,6 +112,7 @@ def _read(directory: str) -> Marker | None:
             path=str(document["path"]),
             is_complete=bool(document.get("complete", True)),
             metrics={str(n): float(v) for n, v in document.get("metrics", {}).items()},
+            epochs=None if document.get("epochs") is None else int(document["epochs"]),
         )
     except (AttributeError, ValueError, KeyError, TypeError) as error:
         raise files.GarbledFileError(f"{path} is garbled ({error!r})") from error

@@ -12,7 +12,7 @@ from tftrainer import tf_types
 from tftrainer.config.job import Job
 from tftrainer.data.position import Length, Position
 from tftrainer.errors import BadConfigurationError, CheckpointUnavailableError
-from tftrainer.saving import epoch_end, marker
+from tftrainer.saving import epoch_end, marker, storage
 from tftrainer.saving.checkpoints import Checkpoints, Devices, remove_unfinished
 from tftrainer.saving.fence import Fence
 from tftrainer.saving.marker import Marker
@@ -101,6 +101,7 @@ def resume(
         raise _missing(promised, f"there is none in {directory}")
     is_own, origin = True, fence.predecessor if fence else None
     if path is None and job.resume_from is not None:
+        storage.require_usable(job.resume_from, "spec.checkpoint.resumeFrom (--resume-from)")
         path = saved.restore_from(job.resume_from)
         is_own, origin = False, "another training"
     _warn_of_rate(chosen_rate, _rate(model))
@@ -130,7 +131,7 @@ def resume(
         step=restored,
         is_own=is_own,
         origin=origin,
-        last=_last(job, directory),
+        last=_last(job, directory, fence),
         unfinished=epoch_end.unfinished(directory, restored) if path and is_own else None,
         saved_position=position,
     )
@@ -151,11 +152,18 @@ def _warn_of_rate(chosen: float | None, restored: float | None) -> None:
         )
 
 
-def _last(job: Job, directory: str) -> Marker | None:
+def _last(job: Job, directory: str, fence: Fence | None) -> Marker | None:
     # Without a job's uid, any earlier training on this computer may have left the marker.
     uid = job.environment.job_uid
     last = marker.read(directory) if uid else None
-    return last if last is not None and last.job_uid == uid else None
+    if last is None or last.job_uid != uid:
+        return None
+    if last.epochs is None or job.arguments.epochs <= last.epochs:
+        return last
+    # More are asked for since, of a job that was suspended: it is not complete any more.
+    if fence is not None:
+        marker.remove(directory)
+    return None
 
 
 def _missing(promised: int, found: str) -> CheckpointUnavailableError:

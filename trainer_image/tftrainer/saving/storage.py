@@ -1,4 +1,4 @@
-"""Refuses checkpoint locations that the TensorFlow of this image cannot use; called by ownership.
+"""Refuses checkpoint locations that this image's TensorFlow cannot use; by ownership and resume.
 
 The CRD accepts more of them, because another image may bring TensorFlow I/O, which adds s3:// and
 others. Which ones there are is known to TensorFlow alone, and only once that package is imported.
@@ -16,8 +16,11 @@ _PACKAGE = "tensorflow_io"
 _BEGIN_PATTERNS = "*?[\\"
 
 
-def require_usable(location: str) -> None:
-    """Raise BadConfigurationError for what TensorFlow cannot write, or does not find again."""
+def require_usable(location: str, field: str = "spec.checkpoint (--checkpoint-dir)") -> None:
+    """Raise BadConfigurationError for what TensorFlow cannot write, or does not find again.
+
+    `field` names where the location was given.
+    """
     for character in location:
         if character in _BEGIN_PATTERNS:
             raise BadConfigurationError(
@@ -35,9 +38,9 @@ def require_usable(location: str) -> None:
     # ram:// is the memory of this process.
     names = [f"{each}://" for each in sorted(known) if each not in ("", "file", "ram")]
     raise BadConfigurationError(
-        f"checkpoint location {location}: TensorFlow {tf.__version__} in this image cannot write "
-        f"{scheme}:// ({why}). It can write {', '.join([*names, 'and paths on a volume'])}. Use "
-        "one of these in spec.checkpoint (--checkpoint-dir), or an image with tensorflow-io."
+        f"checkpoint location {location}: TensorFlow {tf.__version__} in this image cannot read or "
+        f"write {scheme}:// ({why}). It can use {', '.join([*names, 'and paths on a volume'])}. "
+        f"Use one of these in {field}, or an image with tensorflow-io."
     )
 
 

@@ -408,6 +408,7 @@ class Recorder:
             job_uid=self._job.environment.job_uid,
             last=saved,
             metrics=metrics,
+            epochs=self._job.arguments.epochs,
             complete=complete,
         )
         self._marked = saved, metrics, complete

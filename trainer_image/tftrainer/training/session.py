@@ -30,7 +30,7 @@ from tftrainer.training.epochs import Epochs
 from tftrainer.training.members import Members
 from tftrainer.training.recorder import Recorder
 from tftrainer.training.step_losses import returning_loss
-from tftrainer.user import model
+from tftrainer.user import keras_files, model
 from tftrainer.user.callbacks import Callbacks
 from tftrainer.user.task import UserTask, load
 
@@ -147,6 +147,7 @@ def begin(job: Job, run: Run, setup: Setup) -> Session:
     Members make the same calls in the same order here, too.
     """
     arguments, strategy, members = job.arguments, setup.strategy, setup.members
+    keras_files.write_as_such()
     task = load(arguments.task)
     # What the chief draws counts for all: members that shuffle differently share no data out.
     (seed,) = members.of_chief([drawn(arguments.seed)])
@@ -226,7 +227,7 @@ def begin(job: Job, run: Run, setup: Setup) -> Session:
             meet=members.meet,
             workers=setup.workers,
             model=trained,
-            exporter=Exporter(task, context, dataset, arguments.export),
+            exporter=Exporter(task, context, dataset, arguments.export, fence),
         ),
     )
 

@@ -8,7 +8,7 @@ mismatch is found at once. Called by the training loops and the evaluator.
 import functools
 import logging
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext, suppress
 
 import tensorflow as tf
 
@@ -169,6 +169,7 @@ def _create_variables(
     """Create them all; return what the model makes of the example."""
     features, labels = example[:2]
     outputs = model(features, training=False)
+    _build_what_only_training_calls(task, model, features)
     # A loss that the model was not given would be shown as 0.
     if getattr(model, "loss", None) and not model.compiled_loss.built:
         model.compiled_loss.build(outputs)
@@ -182,6 +183,21 @@ def _create_variables(
                 model.trainable_variables
             )
     return outputs
+
+
+def _build_what_only_training_calls(
+    task: UserTask, model: tf_types.Model, features: tf_types.Tensor
+) -> None:
+    """Create the variables of such layers, before the optimizer, which knows no later ones.
+
+    Keras's fit does so in its first step.
+    """
+    # Keras has no public word for the layers within layers.
+    if all(layer.built for layer in model._flatten_layers()):  # noqa: SLF001
+        return
+    # A step of the user's own may call the model otherwise; what is wrong with it, is said later.
+    with suppress(Exception) if steps_itself(task, model) else nullcontext():
+        trace(lambda: model(features, training=True))
 
 
 @contextmanager

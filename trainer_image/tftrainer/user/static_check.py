@@ -59,6 +59,9 @@ def _source(module: str) -> Path | None:
         spec = importlib.util.find_spec(module)
     except (ImportError, ValueError) as error:
         raise BadConfigurationError(f"--task={module}: {error}. {hint}") from error
+    except Exception:  # noqa: BLE001 -- of the package that it lies in, which is imported here
+        # The import of the task will say where.
+        return None
     if spec is None:
         raise BadConfigurationError(f"--task={module}: no such module. {hint}")
     origin = spec.origin

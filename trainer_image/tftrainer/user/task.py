@@ -134,7 +134,7 @@ def load(name: str) -> UserTask:
     """Import the module and check that its functions are there."""
     try:
         module = _import_file(Path(name)) if is_file(name) else importlib.import_module(name)
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise _refused(error)(
             f"--task={name} cannot be imported: {type(error).__name__}: {error}{_where(error)}"
             f"{_remedy(error)}"
@@ -145,7 +145,9 @@ def load(name: str) -> UserTask:
     return UserTask(name=name, module=module)
 
 
-def _remedy(error: Exception) -> str:
+def _remedy(error: BaseException) -> str:
+    if isinstance(error, SystemExit):
+        return '. A task is imported: call what ends the process under `if __name__ == "__main__":`'
     if not isinstance(error, ModuleNotFoundError) or not error.name:
         return ""
     package = error.name.partition(".")[0]
