@@ -913,6 +913,21 @@ def test_a_running_job_with_a_pod_that_cannot_be_replaced_says_so(
     assert (status.state, status.message) == ("Running", f"DeletionRefused: {found.message}")
 
 
+def test_a_reboot_of_the_chiefs_node_is_no_failure_of_the_job(
+    operator: Operator, cluster: FakeCluster
+) -> None:
+    key = running(operator, a_job().with_policy(backoffLimit=0))
+    cluster.act("mnist-chief-0", lambda pod: pod.exited(255, reason="Unknown"))
+    operator.settle()
+    cluster.run_pods()
+    operator.settle()
+    status = cluster.status(key)
+    assert (status.state, status.attempt, status.restarts) == ("Running", 1, 0)
+    assert status.last_restart is not None
+    assert status.last_restart.reason == "Disrupted"
+    assert "mnist-chief-0 was disrupted (ContainerStatusUnknown)" in status.last_restart.message
+
+
 @pytest.mark.parametrize(
     ("code", "state", "after"), [(0, "Succeeded", "ChiefSucceeded"), (64, "Failed", "Failed")]
 )
