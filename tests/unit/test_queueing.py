@@ -384,6 +384,19 @@ def test_a_finished_job_gives_back_its_quota(operator: Operator) -> None:
     assert found["Admitted"] == ("False", "Finished")
 
 
+def test_a_finished_job_gives_back_its_quota_though_a_node_of_it_is_lost(
+    operator: Operator,
+) -> None:
+    key, cluster = running(operator), operator.cluster
+    cluster.lose_node("mnist-ps-0")
+    cluster.act(CHIEF, lambda pod: pod.exited(0))
+    go_on(operator)
+    assert cluster.status(key).state == "Succeeded"
+    assert "Finished" not in kueue.conditions(kueue.the_workload(cluster)), "one pod may still run"
+    operator.wait(120)
+    assert kueue.conditions(kueue.the_workload(cluster))["Finished"] == ("True", "Succeeded")
+
+
 def test_a_failed_job_gives_back_its_quota(operator: Operator) -> None:
     key, cluster = running(operator), operator.cluster
     cluster.act(CHIEF, lambda pod: pod.exited(64))

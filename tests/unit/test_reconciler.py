@@ -928,6 +928,19 @@ def test_a_reboot_of_the_chiefs_node_is_no_failure_of_the_job(
     assert "mnist-chief-0 was disrupted (ContainerStatusUnknown)" in status.last_restart.message
 
 
+@pytest.mark.parametrize("code", [0, 64], ids=["succeeded", "failed"])
+def test_what_a_lost_node_holds_of_an_ended_job_is_deleted_by_force(
+    operator: Operator, cluster: FakeCluster, code: int
+) -> None:
+    running(operator, a_job())
+    for name in ("mnist-ps-0", "mnist-worker-0"):
+        cluster.lose_node(name)
+    cluster.act("mnist-chief-0", lambda pod: pod.exited(code))
+    operator.wait(200)
+    assert set(cluster.pods()) == {"mnist-chief-0"}
+    assert "Replacing" not in told(cluster)
+
+
 @pytest.mark.parametrize(
     ("code", "state", "after"), [(0, "Succeeded", "ChiefSucceeded"), (64, "Failed", "Failed")]
 )
