@@ -521,6 +521,29 @@ def test_a_gang_is_formed_when_the_job_is_admitted(
     assert len(cluster.pods()) == 3
 
 
+def test_a_job_that_is_admitted_again_gives_its_quota_back_where_its_scheduler_is_gone(
+    cluster: FakeCluster, runner: asyncio.Runner
+) -> None:
+    operator = Operator(cluster, runner, offer=Offer({Gang.VOLCANO: "v1beta1"}, kueue=True))
+    key = running(operator, a_job().with_spec(scheduling={"gang": "Volcano"}))
+    kueue.evict(cluster)
+    go_on(operator)
+    operator.offer = KUEUE
+    kueue.admit(cluster)
+    operator.wait(31)
+    assert cluster.status(key).state == "SchedulerUnavailable"
+    assert not kueue.workloads(cluster), "nor does it queue again"
+    operator.wait(300)
+    assert not kueue.workloads(cluster)
+
+    operator.offer = Offer({Gang.VOLCANO: "v1beta1"}, kueue=True)
+    operator.wait(31)
+    assert cluster.status(key).state == "Queued"
+    kueue.admit(cluster)
+    go_on(operator)
+    assert cluster.status(key).state == "Running"
+
+
 @pytest.mark.parametrize(
     ("offer", "words"),
     [

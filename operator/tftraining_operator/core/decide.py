@@ -81,7 +81,8 @@ def _decide(job: Job, observed: Observed, facts: Facts, now: datetime) -> Decisi
         return _suspended(job, observed, facts, now)
     queue = queueing.next_queue(job, observed, facts, now)
     if queue is not None and queueing.waits(queue):
-        if queueing.left(job) == job.status.queue:
+        is_new = queueing.left(job) == job.status.queue
+        if is_new or (observed.workload is None and not observed.pods):
             # It enters the queue now; a gang that cannot be placed must not take quota.
             next_gang(job, observed, facts.offer, now)
         return _queued(job, observed, facts, queue, now)
