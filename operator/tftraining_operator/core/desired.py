@@ -9,6 +9,7 @@ from tftraining_operator.api.keys import Role
 from tftraining_operator.api.scheduling import Gang
 from tftraining_operator.api.status import GangStatus
 from tftraining_operator.api.types import Strategy
+from tftraining_operator.core.fingerprint import fingerprint
 from tftraining_operator.core.gang import carried, later_group, needed, scheduling
 from tftraining_operator.core.job import Job
 from tftraining_operator.core.naming import (
@@ -206,7 +207,10 @@ def pod(
             "annotations": _eviction_annotations(job.spec.strategy, role)
             | dict(given.annotations)
             | (metadata.get("annotations") or {})
-            | {keys.ANNOTATION_WORKERS: cluster_workers(job, role, index)},
+            | {
+                keys.ANNOTATION_WORKERS: cluster_workers(job, role, index),
+                keys.ANNOTATION_SPEC: fingerprint(job),
+            },
             "ownerReferences": [owner_reference(job)],
         },
         "spec": pod_spec(job, role, index, attempt, trainer_image),
