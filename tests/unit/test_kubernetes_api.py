@@ -429,6 +429,17 @@ async def test_while_the_server_asks_for_a_pause_no_request_is_made() -> None:
     assert min(asked[1:]) - asked[0] >= 0.9
 
 
+@pytest.mark.parametrize("status", [400, 404, 409, 422])
+@pytest.mark.parametrize("call", [create, delete])
+async def test_what_an_admission_webhook_denies_is_forbidden_whatever_its_code(
+    call: Any, status: int
+) -> None:
+    denial = a_status('admission webhook "keep.example" denied the request: it is used')
+    async with answering(status, denial) as api:
+        with pytest.raises(errors.ForbiddenError, match="it is used"):
+            await call(api)
+
+
 async def test_a_pause_that_an_admission_webhook_asks_for_is_its_tenants_alone() -> None:
     async def answer(request: web.Request) -> web.Response:
         if request.method == "GET":

@@ -553,13 +553,13 @@ def _leases(namespace: str) -> str:
 
 def _error(method: str, status: int, text: bytes, headers: Any) -> errors.ApiError:  # noqa: ANN401
     message = _message(text)
-    if status == 404:  # noqa: PLR2004 - HTTP
-        return errors.NotFoundError(message, status=status)
-    if status == 409:  # noqa: PLR2004 - HTTP
-        kind = errors.AlreadyExistsError if method == "POST" else errors.ConflictError
-        return kind(message, status=status)
     # A webhook or policy chooses its code; only its message tells it from the server's own checks.
     denied = _is_denied(message)
+    if status == 404 and not denied:  # noqa: PLR2004 - HTTP
+        return errors.NotFoundError(message, status=status)
+    if status == 409 and not denied:  # noqa: PLR2004 - HTTP
+        kind = errors.AlreadyExistsError if method == "POST" else errors.ConflictError
+        return kind(message, status=status)
     if status in (400, 422) and not denied:
         return errors.InvalidObjectError(message, status=status)
     if status == 403 or denied:  # noqa: PLR2004 - HTTP
