@@ -21,7 +21,12 @@ from tftraining_operator.core.naming import (
 )
 from tftraining_operator.core.placement import place, priority_classes, require_one_scheduler
 from tftraining_operator.core.pod_metadata import PodMetadata
-from tftraining_operator.core.podtemplate import mounts_checkpoint, pod_spec, template
+from tftraining_operator.core.podtemplate import (
+    check_neighbours,
+    mounts_checkpoint,
+    pod_spec,
+    template,
+)
 from tftraining_operator.core.resources import total_requests
 from tftraining_operator.core.roles import traits
 from tftraining_operator.core.schedulers import SCHEDULERS
@@ -240,6 +245,7 @@ def samples(job: Job, trainer_image: str, given: PodMetadata = _NO_METADATA) -> 
         if not job.desired(role):
             continue
         shape = template(job, role)
+        check_neighbours(job, role)
         mounts = mounts_checkpoint(job, role)
         # Each is made, as what no role's pod could hold must not wait until the pod is created.
         made = pod(job, role, 0, 0, trainer_image, given=given)
