@@ -123,12 +123,16 @@ class KubernetesApi:
         observe: Callable[[Call], None] = lambda _call: None,
         selector: Callable[[], str] = lambda: keys.LABEL_JOB,
         job_selector: Callable[[], str] = lambda: "",
+        *,
+        heard: Callable[[str], None] = lambda _date: None,
     ) -> None:
+        """`heard` is told the time of each answer, by the API server's clock."""
         self._configuration = configuration
         self._seconds_left = seconds_left
         self._observe = observe
         self._selector = selector
         self._job_selector = job_selector
+        self._heard = heard
         self._selects_jobs = True
         self._watches: set[aiohttp.ClientResponse] = set()
         self._watches_ended = 0
@@ -148,6 +152,7 @@ class KubernetesApi:
         observe: Callable[[Call], None] = lambda _call: None,
         selector: Callable[[], str] = lambda: keys.LABEL_JOB,
         job_selector: Callable[[], str] = lambda: "",
+        heard: Callable[[str], None] = lambda _date: None,
     ) -> Self:
         """Connect as the pod's service account, else as this kubeconfig or KUBECONFIG says."""
         configuration = client.Configuration()
@@ -155,7 +160,7 @@ class KubernetesApi:
             config.load_incluster_config(client_configuration=configuration)
         except config.ConfigException:
             await config.load_kube_config(kubeconfig, client_configuration=configuration)
-        return cls(configuration, seconds_left, observe, selector, job_selector)
+        return cls(configuration, seconds_left, observe, selector, job_selector, heard=heard)
 
     async def close(self) -> None:
         """Close the connections."""
@@ -452,6 +457,7 @@ class KubernetesApi:
                 timeout=aiohttp.ClientTimeout(total=timeout),
                 allow_redirects=False,
             ) as response:
+                self._heard(response.headers.get("Date", ""))
                 text = await _body(response, most)
             code = str(response.status)
         except (TimeoutError, aiohttp.ClientError, OSError) as error:
