@@ -98,6 +98,21 @@ async def test_the_time_of_each_answer_is_heard_by_the_servers_clock() -> None:
     assert told == dates
 
 
+async def test_an_answer_that_was_long_on_its_way_says_nothing_of_the_time(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The process may have stood still since, and would take its own time for a later one."""
+    monkeypatch.setattr(kubernetes_api, "_PROMPT", 0.0)
+    told = list[str]()
+
+    async def answer(_request: web.Request) -> web.Response:
+        return web.json_response({})
+
+    async with serving(answer, heard=told.append) as api:
+        await get(api)
+    assert told == []
+
+
 async def test_the_servers_of_a_job_are_selected_by_its_name_its_uid_and_their_roles() -> None:
     asked, seen = [], []
 

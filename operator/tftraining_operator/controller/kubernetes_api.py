@@ -52,6 +52,8 @@ so many times fewer objects:"""
 _FEWER = 8
 
 _TIMEOUT = 30.0
+_PROMPT = 5.0
+"""An answer that took longer (s) says nothing of the time: who was paused reads it too late."""
 _CONNECTIONS = 64
 _KEEPALIVE = {socket.TCP_KEEPIDLE: 20, socket.TCP_KEEPINTVL: 5, socket.TCP_KEEPCNT: 4}
 """After how many seconds of silence the server's machine is asked whether it is there, how often
@@ -126,7 +128,7 @@ class KubernetesApi:
         *,
         heard: Callable[[str], None] = lambda _date: None,
     ) -> None:
-        """`heard` is told the time of each answer, by the API server's clock."""
+        """`heard` is told the time of each prompt answer, by the API server's clock."""
         self._configuration = configuration
         self._seconds_left = seconds_left
         self._observe = observe
@@ -457,7 +459,8 @@ class KubernetesApi:
                 timeout=aiohttp.ClientTimeout(total=timeout),
                 allow_redirects=False,
             ) as response:
-                self._heard(response.headers.get("Date", ""))
+                if time.monotonic() - began < _PROMPT:
+                    self._heard(response.headers.get("Date", ""))
                 text = await _body(response, most)
             code = str(response.status)
         except (TimeoutError, aiohttp.ClientError, OSError) as error:
