@@ -131,7 +131,14 @@ class World:
         except KilledError:
             self.operators = [self._operator()]
             wait(self.operators, 0)
+        self._resumes_corrected()
 
+    def resumes_before_anybody_looks(self) -> None:
+        """The user suspends the job, and resumes it corrected within a moment."""
+        self.cluster.suspend(self.key)
+        self._resumes_corrected()
+
+    def _resumes_corrected(self) -> None:
         def correct(spec: dict[str, Any]) -> None:
             spec["template"]["spec"]["containers"][0]["image"] = "corrected"
             spec["runPolicy"]["suspend"] = False
@@ -274,8 +281,16 @@ def _suspend_and_resume(world: World) -> None:
 
 def _resumed_too_soon(world: World) -> None:
     world.resumes_before_it_is_suspended()
-    images = [raw["spec"]["containers"][0]["image"] for raw in world.cluster.pods().values()]
-    assert set(images) == {"corrected"}
+    assert _images(world) == {"corrected"}
+
+
+def _resumed_unseen(world: World) -> None:
+    world.resumes_before_anybody_looks()
+    assert _images(world) == {"corrected"}
+
+
+def _images(world: World) -> set[str]:
+    return {raw["spec"]["containers"][0]["image"] for raw in world.cluster.pods().values()}
 
 
 def _protected_and_not(world: World) -> None:
@@ -411,6 +426,12 @@ SCENARIOS = (
         "the job is resumed before it is suspended",
         lambda: a_job().with_policy(suspend=False),
         _resumed_too_soon,
+        pods=USUAL,
+    ),
+    Scenario(
+        "the job is suspended, corrected and resumed before anybody looks",
+        lambda: a_job().with_policy(suspend=False),
+        _resumed_unseen,
         pods=USUAL,
     ),
     Scenario(

@@ -6,10 +6,12 @@ There is no undisturbed life to compare with (test_disturbed.py has that), so th
 hold of every life:
 
 - every status that is ever stored: never Succeeded and Failed, an end is for ever, never more
-  restarts than backoffLimit, never fewer attempts than restarts, bounded in size;
-- no pod is counted that belongs to an earlier job of the name;
-- when the disturbances end: exactly the pods that are asked for, none of an earlier job, and
-  neither the operator nor a new one finds anything to do.
+  restarts than backoffLimit or than failures, never fewer attempts than restarts, success only
+  where the chief ended well, bounded in size;
+- no pod is counted that belongs to an earlier job of the name, and none is deleted by force while
+  it has its grace;
+- when the disturbances end: exactly the pods that are asked for, of the present spec and cluster,
+  none of an earlier job, and neither the operator nor a new one finds anything to do.
 """
 
 from __future__ import annotations
@@ -23,15 +25,18 @@ import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 from tftraining_operator.api.keys import ConditionType, Role
+from tftraining_operator.core import pod_state
 from tftraining_operator.core.conditions import is_finished, is_true
 from tftraining_operator.core.job import parse_job
-from tftraining_operator.core.observed import owned_by, slots
+from tftraining_operator.core.observed import observe, owned_by, slots
+from tftraining_operator.core.policies.termination import OVERDUE
 from tftraining_operator.core.progress import Report, UnreachablePeer
+from tftraining_operator.core.times import parse
 from tftraining_operator.reconcile import errors
 from tftraining_operator.reconcile.store import Kind
 
 from tests.stateful.scenarios import STATUS_BYTES
-from tests.unit.builders import PodBuilder, a_job
+from tests.unit.builders import IMAGE, PodBuilder, a_job
 from tests.unit.fakes import FakeCluster, Fault, KilledError, Operator
 
 if TYPE_CHECKING:
@@ -40,7 +45,7 @@ if TYPE_CHECKING:
     from tftraining_operator.api.status import Status
     from tftraining_operator.reconcile.store import JobKey
 
-    from tests.unit.builders import JobBuilder
+    from tests.unit.builders import JobBuilder, Raw
     from tests.unit.fakes import Lag
 
 pytestmark = pytest.mark.timeout(400)  # for a failure: it is made small before it is told
@@ -62,6 +67,23 @@ ERRORS = st.sampled_from(
 )
 
 
+class Guarded(FakeCluster):
+    """Lets nobody delete a pod by force while it has its grace, and its node is heard of."""
+
+    def _delete(
+        self, kind: Kind, namespace: str, name: str, uid: str, *, grace: int | None = None
+    ) -> Raw:
+        raw = self.objects.get((kind, namespace, name))
+        if kind is Kind.POD and grace == 0 and raw is not None and uid not in self.silent:
+            ends = raw["metadata"].get("deletionTimestamp")
+            assert (
+                not pod_state.runs_any_container(raw)
+                or raw["metadata"]["uid"] != uid
+                or (ends is not None and self.clock() >= parse(ends) + OVERDUE)
+            )
+        return super()._delete(kind, namespace, name, uid, grace=grace)
+
+
 class Life(RuleBasedStateMachine):
     """One job, and all that a cluster, its users and its failures can do to it."""
 
@@ -75,6 +97,9 @@ class Life(RuleBasedStateMachine):
         super().__init__()
         self.runner = asyncio.Runner()
         self.seen = 0
+        self.failures = 0
+        """That may count against backoffLimit, of the present job."""
+        self.chief_succeeded = False
         self.end: Status | None = None
 
     @initialize(
@@ -103,14 +128,16 @@ class Life(RuleBasedStateMachine):
         if evaluator:
             job.with_evaluator()
         self.backoff_limit = backoff
+        self.stalls_count = stall is not None
         job.with_policy(
+            suspend=False,
             backoffLimit=backoff,
             stallTimeoutSeconds=stall,
             startupDeadlineSeconds=3600,
             cleanPodPolicy=clean,
         )
         self.job = job
-        self.cluster = FakeCluster()
+        self.cluster = Guarded()
         self.key = self.cluster.submit(job.raw)
         self.operator = Operator(self.cluster, self.runner)
         self.rival = Operator(self.cluster, self.runner, instance="rival")
@@ -175,7 +202,20 @@ class Life(RuleBasedStateMachine):
 
     @rule(reaction=REACTION, which=WHICH)
     def a_pod_is_disrupted(self, which: int, reaction: str) -> None:
-        self._act(which, lambda p: p.exited(143, seconds=self._seconds()).disrupted())
+        def change(pod: PodBuilder) -> None:
+            pod.exited(143, seconds=self._seconds()).disrupted()
+
+        self._act(which, change, counts=False)
+        self._react(reaction)
+
+    @rule(reaction=REACTION, which=WHICH, refused=st.booleans())
+    def a_node_reboots(self, which: int, reaction: str, *, refused: bool) -> None:
+        def change(pod: PodBuilder) -> None:
+            pod.exited(255, reason="Unknown", seconds=self._seconds())
+            if refused:
+                pod.status.update(reason="UnexpectedAdmissionError")
+
+        self._act(which, change, counts=False)
         self._react(reaction)
 
     @rule(reaction=REACTION, which=WHICH)
@@ -233,6 +273,37 @@ class Life(RuleBasedStateMachine):
         self.cluster.edit(self.key, lambda spec: spec["runPolicy"].update(suspend=value))
         self._react(reaction)
 
+    @rule(reaction=REACTION, seen=st.booleans(), resumed=st.booleans(), ps=st.integers(1, 2))
+    def a_user_corrects_the_job(self, ps: int, reaction: str, *, seen: bool, resumed: bool) -> None:
+        """Suspend it for that, and perhaps resume it before the operator has looked."""
+        self.cluster.suspend(self.key)
+        if seen:
+            self._work(self.operator.settle)
+
+        def correct(spec: dict[str, Any]) -> None:
+            image = f"version-{self.cluster.job(self.key)['metadata']['generation']}"
+            spec["template"]["spec"]["containers"][0]["image"] = image
+            if "ps" in spec:
+                spec["ps"]["replicas"] = ps
+            spec["runPolicy"]["suspend"] = not resumed
+
+        self.cluster.edit(self.key, correct)
+        self._react(reaction)
+
+    @rule(reaction=REACTION, limit=st.sampled_from([0, 1, 9]))
+    def a_user_allows_more_or_fewer_restarts(self, limit: int, reaction: str) -> None:
+        self.backoff_limit = max(self.backoff_limit, limit)
+        self.cluster.edit(self.key, lambda spec: spec["runPolicy"].update(backoffLimit=limit))
+        self._react(reaction)
+
+    @rule(reaction=REACTION)
+    def somebody_takes_the_status_away(self, reaction: str) -> None:
+        self.every_status_is_sane()
+        raw = self.cluster.job(self.key)
+        if "chiefCompletionTime" not in raw.get("status", {}) and self.end is None:
+            self.cluster.change(Kind.JOB, raw, lambda body: body.pop("status", None))
+        self._react(reaction)
+
     @rule(reaction=REACTION, count=st.integers(1, 3))
     def a_user_scales(self, count: int, reaction: str) -> None:
         self.cluster.edit(self.key, lambda spec: spec["worker"].update(replicas=count))
@@ -244,6 +315,7 @@ class Life(RuleBasedStateMachine):
         self.cluster.remove_job(self.key)
         self.cluster.submit(self.job.raw)
         self.end = None
+        self.failures, self.chief_succeeded = 0, False
         self._react(reaction)
 
     def _react(self, reaction: str) -> None:
@@ -265,6 +337,8 @@ class Life(RuleBasedStateMachine):
             assert is_finished(status) == (succeeded or failed)
             assert 0 <= status.restarts <= self.backoff_limit
             assert status.restarts <= status.attempt
+            assert status.restarts <= self.failures or self.stalls_count
+            assert self.chief_succeeded or not (succeeded or status.chief_completion_time)
             assert len(json.dumps(status.as_dict()).encode()) < STATUS_BYTES
             if self.end is not None:
                 assert status.conditions == self.end.conditions, "an end is for ever"
@@ -302,12 +376,7 @@ class Life(RuleBasedStateMachine):
         assert sum(self.cluster.calls.values()) == before, "nor does a new operator find work"
 
         job = parse_job(self.cluster.job(self.key), self.cluster.clock())
-        # What a silent node held when the job ended or was suspended is in nobody's way.
-        pods = {
-            name: raw
-            for name, raw in self.cluster.pods().items()
-            if raw["metadata"]["uid"] not in self.cluster.silent
-        }
+        pods = self.cluster.pods()
         assert all(owned_by(raw, job.uid) for raw in pods.values())
         wanted = {name for _, _, name in slots(job)}
         if is_finished(job.status):
@@ -323,6 +392,15 @@ class Life(RuleBasedStateMachine):
             assert job.status.message == "the chief trains"
             assert job.status.excluded_workers == []
             assert job.status.unavailable_workers == []
+            assert job.status.observed_generation == job.meta.generation
+            ready = {role.name: role.ready for role in job.status.roles}
+            assert ready == {role: job.desired(role) for role in Role if job.desired(role)}
+            asked = self.cluster.job(self.key)["spec"]["template"]["spec"]["containers"][0]
+            images = {raw["spec"]["containers"][0]["image"] for raw in pods.values()}
+            assert images == {asked.get("image", IMAGE)}, "all are of the present spec"
+            chief = observe(job, pods.values(), [], self.cluster.clock()).get(Role.CHIEF)
+            assert chief is not None
+            assert chief.workers == job.worker_set, "the chief knows its cluster"
 
     def _remove_nodes_that_hold_names(self) -> None:
         """Let an administrator do what no operator may: give up an earlier job's pods."""
@@ -362,7 +440,12 @@ class Life(RuleBasedStateMachine):
         assert live <= {name for _, _, name in slots(job)}, "no more pods than asked"
 
     def _act(
-        self, which: int, change: Callable[[PodBuilder], object], role: Role | None = None
+        self,
+        which: int,
+        change: Callable[[PodBuilder], object],
+        role: Role | None = None,
+        *,
+        counts: bool = True,
     ) -> None:
         pods = [
             name
@@ -370,7 +453,11 @@ class Life(RuleBasedStateMachine):
             if raw["status"]["phase"] == "Running" and (role is None or f"-{role.value}-" in name)
         ]
         if pods:
-            self.cluster.act(pods[which % len(pods)], change)
+            name = pods[which % len(pods)]
+            self.cluster.act(name, change)
+            phase = self.cluster.pods()[name]["status"]["phase"]
+            self.chief_succeeded |= phase == "Succeeded" and f"-{Role.CHIEF}-" in name
+            self.failures += phase == "Failed" and counts
 
     def _seconds(self) -> float:
         return (self.cluster.clock() - FakeCluster().clock()).total_seconds()

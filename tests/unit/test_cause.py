@@ -235,12 +235,43 @@ def refused_by_kubelet(reason: str) -> PodBuilder:
         *("OutOfcpu", "OutOfmemory", "OutOfpods", "OutOfephemeral-storage", "OutOfnvidia.com/gpu"),
         *("NodeAffinity", "NodePorts", "UnexpectedAdmissionError", "PodTopologySpread"),
         *("TopologyAffinityError", "NodeShutdown", "Terminated", "Preempting"),
+        pytest.param("Evicted", id="its node lacks disk or memory"),
+        "VolumeAttachmentLimitExceeded",
     ],
 )
 def test_what_the_kubelet_refuses_before_it_runs_is_a_disruption(reason: str) -> None:
     found = cause.disruption(refused_by_kubelet(reason).raw)
     assert found is not None
     assert (found.reason, found.message, found.time) == (reason, "Pod was rejected", stamp(3))
+
+
+@pytest.mark.parametrize(
+    "pod",
+    [
+        pytest.param(a_chief().running(), id="as it was seen last"),
+        pytest.param(a_chief().exited(143), id="terminated"),
+        pytest.param(a_chief().exited(137, reason="ContainerStatusUnknown"), id="gone"),
+        pytest.param(a_chief().exited(255, reason="Unknown"), id="gone, in containerd's word"),
+    ],
+)
+def test_a_pod_that_ran_on_a_node_that_refuses_it_after_a_reboot_is_disrupted(
+    pod: PodBuilder,
+) -> None:
+    pod.status.update(phase="Failed", reason="UnexpectedAdmissionError")
+    found = cause.disruption(pod.raw)
+    assert found is not None
+    assert found.reason == "UnexpectedAdmissionError"
+
+
+@pytest.mark.parametrize(
+    ("code", "word"), [(255, "Unknown"), (137, "ContainerStatusUnknown")], ids=str
+)
+def test_a_container_that_was_gone_when_its_node_came_back_was_disrupted(
+    code: int, word: str
+) -> None:
+    found = cause.disruption(a_chief().exited(code, reason=word, seconds=9).raw)
+    assert found is not None
+    assert (found.reason, found.time) == ("ContainerStatusUnknown", stamp(9))
 
 
 @pytest.mark.parametrize("reason", ["Terminated", "NodeShutdown"])
@@ -258,13 +289,19 @@ def test_a_pod_that_its_node_ends_as_it_shuts_down_is_disrupted(reason: str) -> 
         pytest.param(refused_by_kubelet("DeadlineExceeded"), id="the pod's own deadline"),
         pytest.param(refused_by_kubelet("AppArmor"), id="what no node will run"),
         pytest.param(a_chief().exited(137, reason="OOMKilled"), id="a container out of memory"),
+        pytest.param(a_chief().exited(255), id="a code that a node gives as well"),
+        pytest.param(a_chief().running().evicted(), id="evicted for its own use of disk"),
+        pytest.param(
+            a_chief().exited(137, reason="ContainerStatusUnknown").evicted(),
+            id="evicted, and gone when its kubelet looked",
+        ),
     ],
 )
 def test_what_the_pod_does_to_itself_is_no_disruption(pod: PodBuilder) -> None:
     assert cause.disruption(pod.raw) is None
 
 
-def test_a_container_that_ran_was_not_refused() -> None:
+def test_a_container_that_had_failed_was_not_refused() -> None:
     pod = a_chief().exited(1)
     pod.status.update(phase="Failed", reason="OutOfcpu")
     assert cause.disruption(pod.raw) is None

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from tftraining_operator.api import keys
 from tftraining_operator.api.keys import Role
 from tftraining_operator.core import desired
 from tftraining_operator.core.observed import owned_by
+from tftraining_operator.core.podtemplate import InvalidTemplateError
 
 from tests.unit.builders import IMAGE, JobBuilder, a_job
 
@@ -89,3 +92,64 @@ def test_no_sample_is_tried_of_a_role_that_has_no_pods() -> None:
     job = a_job().with_role("evaluator", replicas=0, template={"metadata": {"labels": {"a": "b"}}})
     roles = {s["metadata"]["labels"][keys.LABEL_ROLE] for s in desired.samples(job.build(), IMAGE)}
     assert "evaluator" not in roles
+
+
+def beside(port: Any, *, kind: str = "containers", **fields: Any) -> JobBuilder:
+    """A job of our image with another container that says at which port it listens."""
+    job = a_job()
+    other = {"name": "other", "image": "other:1", "ports": [{"containerPort": port}], **fields}
+    job.raw["spec"]["template"]["spec"].setdefault(kind, []).append(other)
+    return job
+
+
+SIDECAR = {"kind": "initContainers", "restartPolicy": "Always"}
+
+
+@pytest.mark.parametrize(
+    ("job", "words"),
+    [
+        pytest.param(
+            beside(2222),
+            ["template of ps", "spec.containers[other].ports", "2222", "TensorFlow's server"],
+            id="the port of TensorFlow's server",
+        ),
+        pytest.param(
+            beside(8080),
+            ["template of chief", "spec.containers[other].ports", "8080", "serves its progress"],
+            id="the port of the progress",
+        ),
+        pytest.param(
+            beside(8080, **SIDECAR), ["spec.initContainers[other].ports"], id="a native sidecar"
+        ),
+        pytest.param(
+            beside(8080).with_container(image="own", command=["python", "-m", "tftrainer"]),
+            ["8080"],
+            id="our trainer in an image of the user's",
+        ),
+    ],
+)
+def test_a_sidecar_at_a_port_that_is_taken_is_refused_by_name(
+    job: JobBuilder, words: list[str]
+) -> None:
+    with pytest.raises(InvalidTemplateError) as refused:
+        desired.samples(job.build(), IMAGE)
+    for word in [*words, "let container other listen on another one"]:
+        assert word in str(refused.value)
+    desired.pod(job.build(), Role.CHIEF, 0, 0, IMAGE)  # one that runs may be alright
+
+
+@pytest.mark.parametrize(
+    "job",
+    [
+        pytest.param(beside(9090), id="another port"),
+        pytest.param(beside({"a": 1}), id="what is no port"),
+        pytest.param(beside(2222).mirrored(), id="where no server runs"),
+        pytest.param(beside(8080).with_container(image="own"), id="where nobody serves progress"),
+        pytest.param(beside(8080, kind="initContainers"), id="an init container, which ends"),
+        pytest.param(
+            beside(0, ports=[{"containerPort": 2222, "protocol": "UDP"}]), id="another protocol"
+        ),
+    ],
+)
+def test_a_sidecar_at_a_port_that_is_free_is_left_alone(job: JobBuilder) -> None:
+    assert desired.samples(job.build(), IMAGE)

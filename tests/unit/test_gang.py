@@ -679,6 +679,28 @@ def test_the_group_of(
     assert group["spec"] == expected
 
 
+@pytest.mark.parametrize("gang", [Gang.IN_TREE, Gang.POD_GROUP, Gang.VOLCANO])
+def test_a_job_whose_status_is_lost_keeps_its_pods(
+    operator: Operator, cluster: FakeCluster, gang: Gang
+) -> None:
+    operator.offer = Offer({gang: "v1"})
+    job = a_job().with_role("worker", replicas=2, minReplicas=1)
+    key = placed(operator, job.with_spec(scheduling={"gang": gang.value}))
+    cluster.act("mnist-chief-0", lambda pod: pod.exited(1))
+    operator.settle()
+    while cluster.run_pods():
+        operator.settle()
+    assert cluster.status(key).state == "Running"
+    before = {name: raw["metadata"]["uid"] for name, raw in cluster.pods().items()}
+    known = set(groups(cluster, gang))
+
+    cluster.change(Kind.JOB, cluster.job(key), lambda raw: raw.pop("status"))
+    operator.wait(120)
+    assert {name: raw["metadata"]["uid"] for name, raw in cluster.pods().items()} == before
+    assert set(groups(cluster, gang)) == known
+    assert cluster.status(key).state == "Running"
+
+
 def test_pods_that_lost_their_group_are_made_again(
     operator: Operator, cluster: FakeCluster
 ) -> None:

@@ -33,6 +33,7 @@ async def serving(
     observe: Callable[[Call], None] = lambda _call: None,
     selector: Callable[[], str] = lambda: "tftraining.dev/job",
     job_selector: Callable[[], str] = lambda: "",
+    heard: Callable[[str], None] = lambda _date: None,
 ) -> AsyncIterator[KubernetesApi]:
     """A client of a server."""
     app = web.Application()
@@ -44,7 +45,7 @@ async def serving(
     host, port = runner.addresses[0][:2]
     configuration = client.Configuration(host=f"http://{host}:{port}")
     api = KubernetesApi(
-        configuration, observe=observe, selector=selector, job_selector=job_selector
+        configuration, observe=observe, selector=selector, job_selector=job_selector, heard=heard
     )
     try:
         yield api
@@ -80,6 +81,36 @@ async def get(api: KubernetesApi) -> Any:
 
 async def create(api: KubernetesApi) -> Any:
     return await api.create(Kind.POD, {"metadata": {"namespace": "default", "name": "p"}})
+
+
+async def test_the_time_of_each_answer_is_heard_by_the_servers_clock() -> None:
+    dates = ["Fri, 02 Jan 2026 03:04:05 GMT", "Fri, 02 Jan 2026 03:04:06 GMT"]
+    left, told = list(dates), list[str]()
+
+    async def answer(_request: web.Request) -> web.Response:
+        status = 200 if len(left) > 1 else 404
+        return web.json_response({}, status=status, headers={"Date": left.pop(0)})
+
+    async with serving(answer, heard=told.append) as api:
+        await get(api)
+        with pytest.raises(errors.NotFoundError):
+            await get(api)
+    assert told == dates
+
+
+async def test_an_answer_that_was_long_on_its_way_says_nothing_of_the_time(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The process may have stood still since, and would take its own time for a later one."""
+    monkeypatch.setattr(kubernetes_api, "_PROMPT", 0.0)
+    told = list[str]()
+
+    async def answer(_request: web.Request) -> web.Response:
+        return web.json_response({})
+
+    async with serving(answer, heard=told.append) as api:
+        await get(api)
+    assert told == []
 
 
 async def test_the_servers_of_a_job_are_selected_by_its_name_its_uid_and_their_roles() -> None:
@@ -427,6 +458,17 @@ async def test_while_the_server_asks_for_a_pause_no_request_is_made() -> None:
         await asyncio.gather(*(create(api) for _ in range(50)))
     assert len(asked) == 51
     assert min(asked[1:]) - asked[0] >= 0.9
+
+
+@pytest.mark.parametrize("status", [400, 404, 409, 422])
+@pytest.mark.parametrize("call", [create, delete])
+async def test_what_an_admission_webhook_denies_is_forbidden_whatever_its_code(
+    call: Any, status: int
+) -> None:
+    denial = a_status('admission webhook "keep.example" denied the request: it is used')
+    async with answering(status, denial) as api:
+        with pytest.raises(errors.ForbiddenError, match="it is used"):
+            await call(api)
 
 
 async def test_a_pause_that_an_admission_webhook_asks_for_is_its_tenants_alone() -> None:

@@ -155,7 +155,7 @@ def test_more_workers_are_made_beside_the_chief_that_trains() -> None:
 def test_each_pod_can_be_made_that_is_not_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tfconfig, "LIMIT", 500)
     job = a_job().with_workers(9).with_status(cluster_workers=3)
-    found = planned(job, everything(a_job())["chief-0"]).plan
+    found = planned(job, everything(a_job().with_workers(3))["chief-0"]).plan
     assert [pod.make()["metadata"]["name"] for pod in found.pods] == [
         f"mnist-{task}" for task in ("ps-0", "worker-0", "worker-1", "worker-2")
     ]
@@ -164,7 +164,7 @@ def test_each_pod_can_be_made_that_is_not_refused(monkeypatch: pytest.MonkeyPatc
 
 def test_with_the_new_workers_ready_for_a_while_the_chief_alone_is_replaced() -> None:
     job = a_job().with_workers(4).with_status(cluster_workers=2)
-    pods = everything(a_job().with_workers(4))
+    pods = everything(a_job().with_workers(4)) | everything(a_job().with_workers(2))
     early = planned(job, *pods.values(), now=19)
     assert (early.decision.restart, early.decision.look_again) == (None, at(20))
     found = planned(job, *pods.values(), now=20).decision

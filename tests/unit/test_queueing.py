@@ -384,6 +384,19 @@ def test_a_finished_job_gives_back_its_quota(operator: Operator) -> None:
     assert found["Admitted"] == ("False", "Finished")
 
 
+def test_a_finished_job_gives_back_its_quota_though_a_node_of_it_is_lost(
+    operator: Operator,
+) -> None:
+    key, cluster = running(operator), operator.cluster
+    cluster.lose_node("mnist-ps-0")
+    cluster.act(CHIEF, lambda pod: pod.exited(0))
+    go_on(operator)
+    assert cluster.status(key).state == "Succeeded"
+    assert "Finished" not in kueue.conditions(kueue.the_workload(cluster)), "one pod may still run"
+    operator.wait(120)
+    assert kueue.conditions(kueue.the_workload(cluster))["Finished"] == ("True", "Succeeded")
+
+
 def test_a_failed_job_gives_back_its_quota(operator: Operator) -> None:
     key, cluster = running(operator), operator.cluster
     cluster.act(CHIEF, lambda pod: pod.exited(64))
@@ -506,6 +519,29 @@ def test_a_gang_is_formed_when_the_job_is_admitted(
     operator.settle()
     assert all("schedulingGroup" in pod["spec"] for pod in cluster.pods().values())
     assert len(cluster.pods()) == 3
+
+
+def test_a_job_that_is_admitted_again_gives_its_quota_back_where_its_scheduler_is_gone(
+    cluster: FakeCluster, runner: asyncio.Runner
+) -> None:
+    operator = Operator(cluster, runner, offer=Offer({Gang.VOLCANO: "v1beta1"}, kueue=True))
+    key = running(operator, a_job().with_spec(scheduling={"gang": "Volcano"}))
+    kueue.evict(cluster)
+    go_on(operator)
+    operator.offer = KUEUE
+    kueue.admit(cluster)
+    operator.wait(31)
+    assert cluster.status(key).state == "SchedulerUnavailable"
+    assert not kueue.workloads(cluster), "nor does it queue again"
+    operator.wait(300)
+    assert not kueue.workloads(cluster)
+
+    operator.offer = Offer({Gang.VOLCANO: "v1beta1"}, kueue=True)
+    operator.wait(31)
+    assert cluster.status(key).state == "Queued"
+    kueue.admit(cluster)
+    go_on(operator)
+    assert cluster.status(key).state == "Running"
 
 
 @pytest.mark.parametrize(

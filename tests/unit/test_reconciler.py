@@ -915,6 +915,64 @@ def test_a_running_job_with_a_pod_that_cannot_be_replaced_says_so(
     assert (status.state, status.message) == ("Running", f"DeletionRefused: {found.message}")
 
 
+def test_a_reboot_of_the_chiefs_node_is_no_failure_of_the_job(
+    operator: Operator, cluster: FakeCluster
+) -> None:
+    key = running(operator, a_job().with_policy(backoffLimit=0))
+    cluster.act("mnist-chief-0", lambda pod: pod.exited(255, reason="Unknown"))
+    operator.settle()
+    cluster.run_pods()
+    operator.settle()
+    status = cluster.status(key)
+    assert (status.state, status.attempt, status.restarts) == ("Running", 1, 0)
+    assert status.last_restart is not None
+    assert status.last_restart.reason == "Disrupted"
+    assert "mnist-chief-0 was disrupted (ContainerStatusUnknown)" in status.last_restart.message
+
+
+@pytest.mark.parametrize("code", [0, 64], ids=["succeeded", "failed"])
+def test_what_a_lost_node_holds_of_an_ended_job_is_deleted_by_force(
+    operator: Operator, cluster: FakeCluster, code: int
+) -> None:
+    running(operator, a_job())
+    for name in ("mnist-ps-0", "mnist-worker-0"):
+        cluster.lose_node(name)
+    cluster.act("mnist-chief-0", lambda pod: pod.exited(code))
+    operator.wait(200)
+    assert set(cluster.pods()) == {"mnist-chief-0"}
+    assert "Replacing" not in told(cluster)
+
+
+def test_a_chief_that_was_made_beside_the_scaling_of_its_cluster_gets_to_know_it(
+    operator: Operator, cluster: FakeCluster
+) -> None:
+    key = started(operator, a_job())
+    for name in ("mnist-ps-0", "mnist-worker-0"):
+        cluster.act(name, lambda pod: pod.running())
+    operator.settle()
+    successor = Operator(cluster, operator.runner, instance="successor")
+    cluster.act("mnist-chief-0", lambda pod: pod.exited(1))
+    operator.see()
+    for _ in range(2):  # the restart, and the end of the chief
+        operator.one_pass(key)
+    cluster.edit(key, lambda spec: spec["worker"].update(replicas=3))
+    with pytest.raises(errors.ConflictError):
+        operator.one_pass(key)
+    told = [(what, raw["metadata"]["name"]) for _, what, _, raw in successor._unread(Kind.POD)]
+    # It has listed the pods before the chief was made, and the job after it was scaled.
+    successor.see({**dict.fromkeys(Kind, 99), Kind.POD: told.index(("ADDED", "mnist-chief-0"))})
+    successor.settle(watching=False)
+    assert cluster.status(key).cluster_workers == 3
+
+    for _ in range(3):
+        cluster.run_pods()
+        successor.wait(30)
+    status = cluster.status(key)
+    assert (status.state, status.cluster_workers, status.restarts) == ("Running", 3, 1)
+    chief = cluster.pods()["mnist-chief-0"]
+    assert chief["metadata"]["annotations"]["tftraining.dev/workers"] == "3"
+
+
 @pytest.mark.parametrize(
     ("code", "state", "after"), [(0, "Succeeded", "ChiefSucceeded"), (64, "Failed", "Failed")]
 )

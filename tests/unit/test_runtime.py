@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import copy
+from datetime import UTC, datetime, timedelta
+from email.utils import format_datetime
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from tftraining_operator.api.keys import Role
-from tftraining_operator.controller.kubernetes_api import Call
+from tftraining_operator.controller.kubernetes_api import Call, KubernetesApi
 from tftraining_operator.controller.runtime import STUCK_SECONDS, Runtime
 from tftraining_operator.controller.settings import Settings
 from tftraining_operator.controller.sharding import shard_of
 from tftraining_operator.core import slim
+from tftraining_operator.reconcile.errors import TransientError
 from tftraining_operator.reconcile.store import JobKey, Kind
 from tftraining_operator.reconcile.workqueue import SOON, WorkQueue
 
@@ -116,6 +119,21 @@ def test_resyncs_take_no_more_than_a_hundredth_of_the_time(takes: float, times: 
     in_virtual_time(scene)
     assert abs(len(moments) - times) <= 0.2 * times
     assert moments[0] >= 0.8 * max(300, 100 * takes)
+
+
+async def test_the_time_is_that_of_the_api_servers_clock(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else a clock that is ahead would take each pod that ends for one that a lost node holds."""
+    there = datetime.now(UTC) - timedelta(minutes=3)
+
+    async def connect(*, heard: Callable[[str], None], **_given: Any) -> KubernetesApi:
+        heard(format_datetime(there, usegmt=True))
+        raise TransientError("the rest is of no matter")
+
+    monkeypatch.setattr(KubernetesApi, "connect", connect)
+    runtime = Runtime(Settings())
+    with pytest.raises(TransientError):
+        await runtime.start()
+    assert abs(runtime._clock() - there) < timedelta(seconds=9)
 
 
 @pytest.mark.parametrize("begun", [True, False])

@@ -51,6 +51,10 @@ ANNOTATION_GANG = f"{GROUP}/gang"
 ANNOTATION_WORKLOAD = f"{GROUP}/workload"
 """uid of the Workload that Kueue had admitted when the pod was created; absent without a queue."""
 
+ANNOTATION_SPEC = f"{GROUP}/spec"
+"""Generation of the job when the pod was created, and a hash of what it was made of; a pod of
+another spec is ended before new ones are created. Absent from what an older operator made."""
+
 LABEL_SHAPE = f"{GROUP}/shape"
 """What the spec of a Workload was made of: the API server adds defaults to the spec itself."""
 

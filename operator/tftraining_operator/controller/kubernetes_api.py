@@ -52,6 +52,8 @@ so many times fewer objects:"""
 _FEWER = 8
 
 _TIMEOUT = 30.0
+_PROMPT = 5.0
+"""An answer that took longer (s) says nothing of the time: who was paused reads it too late."""
 _CONNECTIONS = 64
 _KEEPALIVE = {socket.TCP_KEEPIDLE: 20, socket.TCP_KEEPINTVL: 5, socket.TCP_KEEPCNT: 4}
 """After how many seconds of silence the server's machine is asked whether it is there, how often
@@ -123,12 +125,16 @@ class KubernetesApi:
         observe: Callable[[Call], None] = lambda _call: None,
         selector: Callable[[], str] = lambda: keys.LABEL_JOB,
         job_selector: Callable[[], str] = lambda: "",
+        *,
+        heard: Callable[[str], None] = lambda _date: None,
     ) -> None:
+        """`heard` is told the time of each prompt answer, by the API server's clock."""
         self._configuration = configuration
         self._seconds_left = seconds_left
         self._observe = observe
         self._selector = selector
         self._job_selector = job_selector
+        self._heard = heard
         self._selects_jobs = True
         self._watches: set[aiohttp.ClientResponse] = set()
         self._watches_ended = 0
@@ -148,6 +154,7 @@ class KubernetesApi:
         observe: Callable[[Call], None] = lambda _call: None,
         selector: Callable[[], str] = lambda: keys.LABEL_JOB,
         job_selector: Callable[[], str] = lambda: "",
+        heard: Callable[[str], None] = lambda _date: None,
     ) -> Self:
         """Connect as the pod's service account, else as this kubeconfig or KUBECONFIG says."""
         configuration = client.Configuration()
@@ -155,7 +162,7 @@ class KubernetesApi:
             config.load_incluster_config(client_configuration=configuration)
         except config.ConfigException:
             await config.load_kube_config(kubeconfig, client_configuration=configuration)
-        return cls(configuration, seconds_left, observe, selector, job_selector)
+        return cls(configuration, seconds_left, observe, selector, job_selector, heard=heard)
 
     async def close(self) -> None:
         """Close the connections."""
@@ -452,6 +459,8 @@ class KubernetesApi:
                 timeout=aiohttp.ClientTimeout(total=timeout),
                 allow_redirects=False,
             ) as response:
+                if time.monotonic() - began < _PROMPT:
+                    self._heard(response.headers.get("Date", ""))
                 text = await _body(response, most)
             code = str(response.status)
         except (TimeoutError, aiohttp.ClientError, OSError) as error:
@@ -553,13 +562,13 @@ def _leases(namespace: str) -> str:
 
 def _error(method: str, status: int, text: bytes, headers: Any) -> errors.ApiError:  # noqa: ANN401
     message = _message(text)
-    if status == 404:  # noqa: PLR2004 - HTTP
-        return errors.NotFoundError(message, status=status)
-    if status == 409:  # noqa: PLR2004 - HTTP
-        kind = errors.AlreadyExistsError if method == "POST" else errors.ConflictError
-        return kind(message, status=status)
     # A webhook or policy chooses its code; only its message tells it from the server's own checks.
     denied = _is_denied(message)
+    if status == 404 and not denied:  # noqa: PLR2004 - HTTP
+        return errors.NotFoundError(message, status=status)
+    if status == 409 and not denied:  # noqa: PLR2004 - HTTP
+        kind = errors.AlreadyExistsError if method == "POST" else errors.ConflictError
+        return kind(message, status=status)
     if status in (400, 422) and not denied:
         return errors.InvalidObjectError(message, status=status)
     if status == 403 or denied:  # noqa: PLR2004 - HTTP

@@ -8,6 +8,7 @@ that no number is kept twice. The table in docs/guide/monitoring.md is generated
 import platform
 import time
 from collections.abc import Awaitable, Callable, Sequence
+from datetime import UTC, datetime
 from functools import cache, partial
 from typing import Any, TypeVar
 
@@ -205,10 +206,13 @@ class Metrics:
         self._report_age.set_function(lambda: max(ages(), default=0.0))
 
     def read_jobs(
-        self, store: Store, works_in: Callable[[str], bool] = lambda _namespace: True
+        self,
+        store: Store,
+        clock: Callable[[], datetime] = lambda: datetime.now(UTC),
+        works_in: Callable[[str], bool] = lambda _namespace: True,
     ) -> None:
         """Show the jobs of the store in the namespaces that `works_in` tells of."""
-        self.registry.register(JobsCollector(store, self._namespaces, works_in=works_in))
+        self.registry.register(JobsCollector(store, self._namespaces, clock, works_in=works_in))
 
     def timed(
         self, handle: Callable[[K], Awaitable[float | None]]

@@ -12,7 +12,6 @@ import random
 import socket
 from collections.abc import Callable, Coroutine
 from dataclasses import replace
-from datetime import UTC, datetime
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -28,6 +27,7 @@ from tftraining_operator.controller.outbox import Outbox
 from tftraining_operator.controller.poller import ProgressPoller
 from tftraining_operator.controller.recorder import Recorder
 from tftraining_operator.controller.safeguards import Safeguards
+from tftraining_operator.controller.server_clock import ServerClock
 from tftraining_operator.controller.settings import Settings
 from tftraining_operator.controller.share import Share
 from tftraining_operator.controller.stopping import unless
@@ -84,7 +84,8 @@ class Runtime:
         self._seconds_left = seconds_left
         self._share = Share(settings.shards)
         self._store = Store(self._share.takes_in)
-        self._first_looks = FirstLooks(self._store, self._look, _now)
+        self._clock = ServerClock()
+        self._first_looks = FirstLooks(self._store, self._look, self._clock)
         self._access = Access()
         self._changing = asyncio.Lock()
         self._tasks: list[asyncio.Task[object]] = []
@@ -105,11 +106,12 @@ class Runtime:
             observe=self._saw_call,
             selector=self._share.selector,
             job_selector=self._share.job_selector,
+            heard=self._clock.heard,
         )
         poller = ProgressPoller(
             self._look,
             self._settings.progress_seconds,
-            _now,
+            self._clock,
             progressed=self._progressed,
             observe=self._metrics.saw_poll,
         )
@@ -133,7 +135,7 @@ class Runtime:
             first=[groups.list],
             beside=[policies.list, budgets.list, self._list_workloads],
         )
-        outbox = self._outbox = Outbox(Recorder(cluster, socket.gethostname(), _now))
+        outbox = self._outbox = Outbox(Recorder(cluster, socket.gethostname(), self._clock))
         reconciler = self._reconciler = Reconciler(
             cluster,
             self._store,
@@ -141,7 +143,7 @@ class Runtime:
             outbox,
             trainer_image=self._settings.trainer_image,
             pod_metadata=self._settings.pod_metadata,
-            clock=_now,
+            clock=self._clock,
             offer=partial(self._offered, groups),
             networking=lambda namespace: replace(
                 self._settings.networking, problem=policies.problem(namespace)
@@ -184,7 +186,7 @@ class Runtime:
             self._metrics.read_queue(queue)
             self._metrics.read_reports(poller.ages)
             self._metrics.read_namespaces(own.count)
-            self._metrics.read_jobs(self._store, own.works_in)
+            self._metrics.read_jobs(self._store, self._clock, own.works_in)
             self.start_task("queue", queue.run())
             self.start_task("claims to namespaces", own.keep())
             self.start_task("progress polling", poller.run())
@@ -404,7 +406,3 @@ def _key(job: dict[str, Any]) -> JobKey:
 
 def _namespace(key: JobKey) -> str:
     return key.namespace
-
-
-def _now() -> datetime:
-    return datetime.now(UTC)

@@ -78,11 +78,29 @@ def new_attempt(job: Job, observed: Observed, facts: Facts, now: datetime) -> De
         limit = job.spec.run_policy.stall_timeout_seconds
         message = f"no new step within stallTimeoutSeconds ({limit} s)"
         return _counted(job, observed, now, Reason.STALLED, message)
-    changed = membership(job, observed, now)
+    return _new_cluster(job, observed, now)
+
+
+def _new_cluster(job: Job, observed: Observed, now: datetime) -> Decision | None:
+    """Return the decision for a chief that has to begin anew only to know its cluster."""
+    changed, chief = membership(job, observed, now), observed.get(Role.CHIEF)
     if (change := changed.change(job)) is not None and _has_chief(job, observed):
         reason, message = change
         return _restart(job, observed, now, reason, message, members=changed)
+    if chief is not None and _knows_another_cluster(job, chief):
+        message = f"{chief.name} was created for other workers than the cluster has"
+        return _restart(job, observed, now, Reason.SCALED, message, members=changed)
     return None
+
+
+def _knows_another_cluster(job: Job, chief: Pod) -> bool:
+    """Tell whether a chief was made while another operator, which had not seen it, scaled the job.
+
+    Older operators wrote the workers down in other ways.
+    """
+    is_told = job.status.cluster_workers is not None and chief.fingerprint is not None
+    is_present = not chief.deleting and not failure.is_stale(job, chief)
+    return is_told and is_present and chief.workers not in (None, job.worker_set)
 
 
 def _attempt_failed(job: Job, observed: Observed, culprit: Pod, now: datetime) -> Decision:

@@ -29,15 +29,21 @@ _SIGKILL, _SIGTERM = 137, 143
 # Words of the kubelet that say nothing by themselves.
 _EMPTY_WORDS = frozenset({"Error", "Completed", ""})
 
-# The kubelet's reasons for refusing a pod that the scheduler has given it. OutOfcpu and the like
-# are prefixes. None of them says anything about the pod that holds on another node or later.
+# The kubelet's reasons for refusing a pod that the scheduler has given it; after a restart, as of
+# its node, also one that ran there before. OutOfcpu and the like are prefixes. None of them says
+# anything about the pod that holds on another node or later.
 _REFUSED_BY_KUBELET = re.compile(
     "OutOf|PodTopologySpread|(NodeAffinity|NodeName|NodePorts|NodeResourcesFit|NodeUnschedulable"
     "|TaintToleration|InvalidNodeInfo|TopologyAffinityError|UnexpectedAdmissionError"
-    "|UnexpectedPredicateFailureType)$"
+    "|UnexpectedPredicateFailureType|VolumeAttachmentLimitExceeded)$"
 )
 # And for ending one that may have run.
 _ENDED_BY_NODE = frozenset({"NodeShutdown", "Shutdown", "Terminated", "Preempting", "NodeLost"})
+_EVICTED = "Evicted"
+_STATUS_UNKNOWN = "ContainerStatusUnknown"
+# What the kubelet, and containerd, say of a container that was gone when they came back with their
+# node. They make up its exit code.
+_ENDED_UNSEEN = frozenset({_STATUS_UNKNOWN, "Unknown"})
 # The scheduler adds to its words that preempting others would not help, on none of the nodes.
 _NO_PREEMPTION = re.compile(
     r"(?: no new claims to deallocate,)? preemption: 0/(\d+) nodes are available:"
@@ -76,7 +82,7 @@ def failure(pod: _Object) -> Cause | None:
 def disruption(pod: _Object) -> Cause | None:
     """Return why the cluster takes the pod away: drain, preemption, eviction, refused by its node.
 
-    None if it does not.
+    Also that its node went away under it and came back. None if it does not.
     """
     found = raw_pod.condition(pod, "DisruptionTarget")
     if found.get("status") == "True":
@@ -86,8 +92,8 @@ def disruption(pod: _Object) -> Cause | None:
             time=found.get("lastTransitionTime"),
         )
     status = pod.get("status") or {}
-    reason = status.get("reason") or ""
-    if status.get("phase") != "Failed" or not _is_nodes_doing(pod, reason):
+    reason = _nodes_doing(pod) if status.get("phase") == "Failed" else ""
+    if not reason:
         return None
     ended = raw_pod.last_end(raw_pod.container_status(pod))
     return Cause(
@@ -163,14 +169,27 @@ def word(reason: str) -> str:
     return one_line(reason, 63)
 
 
-def _is_nodes_doing(pod: _Object, reason: str) -> bool:
-    if reason in _ENDED_BY_NODE:
-        return True
-    ran = any(
+def _nodes_doing(pod: _Object) -> str:
+    """Return the reason for which its node ended or refused a failed pod, "" if it did not."""
+    reason: str = (pod.get("status") or {}).get("reason") or ""
+    ended = raw_pod.state(raw_pod.container_status(pod), "terminated") or {}
+    is_unseen = ended.get("reason") in _ENDED_UNSEEN
+    if not reason:
+        return _STATUS_UNKNOWN if is_unseen else ""
+    if _REFUSED_BY_KUBELET.match(reason):
+        # What failed by itself, before its kubelet was restarted, has failed.
+        is_own = not is_unseen and ended.get("exitCode", 0) not in (0, _SIGKILL, _SIGTERM)
+        return "" if is_own else reason
+    # One that ran was evicted for what it used; for any other cause it would be a DisruptionTarget.
+    refused = reason == _EVICTED and not _has_run(pod)
+    return reason if refused or reason in _ENDED_BY_NODE else ""
+
+
+def _has_run(pod: _Object) -> bool:
+    return any(
         raw_pod.last_end(found) or raw_pod.state(found, "running") is not None
         for found in raw_pod.all_statuses(pod)
     )
-    return not ran and _REFUSED_BY_KUBELET.match(reason) is not None
 
 
 def _other_container(pod: _Object) -> Cause | None:

@@ -81,7 +81,8 @@ def _decide(job: Job, observed: Observed, facts: Facts, now: datetime) -> Decisi
         return _suspended(job, observed, facts, now)
     queue = queueing.next_queue(job, observed, facts, now)
     if queue is not None and queueing.waits(queue):
-        if queueing.left(job) == job.status.queue:
+        is_new = queueing.left(job) == job.status.queue
+        if is_new or (observed.workload is None and not observed.pods):
             # It enters the queue now; a gang that cannot be placed must not take quota.
             next_gang(job, observed, facts.offer, now)
         return _queued(job, observed, facts, queue, now)
@@ -105,6 +106,7 @@ def _finished(job: Job, observed: Observed, facts: Facts, now: datetime) -> Deci
         return replace(stay(job, Phase.FINISHED), delete_job=True)
     unwanted = cleanup.pods_to_clean(job, observed)
     ending = termination.end_in_order(job, observed, unwanted, now)
+    lost = termination.overdue(job, observed, made_again=False)
     return _schedule(
         job,
         replace(
@@ -112,7 +114,7 @@ def _finished(job: Job, observed: Observed, facts: Facts, now: datetime) -> Deci
             delete_groups=_groups_but(None, observed),
             workload=workload_changes.at_the_end(job, observed, facts, now),
         ),
-        [*ending, *termination.overdue(job, observed)],
+        [*ending, *lost],
         facts,
         now,
         expiry,
@@ -149,7 +151,7 @@ def _completed(
         _created(observed, facts, found, created.slots),
         workload=workload_changes.while_admitted(job, observed, facts, now),
     )
-    removals = [*released, *lost, *termination.overdue(job, observed)]
+    removals = [*released, *lost, *termination.overdue(job, observed, made_again=True)]
     return _schedule(job, found, removals, facts, now, grace_ends, created.due)
 
 
@@ -217,8 +219,9 @@ def _without_pods(
             membership=Membership(job.spec.replicas(Role.WORKER)),
         )
     ending = termination.end_in_order(job, observed, pods, now)
+    lost = termination.overdue(job, observed, made_again=False)
     again = now + _READ_AGAIN if facts.queue.is_incomplete else None
-    return _schedule(job, found, [*ending, *termination.overdue(job, observed)], facts, now, again)
+    return _schedule(job, found, [*ending, *lost], facts, now, again)
 
 
 def _created(
@@ -279,7 +282,7 @@ def _active(
     found = reachability(job, observed, facts, now)
     removals = [
         *termination.end_in_order(job, observed, unwanted, now),
-        *termination.overdue(job, observed),
+        *termination.overdue(job, observed, made_again=True),
         *(r for r in lost_servers(job, observed, now) if r.pod.uid not in known),
         *found.replacements,
     ]

@@ -9,6 +9,7 @@ from tftraining_operator.api.keys import Role
 from tftraining_operator.api.scheduling import Gang
 from tftraining_operator.api.status import GangStatus
 from tftraining_operator.api.types import Strategy
+from tftraining_operator.core.fingerprint import fingerprint
 from tftraining_operator.core.gang import carried, later_group, needed, scheduling
 from tftraining_operator.core.job import Job
 from tftraining_operator.core.naming import (
@@ -20,7 +21,12 @@ from tftraining_operator.core.naming import (
 )
 from tftraining_operator.core.placement import place, priority_classes, require_one_scheduler
 from tftraining_operator.core.pod_metadata import PodMetadata
-from tftraining_operator.core.podtemplate import mounts_checkpoint, pod_spec, template
+from tftraining_operator.core.podtemplate import (
+    check_neighbours,
+    mounts_checkpoint,
+    pod_spec,
+    template,
+)
 from tftraining_operator.core.resources import total_requests
 from tftraining_operator.core.roles import traits
 from tftraining_operator.core.schedulers import SCHEDULERS
@@ -206,7 +212,10 @@ def pod(
             "annotations": _eviction_annotations(job.spec.strategy, role)
             | dict(given.annotations)
             | (metadata.get("annotations") or {})
-            | {keys.ANNOTATION_WORKERS: cluster_workers(job, role, index)},
+            | {
+                keys.ANNOTATION_WORKERS: cluster_workers(job, role, index),
+                keys.ANNOTATION_SPEC: fingerprint(job),
+            },
             "ownerReferences": [owner_reference(job)],
         },
         "spec": pod_spec(job, role, index, attempt, trainer_image),
@@ -236,6 +245,7 @@ def samples(job: Job, trainer_image: str, given: PodMetadata = _NO_METADATA) -> 
         if not job.desired(role):
             continue
         shape = template(job, role)
+        check_neighbours(job, role)
         mounts = mounts_checkpoint(job, role)
         # Each is made, as what no role's pod could hold must not wait until the pod is created.
         made = pod(job, role, 0, 0, trainer_image, given=given)

@@ -52,7 +52,10 @@ def next_gang(job: Job, observed: Observed, offer: Offer, now: datetime) -> Gang
         if job.status.start_time is not None:
             return None
         scheduler = _chosen(job, offer)
-        return _formed(job, scheduler, size, rfc3339(now)) if scheduler is not None else None
+        if scheduler is None:
+            return None
+        formed = _formed(job, scheduler, size, rfc3339(now))
+        return _found_again(job, formed, observed) or formed
     all_begin_anew = known.attempt != job.status.attempt and _begins_anew(job)
     if all_begin_anew or (is_waiting(known) and known.members != size):
         since = known.waiting_since if is_waiting(known) else rfc3339(now)
@@ -168,6 +171,19 @@ def _is_placed(job: Job, gang: GangStatus, observed: Observed) -> bool:
         pod is not None and pod.group == gang.group and pod.node is not None and not pod.deleting
         for pod in pods
     )
+
+
+def _found_again(job: Job, formed: GangStatus, observed: Observed) -> GangStatus | None:
+    """Return the gang that pods with nodes are of, None if there is none but the `formed` one.
+
+    The status of a job that runs was lost: none of its pods has to go for that.
+    """
+    pods = [pod for pod in observed.pods.values() if pod.node is not None and not pod.deleting]
+    if not any(is_in_the_way(job, formed, pod) for pod in pods):
+        return None
+    group = next((pod.group for pod in pods if pod.group is not None), formed.group)
+    placed = {"group": group, "scheduled_time": formed.waiting_since}
+    return formed.model_copy(update=placed)
 
 
 def _formed(job: Job, scheduler: Gang, size: int, since: str) -> GangStatus:

@@ -38,6 +38,8 @@ class Pod:
     """The scheduler's group that it was created in."""
     workload: str | None = None
     """uid of the Workload that was admitted when it was created."""
+    fingerprint: str | None = None
+    """What it was made of (core/fingerprint.py)."""
     created_at: str | None = None
     grace_ends: str | None = None
     """When a pod that is being deleted has to be gone."""
@@ -292,6 +294,7 @@ def parse_pod(job: Job, raw: _Object, now: datetime) -> Pod | None:
         phase=phase,
         group=(metadata.get("annotations") or {}).get(keys.ANNOTATION_GANG),
         workload=(metadata.get("annotations") or {}).get(keys.ANNOTATION_WORKLOAD),
+        fingerprint=(metadata.get("annotations") or {}).get(keys.ANNOTATION_SPEC),
         created_at=created,
         grace_ends=metadata.get("deletionTimestamp"),
         ready=ready,

@@ -12,6 +12,7 @@ from typing import Any
 from tftraining_operator.api import keys
 from tftraining_operator.api.keys import Role
 from tftraining_operator.api.types import RestartPolicy
+from tftraining_operator.core import raw_pod
 from tftraining_operator.core.environment import environment, is_reserved
 from tftraining_operator.core.job import Job
 from tftraining_operator.core.merge import merge
@@ -237,6 +238,48 @@ def _check_ports(path: str, job: Job, role: Role, given: list[_Object]) -> None:
                     f"{path}: port {port.get('containerPort')} is named `{name}`, which is the name"
                     f" of the operator's port {number}; give it another name"
                 )
+
+
+def check_neighbours(job: Job, role: Role) -> None:
+    """Refuse a sidecar that says it listens where the container that trains does: one would end.
+
+    For new jobs: in one that runs it may not do as it says. Raises InvalidTemplateError.
+    """
+    spec = template(job, role)["spec"]
+    taken = _listens(job, role, spec)
+    for path, name, number in _ports_of_sidecars(spec):
+        if isinstance(number, int) and number in taken:
+            raise InvalidTemplateError(
+                f"the template of {role.value}: {path}.ports: port {number} is where container"
+                f" `{keys.CONTAINER}` {taken[number]}; let container {name} listen on another one"
+            )
+
+
+def _listens(job: Job, role: Role, spec: _Object) -> dict[int, str]:
+    """Return on which ports the container that trains listens, and what for."""
+    found = traits(job.spec.strategy, role)
+    container = raw_pod.container_spec({"spec": spec})
+    # An image of the user's may serve no progress.
+    is_ours = bool(container.get("command")) or "image" not in container
+    taken = {}
+    if found.opens_cluster_port:
+        taken[keys.CLUSTER_PORT] = "runs TensorFlow's server"
+    if found.reports_progress and is_ours and raw_pod.runs_trainer({"spec": spec}):
+        taken[keys.PROGRESS_PORT] = "serves its progress"
+    return taken
+
+
+def _ports_of_sidecars(spec: _Object) -> Iterator[tuple[str, object, object]]:
+    """Yield path and name of each container that runs beside the one that trains, and its ports."""
+    for kind in ("containers", "initContainers"):
+        for each in _objects(spec.get(kind)):
+            name = each.get("name")
+            runs_on = kind == "containers" or each.get("restartPolicy") == "Always"
+            if name == keys.CONTAINER or not runs_on:
+                continue
+            for port in _objects(each.get("ports")):
+                if port.get("protocol") in (None, "TCP"):
+                    yield f"spec.{kind}[{name}]", name, port.get("containerPort")
 
 
 def _check_quantities(where: str, spec: _Object) -> None:

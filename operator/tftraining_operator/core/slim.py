@@ -36,6 +36,7 @@ class _Owner(_Part):
 
 class _Annotations(_Part):
     gang: Any = msgspec.field(default=UNSET, name=keys.ANNOTATION_GANG)
+    spec: Any = msgspec.field(default=UNSET, name=keys.ANNOTATION_SPEC)
     workers: Any = msgspec.field(default=UNSET, name=keys.ANNOTATION_WORKERS)
     workload: Any = msgspec.field(default=UNSET, name=keys.ANNOTATION_WORKLOAD)
 

@@ -122,6 +122,8 @@ class Reconciler:
             return await self._reject(key, raw, Reason.NAME_CONFLICT, str(problem), now)
         except SchedulerUnavailableError as problem:
             reason, known = Reason.SCHEDULER_UNAVAILABLE, problem.is_known
+            if known:
+                await self._give_back(key, raw, now, only_quota=True)
             return await self._reject(key, raw, reason, str(problem), now, may_end=known)
 
     async def _pass(self, key: JobKey, raw: _Object, now: datetime) -> float | None:
@@ -276,16 +278,20 @@ class Reconciler:
         memory.judged = job.meta.generation
         return created
 
-    async def _give_back(self, key: JobKey, raw: _Object, now: datetime) -> None:
+    async def _give_back(
+        self, key: JobKey, raw: _Object, now: datetime, *, only_quota: bool = False
+    ) -> None:
         """Stop what is left of a job since it was suspended: since then its template may change.
 
-        If it was resumed as well, it is suspended until its template is corrected.
+        If it was resumed as well, it is suspended until its template is corrected. `only_quota` is
+        for one that has no pods, and was admitted to a queue by which it cannot get any.
         """
         job = parse_job(raw, now)
         memory = self._memory(key, job)
         observed = self._observe(key, job, memory, now)
-        has_any = observed.pods or observed.workload
-        if job.status.start_time is not None or not has_any:
+        has_any = observed.workload if only_quota else observed.pods or observed.workload
+        is_running = job.status.start_time is not None or (only_quota and observed.pods)
+        if is_running or not has_any:
             return
         policy = job.spec.run_policy.model_copy(update={"suspend": True})
         job = replace(job, spec=job.spec.model_copy(update={"run_policy": policy}))

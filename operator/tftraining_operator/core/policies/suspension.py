@@ -1,18 +1,24 @@
 """Whether a job is to have no pods, because it is suspended or its suspension has begun.
 
 While a job is suspended its templates may change, and the API server knows only what the spec says:
-one that is resumed while its chief still saves may have other templates than its servers.
+one that is resumed while its chief still saves may have other templates than its servers. So may
+one that was suspended and resumed before anybody looked.
 """
 
 from tftraining_operator.api.keys import ConditionType, Role
 from tftraining_operator.core.conditions import is_true
+from tftraining_operator.core.fingerprint import has_pods_of_before
 from tftraining_operator.core.job import Job
 from tftraining_operator.core.observed import Observed
 
 
 def suspends(job: Job, observed: Observed) -> bool:
     """Tell whether the pods of a job are to end, or are ending, for its suspension."""
-    return job.spec.run_policy.suspend or _has_begun(job, observed)
+    return (
+        job.spec.run_policy.suspend
+        or _has_begun(job, observed)
+        or has_pods_of_before(job, observed)
+    )
 
 
 def message(job: Job) -> str:

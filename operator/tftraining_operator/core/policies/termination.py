@@ -33,11 +33,19 @@ def end_in_order(
     ]
 
 
-def overdue(job: Job, observed: Observed) -> list[Removal]:
-    """Return the forced deletions of pods that do not end, each due when it counts as lost."""
+def overdue(job: Job, observed: Observed, *, made_again: bool) -> list[Removal]:
+    """Return the forced deletions of pods that do not end, each due when it counts as lost.
+
+    A pod that is `made_again` is replaced by another, which is told.
+    """
     return [
         # What drives the attempt has a restart of its own that says so.
-        Removal(pod, moment, cause="" if drives_attempt(job, pod.role) else NODE_LOST, grace=0)
+        Removal(
+            pod,
+            moment,
+            cause=NODE_LOST if made_again and not drives_attempt(job, pod.role) else "",
+            grace=0,
+        )
         for pod in observed.pods.values()
         if (moment := overdue_at(pod)) is not None
     ]

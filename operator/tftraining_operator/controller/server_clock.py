@@ -1,0 +1,44 @@
+"""The API server's clock, by which jobs are judged.
+
+Objects carry its times: when a pod was created, until when one that was told to end has for that. A
+machine whose clock is two minutes ahead would take such a pod for one that a lost node holds, and
+delete it by force while it saves.
+"""
+
+import logging
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from email.utils import parsedate_to_datetime
+
+logger = logging.getLogger(__name__)
+
+_FAR = timedelta(seconds=10)
+"""What is less is no difference: the server says whole seconds, and its answer needs time."""
+
+
+class ServerClock:
+    """Tells the time by the machine's own clock, corrected where the API server's is another."""
+
+    def __init__(self, own: Callable[[], datetime] = lambda: datetime.now(UTC)) -> None:
+        self._own = own
+        self._ahead = timedelta(0)
+        """How far the API server's clock is ahead of this machine's."""
+
+    def __call__(self) -> datetime:
+        """Return what time it is."""
+        return self._own() + self._ahead
+
+    def heard(self, date: str) -> None:
+        """Take in the header Date of an answer that has just come, "" if it had none."""
+        try:
+            moment = parsedate_to_datetime(date).astimezone(UTC)
+        except (ValueError, OverflowError):
+            return
+        if abs(moment - self()) < _FAR:
+            return
+        found = moment - self._own()
+        self._ahead = found if abs(found) >= _FAR else timedelta(0)
+        logger.warning(
+            "this machine's clock is %+.0f s from the API server's, which is used instead",
+            -found.total_seconds(),
+        )
