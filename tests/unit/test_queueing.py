@@ -544,6 +544,25 @@ def test_a_job_that_is_admitted_again_gives_its_quota_back_where_its_scheduler_i
     assert cluster.status(key).state == "Running"
 
 
+def test_a_job_that_is_admitted_again_keeps_its_quota_while_its_scheduler_may_be_there(
+    cluster: FakeCluster, runner: asyncio.Runner
+) -> None:
+    operator = Operator(cluster, runner, offer=Offer({Gang.VOLCANO: "v1beta1"}, kueue=True))
+    key = running(operator, a_job().with_spec(scheduling={"gang": "Volcano"}))
+    kueue.evict(cluster)
+    go_on(operator)
+    operator.offer = Offer(kueue=True, silent=frozenset({Gang.VOLCANO}))
+    kueue.admit(cluster)
+    operator.wait(31)
+    assert cluster.status(key).state == "SchedulerUnavailable"
+    assert kueue.workloads(cluster)
+
+    operator.offer = Offer({Gang.VOLCANO: "v1beta1"}, kueue=True)
+    operator.wait(31)
+    go_on(operator)
+    assert cluster.status(key).state == "Running"
+
+
 @pytest.mark.parametrize(
     ("offer", "words"),
     [

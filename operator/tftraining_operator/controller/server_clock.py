@@ -23,6 +23,7 @@ class ServerClock:
         self._own = own
         self._ahead = timedelta(0)
         """How far the API server's clock is ahead of this machine's."""
+        self._heard = ""
 
     def __call__(self) -> datetime:
         """Return what time it is."""
@@ -30,6 +31,10 @@ class ServerClock:
 
     def heard(self, date: str) -> None:
         """Take in the header Date of an answer that has just come, "" if it had none."""
+        # Most answers come in the same second as the one before.
+        if date == self._heard:
+            return
+        self._heard = date
         try:
             moment = parsedate_to_datetime(date).astimezone(UTC)
         except (ValueError, OverflowError):

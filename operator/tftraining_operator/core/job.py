@@ -42,6 +42,8 @@ class Job:
         default_factory=dict, init=False, repr=False, compare=False
     )
     """What podtemplate.template has made of the spec."""
+    hashes: list[str] = field(default_factory=list, init=False, repr=False, compare=False)
+    """What fingerprint.py has made of it, once it was asked."""
 
     @property
     def name(self) -> str:
