@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections import Counter
+
 import aiohttp
 import pytest
 from tftraining_operator.controller.metrics import Metrics
 from tftraining_operator.controller.metrics_server import exposed
 from tftraining_operator.controller.settings import SettingsError
 
-from tests.unit.test_metrics import samples
+from tests.unit.builders import a_job
+from tests.unit.test_metrics import samples, stored
 from tools.ports import free_port
 
 
@@ -32,6 +36,34 @@ async def test_metrics_are_served_as_they_are_now_until_the_end() -> None:
         assert "_created" not in await scraped(port)
     with pytest.raises(aiohttp.ClientConnectionError):
         await scraped(port)
+
+
+async def test_a_scrape_of_many_jobs_lets_everything_else_go_on() -> None:
+    port, metrics, turns = free_port(), Metrics(), 0
+    counted_in: Counter[int] = Counter()
+
+    async def go_on() -> None:
+        nonlocal turns
+        while True:
+            await asyncio.sleep(0)
+            turns += 1
+
+    def works_in(_namespace: str) -> bool:
+        counted_in[turns] += 1
+        return True
+
+    store = stored(*(a_job().named(f"job-{index}") for index in range(700)))
+    metrics.read_jobs(store, works_in=works_in)
+    others = asyncio.create_task(go_on())
+    async with exposed(port, metrics):
+        found = await scraped(port)
+    others.cancel()
+
+    assert (
+        'tftraining_jobs{namespace="default",state="New",strategy="ParameterServer"} 700.0' in found
+    )
+    assert counted_in.total() == 700, "once each"
+    assert max(counted_in.values()) <= 100
 
 
 async def test_the_lag_of_the_event_loop_is_measured(monkeypatch: pytest.MonkeyPatch) -> None:

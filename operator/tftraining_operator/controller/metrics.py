@@ -63,6 +63,7 @@ class Metrics:
     def __init__(self) -> None:
         self.registry = registry = CollectorRegistry()
         self._namespaces = Names()
+        self._jobs: JobsCollector | None = None
         self._begun: set[tuple[str, str]] = set()
         ProcessCollector(registry=registry)
         Info(
@@ -212,7 +213,13 @@ class Metrics:
         works_in: Callable[[str], bool] = lambda _namespace: True,
     ) -> None:
         """Show the jobs of the store in the namespaces that `works_in` tells of."""
-        self.registry.register(JobsCollector(store, self._namespaces, clock, works_in=works_in))
+        self._jobs = JobsCollector(store, self._namespaces, clock, works_in=works_in)
+        self.registry.register(self._jobs)
+
+    async def count_jobs(self) -> None:
+        """Look at the jobs for a scrape, while everything else goes on."""
+        if self._jobs is not None:
+            await self._jobs.count()
 
     def timed(
         self, handle: Callable[[K], Awaitable[float | None]]

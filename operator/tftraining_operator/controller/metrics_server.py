@@ -1,6 +1,7 @@
 """Serves the metrics of this process at /metrics of a port of its own, on leader and standby.
 
-The event loop answers, not a thread: what is read at a scrape may not change meanwhile.
+The event loop answers, not a thread: what is read at a scrape may not change meanwhile. Only jobs,
+of which there may be thousands, are counted before.
 """
 
 import asyncio
@@ -46,6 +47,7 @@ def _answer(metrics: Metrics) -> Handler:
     handler = make_aiohttp_handler(metrics.registry)
 
     async def answer(request: web.Request) -> web.StreamResponse:
+        await metrics.count_jobs()
         response = await handler(request)
         # kopf waits at its end for every connection that was opened since its start.
         response.force_close()
