@@ -486,6 +486,8 @@ def pods(job: Job) -> dict[tuple[Role, int], Raw]:
     found = {}
     for role, index, _ in slots(job):
         made = pod(job, role, index, 0, IMAGE)
+        # Of two specs that say the same in other words.
+        del made["metadata"]["annotations"][keys.ANNOTATION_SPEC]
         spec = made["spec"]
         # Set by the gang, which no pod has before the operator has formed one.
         spec.pop("schedulerName", None)
