@@ -138,16 +138,17 @@ class JobsCollector(Collector):
 
     async def count(self) -> None:
         """Look at all jobs, at some in each turn of the event loop; collect() tells of them."""
-        now, tally = self._clock(), _Tally()
-        for index, raw in enumerate(list(self._store.jobs()), 1):
-            self._add(tally, raw, now)
-            if index % _IN_A_TURN == 0:
-                await asyncio.sleep(0)
+        tally = _Tally()
+        for _part in self._looks(tally):
+            await asyncio.sleep(0)
         self._tally = tally
 
     def collect(self) -> Iterator[Metric]:
         """Return the metrics as they were counted last, or as the store is now."""
-        tally = self._tally or self._counted()
+        tally = self._tally or _Tally()
+        if self._tally is None:
+            for _part in self._looks(tally):
+                pass
         jobs, total, longest = self._families()
         for labels, number in tally.count.items():
             jobs.add_metric(labels, number)
@@ -158,11 +159,13 @@ class JobsCollector(Collector):
             longest.add_metric([each.namespace, each.job, each.reason], each.seconds)
         yield from (jobs, total, longest)
 
-    def _counted(self) -> _Tally:
-        now, tally = self._clock(), _Tally()
-        for raw in self._store.jobs():
+    def _looks(self, tally: _Tally) -> Iterator[None]:
+        """Count all jobs, with a pause after each part of them."""
+        now = self._clock()
+        for index, raw in enumerate(list(self._store.jobs()), 1):
             self._add(tally, raw, now)
-        return tally
+            if index % _IN_A_TURN == 0:
+                yield
 
     def _add(self, tally: _Tally, raw: _Object, now: datetime) -> None:
         if not is_ours(raw) or not self._works_in(raw["metadata"]["namespace"]):
