@@ -521,22 +521,31 @@ def test_a_gang_is_formed_when_the_job_is_admitted(
     assert len(cluster.pods()) == 3
 
 
+VOLCANO = Offer({Gang.VOLCANO: "v1beta1"}, kueue=True)
+
+
+def admitted_again(operator: Operator, offer: Offer) -> JobKey:
+    """Have a job of a gang of Volcano be preempted, and admitted when the cluster offers this."""
+    key = running(operator, a_job().with_spec(scheduling={"gang": "Volcano"}))
+    kueue.evict(operator.cluster)
+    go_on(operator)
+    operator.offer = offer
+    kueue.admit(operator.cluster)
+    operator.wait(31)
+    assert operator.cluster.status(key).state == "SchedulerUnavailable"
+    return key
+
+
 def test_a_job_that_is_admitted_again_gives_its_quota_back_where_its_scheduler_is_gone(
     cluster: FakeCluster, runner: asyncio.Runner
 ) -> None:
-    operator = Operator(cluster, runner, offer=Offer({Gang.VOLCANO: "v1beta1"}, kueue=True))
-    key = running(operator, a_job().with_spec(scheduling={"gang": "Volcano"}))
-    kueue.evict(cluster)
-    go_on(operator)
-    operator.offer = KUEUE
-    kueue.admit(cluster)
-    operator.wait(31)
-    assert cluster.status(key).state == "SchedulerUnavailable"
+    operator = Operator(cluster, runner, offer=VOLCANO)
+    key = admitted_again(operator, KUEUE)
     assert not kueue.workloads(cluster), "nor does it queue again"
     operator.wait(300)
     assert not kueue.workloads(cluster)
 
-    operator.offer = Offer({Gang.VOLCANO: "v1beta1"}, kueue=True)
+    operator.offer = VOLCANO
     operator.wait(31)
     assert cluster.status(key).state == "Queued"
     kueue.admit(cluster)
@@ -547,17 +556,11 @@ def test_a_job_that_is_admitted_again_gives_its_quota_back_where_its_scheduler_i
 def test_a_job_that_is_admitted_again_keeps_its_quota_while_its_scheduler_may_be_there(
     cluster: FakeCluster, runner: asyncio.Runner
 ) -> None:
-    operator = Operator(cluster, runner, offer=Offer({Gang.VOLCANO: "v1beta1"}, kueue=True))
-    key = running(operator, a_job().with_spec(scheduling={"gang": "Volcano"}))
-    kueue.evict(cluster)
-    go_on(operator)
-    operator.offer = Offer(kueue=True, silent=frozenset({Gang.VOLCANO}))
-    kueue.admit(cluster)
-    operator.wait(31)
-    assert cluster.status(key).state == "SchedulerUnavailable"
+    operator = Operator(cluster, runner, offer=VOLCANO)
+    key = admitted_again(operator, Offer(kueue=True, silent=frozenset({Gang.VOLCANO})))
     assert kueue.workloads(cluster)
 
-    operator.offer = Offer({Gang.VOLCANO: "v1beta1"}, kueue=True)
+    operator.offer = VOLCANO
     operator.wait(31)
     go_on(operator)
     assert cluster.status(key).state == "Running"
@@ -597,7 +600,7 @@ def test_a_job_is_not_failed_for_an_api_that_has_not_answered_yet(
     operator.wait(3600)
     status = cluster.status(key)
     assert (status.state, status.completion_time) == ("SchedulerUnavailable", None)
-    operator.offer = Offer({Gang.VOLCANO: "v1beta1"}, kueue=True)
+    operator.offer = VOLCANO
     operator.wait(31)
     assert cluster.status(key).state == "Queued"
 
