@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import secrets
 from pathlib import Path
@@ -11,7 +12,7 @@ import pytest
 
 from tests.apiserver import PROGRAMS, ApiServer, collecting, running
 from tools.cluster.binaries import OTHER_KUBERNETES, binary, of_kubernetes
-from tools.cluster.shell import ClusterError
+from tools.cluster.shell import ClusterError, NoClusterError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -52,18 +53,22 @@ def pytest_collection_finish(session: pytest.Session) -> None:
                 _build(program)
 
 
-def _build(program: str) -> Path | str:
-    """Return the program's path, or why there is none."""
+@functools.cache
+def _build(program: str) -> Path | ClusterError | OSError:
+    """Return the program's path, or why there is none: it is tried once, as that takes minutes."""
     try:
         return binary(of_kubernetes(program, KUBERNETES) if KUBERNETES else program)
     except (ClusterError, OSError) as error:
-        return str(error)
+        return error
 
 
 def program_or_skip(program: str) -> Path:
+    """Return a program's path; skip where the machine can build none. Raises if this one fails."""
     found = _build(program)
-    if isinstance(found, str):
+    if isinstance(found, NoClusterError):
         pytest.skip(f"{program} is not available: {found}")
+    if isinstance(found, Exception):
+        raise found
     return found
 
 
