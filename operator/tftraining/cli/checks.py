@@ -30,6 +30,7 @@ _RIGHTS = (
     ("list", "", "events", "read events, for describe"),
     ("get", "", "pods/log", "read logs"),
     ("patch", "", "configmaps", "write ConfigMaps, to submit Python code"),
+    ("list", "", "configmaps", "list ConfigMaps, to restart jobs that have ended"),
 )
 
 

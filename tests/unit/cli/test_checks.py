@@ -41,6 +41,8 @@ class Installed:
         self._deployments = [a_deployment(each, shards) for each in namespaces]
         self.free: set[str] = set()
         """Names of leases that nobody holds."""
+        self.refused: set[tuple[str, str]] = set()
+        """Verbs and resources that the user has no right to."""
 
     def read(self, path: str) -> dict[str, Any] | None:
         if "/deployments" in path:
@@ -50,8 +52,8 @@ class Installed:
         now = NOW.isoformat()
         return {"spec": {"holderIdentity": "x", "renewTime": now, "acquireTime": now}}
 
-    def may(self, _verb: str, _group: str, _resource: str) -> bool:
-        return True
+    def may(self, verb: str, _group: str, resource: str) -> bool:
+        return (verb, resource) not in self.refused
 
 
 def a_deployment(namespaces: str | None, shards: str) -> dict[str, Any]:
@@ -67,6 +69,16 @@ def a_deployment(namespaces: str | None, shards: str) -> dict[str, Any]:
 def missing(*namespaces: str | None) -> list[str]:
     found = checks(cast("Cluster", Installed(*namespaces)), NOW)
     return [check.text for check in found if not check.ok]
+
+
+def test_a_right_that_restart_needs_is_asked_for() -> None:
+    cluster = Installed("")
+    cluster.refused.add(("list", "configmaps"))
+    (told,) = [each.text for each in checks(cast("Cluster", cluster), NOW) if not each.ok]
+    assert told == (
+        "in namespace vision you may not list ConfigMaps, to restart jobs that have ended: ask for"
+        " the right to list configmaps"
+    )
 
 
 def test_a_shard_without_a_leader_is_missing() -> None:
