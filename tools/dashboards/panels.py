@@ -36,7 +36,13 @@ OPERATOR = Dashboard(
         Panel(
             "Namespaces by who works on their jobs",
             "short",
-            [Query(f"sum by (claim) ({_OPERATOR}_namespaces)", "{{claim}}")],
+            # With shards each replica counts the same namespaces.
+            [
+                Query(
+                    f"sum by (claim) (max by (namespace, claim) ({_OPERATOR}_namespaces))",
+                    "{{claim}}",
+                ),
+            ],
         ),
         Panel(
             "Version",
