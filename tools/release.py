@@ -26,6 +26,8 @@ _VERSIONS = {
 
 _DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
 _SECTION = re.compile(r"(?m)^## ")
+MOST_NOTES = 125_000
+"""Characters of a release's notes, as GitHub takes them."""
 
 
 class ReleaseError(Exception):
@@ -58,8 +60,13 @@ def check(tag: str, root: Path = Path()) -> str:
     ]
     if wrong:
         raise ReleaseError(f"the tag is {tag}, but {'; '.join(wrong)}")
-    if not notes(version, root):
+    if not (text := notes(version, root)):
         raise ReleaseError(f"CHANGELOG.md has no section '## {version}': rename Unreleased")
+    if len(text) > MOST_NOTES:
+        raise ReleaseError(
+            f"CHANGELOG.md has {len(text):,} characters in the section '## {version}', and GitHub"
+            f" takes {MOST_NOTES:,} as a release's notes: shorten it"
+        )
     return version
 
 

@@ -12,7 +12,16 @@ import yaml
 
 from tools.cluster import binaries
 from tools.cluster.binaries import SOURCES
-from tools.release import CHART, Image, ReleaseError, check, digest_in, notes, write_chart
+from tools.release import (
+    CHART,
+    MOST_NOTES,
+    Image,
+    ReleaseError,
+    check,
+    digest_in,
+    notes,
+    write_chart,
+)
 
 VERSIONED = (
     "pyproject.toml",
@@ -80,6 +89,19 @@ def test_a_version_that_the_changelog_does_not_have_is_refused(checkout: Path) -
     (checkout / "CHANGELOG.md").write_text("# Changelog\n\n## Unreleased\n\n- New.\n")
     with pytest.raises(ReleaseError, match="rename Unreleased"):
         check(f"v{version_of(checkout)}", checkout)
+
+
+def test_notes_that_a_release_cannot_have_are_refused_before_anything_is_published(
+    checkout: Path,
+) -> None:
+    version, path = version_of(checkout), checkout / "CHANGELOG.md"
+    path.write_text(f"## {version}\n\n- {'x' * MOST_NOTES}\n")
+    with pytest.raises(ReleaseError, match=rf"125,002 characters in the section '## {version}'"):
+        check(f"v{version}", checkout)
+
+
+def test_what_is_unreleased_can_be_the_notes_of_a_release() -> None:
+    assert 0 < len(notes("Unreleased")) < MOST_NOTES
 
 
 def test_the_chart_of_a_release_has_its_images_by_digest(tmp_path: Path) -> None:
