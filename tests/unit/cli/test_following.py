@@ -623,3 +623,13 @@ def test_a_pod_that_is_not_there_is_named(chosen: dict[str, Any], told: str) -> 
         log_reader.read_once(
             Cluster(Scripted([RUNNING.raw], pods)), "mnist", log_reader.Choice(chosen)
         )
+
+
+def test_a_log_is_opened_again_where_it_stopped_also_on_a_node_in_another_zone() -> None:
+    """containerd writes the time of its node's zone, and the kubelet passes it on."""
+    job = finished(well=True)
+    calls = Scripted([RUNNING.raw] * 3 + [job.raw], [a_pod(job.build(), Role.CHIEF).exited(0)])
+    first, second = "2026-01-02T05:04:05.100000000+02:00", "2026-01-02T05:04:05.200000000+02:00"
+    calls.logs["mnist-chief-0", ""] = [f"{first} first", UnreachableError("broke")]
+    calls.logs["mnist-chief-0", "2026-01-02T03:04:05Z"] = [f"{first} first", f"{second} second"]
+    assert run(calls) == ["chief-0: first", "chief-0: second"]
