@@ -13,7 +13,13 @@ from tftraining_operator.core.conditions import is_true
 from tftraining_operator.core.job import Job
 
 from tftraining.cluster.cluster import Cluster
-from tftraining.errors import InputError, NotFoundError, TimedOutError, UnreachableError
+from tftraining.errors import (
+    ForbiddenError,
+    InputError,
+    NotFoundError,
+    TimedOutError,
+    UnreachableError,
+)
 from tftraining.job import TrainingJob, seen
 
 INTERVAL = 1.5
@@ -90,11 +96,12 @@ class Wait:
         """Return the job as it is now, None while the cluster is away.
 
         Raises NotFoundError if it does not exist or is deleted, UnreachableError if the cluster
-        stays away.
+        stays away, ForbiddenError for who may not read it, or no longer.
         """
         try:
             found = look(self.cluster, self.name)
-        except UnreachableError:
+        except (ForbiddenError, UnreachableError):
+            # An API server that starts forbids everything for a moment.
             if self._patience.is_over:
                 raise
             return None

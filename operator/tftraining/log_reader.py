@@ -11,6 +11,7 @@ from tftraining_operator.api.keys import CONTAINER, ConditionType, Role
 
 from tftraining.cluster.cluster import Cluster
 from tftraining.errors import (
+    ForbiddenError,
     InputError,
     NotFoundError,
     TFTrainingError,
@@ -188,7 +189,7 @@ class Follower:
         """Text of the last line without a time: the node says something of the log itself."""
         self._complete: set[Source] = set()
         self._was_read: set[Source] = set()
-        self._unread: dict[Source, UnreachableError] = {}
+        self._unread: dict[Source, TFTrainingError] = {}
         """The logs that could not be opened the last time, and why."""
         self._told: set[Source] = set()
         """Those of them that `say` was called with."""
@@ -233,7 +234,8 @@ class Follower:
         """Start readers of what is new, and notice whether nothing more is to come."""
         try:
             seen = look(self._cluster, self._job)
-        except UnreachableError as error:
+        except (ForbiddenError, UnreachableError) as error:
+            # An API server that starts forbids everything for a moment.
             if self._patience.is_over:
                 raise
             if not self._away:
@@ -314,16 +316,21 @@ class Follower:
                 self._was_read.add(source)
                 self._unread.pop(source, None)
                 self._put(source, stream)
-        except UnreachableError as error:
-            if not opened:
-                self._unread[source] = error
-            return  # the next look opens it again, where it stopped
         except (InputError, NotFoundError):
             pass  # the pod is gone, or its node cannot send the log now
         except TFTrainingError as error:
+            if self._may_end(error):
+                if not opened:
+                    self._unread[source] = error
+                return  # the next look opens it again, where it stopped
             self._lines.put(error)
         if not source.running:
             self._complete.add(source)
+
+    def _may_end(self, error: TFTrainingError) -> bool:
+        """Tell whether an error may be over soon: an API server that starts forbids everything."""
+        was_allowed = bool(self._was_read) and isinstance(error, ForbiddenError)
+        return was_allowed or isinstance(error, UnreachableError)
 
     def _query(self, source: Source) -> dict[str, str]:
         query = {"timestamps": "true", "follow": "true"}
