@@ -425,3 +425,18 @@ def test_a_cluster_without_the_operator_is_told(stored: Stored, client: TFTraini
     stored.refusals[f"POST {JOBS}?dryRun"] = NotFoundError('namespaces "vision" not found')
     with pytest.raises(NotFoundError, match='namespaces "vision" not found'):
         client.submit(manifest)
+
+
+def test_a_job_that_only_evaluates_is_not_restarted_scaled_or_suspended(
+    stored: Stored, client: TFTrainingClient
+) -> None:
+    """Nothing of it trains: a restart would only take the log of its chief away."""
+    job = a_job().with_evaluator().with_status(state="Evaluating", chief_completion_time=stamp())
+    stored.add_job(job.raw)
+    chief = f"{PODS}/mnist-chief-0"
+    stored.objects[chief] = a_pod(job.build(), Role.CHIEF).exited(0).raw
+    for change in (client.restart, client.suspend, lambda name: client.scale(name, 4)):
+        with pytest.raises(InputError, match="mnist trains no longer: its chief has succeeded, "):
+            change("mnist")
+    assert chief in stored.objects
+    assert all(each.startswith("GET") for each in stored.asked)
