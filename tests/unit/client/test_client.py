@@ -440,3 +440,18 @@ def test_a_job_that_only_evaluates_is_not_restarted_scaled_or_suspended(
             change("mnist")
     assert chief in stored.objects
     assert all(each.startswith("GET") for each in stored.asked)
+
+
+def test_describe_shows_no_events_of_a_job_that_is_named_like_a_pod(
+    stored: Stored, client: TFTrainingClient
+) -> None:
+    stored.add_job(a_job().raw)
+    for pod in ("mnist-worker-0", "mnist-worker-2-chief-0", "mnist-worker-2-worker-0"):
+        stored.objects[f"/api/v1/namespaces/default/events/{pod}"] = {
+            "metadata": {"name": pod, "namespace": "default"},
+            "involvedObject": {"kind": "Pod", "name": pod},
+            "message": f"about {pod}",
+        }
+    said = client.describe("mnist")
+    assert "about mnist-worker-0" in said
+    assert "about mnist-worker-2-" not in said
