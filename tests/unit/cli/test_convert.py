@@ -59,6 +59,12 @@ if TYPE_CHECKING:
             {"chief": 1, "worker": 1},
             id="lower case, and no ps at all",
         ),
+        pytest.param(
+            {"Chief": {**a_replica(), "replicas": None}, "Worker": a_replica(0)},
+            "Mirrored",
+            {"chief": 1},
+            id="null, which is one",
+        ),
     ],
 )
 def test_replicas_become_a_strategy_with_roles(
