@@ -245,6 +245,7 @@ class TFTrainingClient:
     ) -> TrainingJob:
         """Call `show` every 1.5 s until a job is where it is waited for; return its last state.
 
+        Less often where it takes long to read the job, as one with a thousand pods does.
         Raises as wait does, but not for a job that failed; InputError if there is no such goal.
         """
         from tftraining import following

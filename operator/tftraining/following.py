@@ -26,6 +26,7 @@ INTERVAL = 1.5
 """Seconds between two looks."""
 PATIENCE = 300.0
 """Seconds for which the cluster may be unreachable."""
+_MOST_PAUSE = 30.0
 
 GOALS = {
     "finished": ConditionType.FINISHED,
@@ -41,6 +42,14 @@ def goal_of(name: str) -> ConditionType:
     if name not in GOALS:
         raise InputError(f"cannot wait for {name!r}: choose one of {', '.join(GOALS)}")
     return GOALS[name]
+
+
+def pause_after(interval: float, took: float) -> float:
+    """Return the seconds between two looks, of which the last one took so long.
+
+    Pods of a large job have tens of megabytes: whoever waits must not keep the API server busy.
+    """
+    return max(interval, min(4 * took, _MOST_PAUSE))
 
 
 def reached(job: Job | None, goal: ConditionType) -> bool:
@@ -76,7 +85,7 @@ class Patience:
 
 @dataclass(slots=True)
 class Wait:
-    """One wait for a job: whoever waits calls `look` every INTERVAL seconds."""
+    """One wait for a job: whoever waits calls `look` after each `pause`."""
 
     cluster: Cluster
     name: str
@@ -87,6 +96,8 @@ class Wait:
     _began: float = field(init=False)
     _patience: Patience = field(init=False)
     _uid: str | None = field(init=False, default=None)
+    pause: float = field(init=False, default=INTERVAL)
+    """Seconds until the next look."""
 
     def __post_init__(self) -> None:
         self._began = self.clock()
@@ -98,6 +109,7 @@ class Wait:
         Raises NotFoundError if it does not exist or is deleted, UnreachableError if the cluster
         stays away, ForbiddenError for who may not read it, or no longer.
         """
+        began, self.pause = self.clock(), INTERVAL
         try:
             found = look(self.cluster, self.name)
         except (ForbiddenError, UnreachableError):
@@ -109,6 +121,7 @@ class Wait:
             raise NotFoundError(f"job {self.name} was deleted, and created again, in the meantime")
         self._patience.renew()
         self._uid = found.uid
+        self.pause = pause_after(INTERVAL, self.clock() - began)
         return found
 
     def is_over(self, found: TrainingJob | None) -> bool:
@@ -144,7 +157,7 @@ def follow(
             show(found)
         if wait.is_over(found) and found is not None:
             return found
-        sleep(INTERVAL)
+        sleep(wait.pause)
 
 
 def look(cluster: Cluster, name: str) -> TrainingJob:

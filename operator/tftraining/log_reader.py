@@ -17,7 +17,7 @@ from tftraining.errors import (
     TFTrainingError,
     UnreachableError,
 )
-from tftraining.following import PATIENCE, Patience, look, reached
+from tftraining.following import PATIENCE, Patience, look, pause_after, reached
 from tftraining.job import TrainingJob
 from tftraining.view.log_lines import (
     Line,
@@ -218,9 +218,10 @@ class Follower:
 
         Call it every BATCH_SECONDS; it waits for no line. Raises TFTrainingError.
         """
-        if time.monotonic() >= self._look_at:
+        if (began := time.monotonic()) >= self._look_at:
             self._look()
-            self._look_at = time.monotonic() + _INTERVAL
+            now = time.monotonic()
+            self._look_at = now + pause_after(_INTERVAL, 0.0 if self._away else now - began)
         if lines := merged(self._arrived()):
             self._last = time.monotonic()
             return lines

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import threading
 import time
 from dataclasses import dataclass, field
@@ -681,3 +682,36 @@ def test_logs_are_followed_though_an_api_server_that_starts_forbids_everything(
     assert run(calls, say=said.append) == ["chief-0: first", "chief-0: second"]
     assert said[:2] == [f"{FORBIDDEN}; trying again for 5 minutes", "the cluster answers again"]
     assert len(said) == 2 + bool(forbidden)
+
+
+def test_a_job_that_takes_long_to_read_is_looked_at_less_often() -> None:
+    """A thousand workers have 46 MB of pods: who waits must not keep the API server busy."""
+    clock, slept = Time(), []
+
+    class Large(Scripted):
+        def call(self, method: str, path: str, **given: Any) -> Raw:
+            clock.now += 2.0 if path.endswith("/pods") else 0.0
+            return super().call(method, path, **given)
+
+    def sleep(seconds: float) -> None:
+        slept.append(seconds)
+        clock.sleep(seconds)
+
+    answers = [RUNNING.raw, UnreachableError("away"), RUNNING.raw, finished(well=True).raw]
+    cluster = Cluster(Large(answers))
+    follow(cluster, "mnist", ConditionType.FINISHED, lambda _seen: None, clock=clock, sleep=sleep)
+    assert slept == [8.0, following.INTERVAL, 8.0]
+
+
+def test_the_logs_of_a_job_that_takes_long_to_read_look_at_it_less_often() -> None:
+    looks: list[float] = []
+
+    class Large(Scripted):
+        def call(self, method: str, path: str, **given: Any) -> Raw:
+            if path.endswith("/pods"):
+                looks.append(time.monotonic())
+                time.sleep(0.1)
+            return super().call(method, path, **given)
+
+    run(Large([RUNNING.raw, RUNNING.raw, finished(well=True).raw]))
+    assert min(later - earlier for earlier, later in itertools.pairwise(looks)) >= 0.5
