@@ -33,7 +33,8 @@ _INTERVAL = 1.0
 BATCH_SECONDS = 0.25
 """Lines that arrive within this time are put in order: whoever calls Follower.turn waits for it."""
 _LAST_WORDS = 5.0
-"""Seconds of silence after which the logs of a finished job are complete."""
+"""Seconds of silence after which the logs of a finished job are complete, unless one of them has an
+end, as that of a container that has ended: then PATIENCE."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -296,7 +297,16 @@ class Follower:
         if self._all_read():
             return self._lines.empty()
         # Pods that outlive the job (cleanPodPolicy: None) may never end.
-        return time.monotonic() - self._last > _LAST_WORDS
+        limit = PATIENCE if self._reads_to_the_end() else _LAST_WORDS
+        return time.monotonic() - self._last > limit
+
+    def _reads_to_the_end(self) -> bool:
+        """Tell whether the log of a container that has ended is being read: it has an end."""
+        return any(
+            reader.is_alive() and source not in self._unread
+            for source in self._listed
+            if not source.running and (reader := self._readers.get(source)) is not None
+        )
 
     def _all_read(self) -> bool:
         reading = any(reader.is_alive() for reader in self._readers.values())

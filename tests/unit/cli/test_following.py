@@ -715,3 +715,24 @@ def test_the_logs_of_a_job_that_takes_long_to_read_look_at_it_less_often() -> No
 
     run(Large([RUNNING.raw, RUNNING.raw, finished(well=True).raw]))
     assert min(later - earlier for earlier, later in itertools.pairwise(looks)) >= 0.5
+
+
+def test_the_end_of_a_log_that_comes_slowly_is_waited_for_when_the_job_has_finished() -> None:
+    """Of a container that has ended, the log has an end, and a loaded node sends it late."""
+    job = finished(well=False)
+
+    class Slow(Scripted):
+        @contextlib.contextmanager
+        def lines(self, path: str, query: Mapping[str, str]) -> Iterator[Iterator[str]]:
+            assert path
+            assert query
+
+            def read() -> Iterator[str]:
+                yield "2026-01-02T03:04:05Z first"
+                time.sleep(3 * log_reader._LAST_WORDS)
+                yield "2026-01-02T03:04:06Z the cause"
+
+            yield read()
+
+    calls = Slow([job.raw], [a_pod(job.build(), Role.CHIEF).exited(1)])
+    assert run(calls) == ["chief-0: first", "chief-0: the cause"]
