@@ -474,3 +474,23 @@ def test_a_job_that_succeeded_is_created_again_if_the_trainer_takes_it(
     succeed(stored, checkpoint, path)
     assert client.restart("mnist").startswith(f"mnist: created again, {beginning}")
     assert stored.objects[MNIST]["metadata"]["uid"] != OLD
+
+
+# ---- a namespace of its own ---------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["default", "vision"])
+def test_the_namespace_of_a_job_may_be_in_its_file(client: TFTrainingClient, name: str) -> None:
+    """Until that is created, the API server takes no job there, nor says whether it would."""
+    stored: Stored = client.cluster.calls  # type: ignore[assignment]
+    stored.objects = {"/apis/tftraining.dev/v1alpha1": {}}
+    stored.refusals[f"POST {JOBS}?dryRun"] = NotFoundError('namespaces "default" not found')
+    namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
+    plan = submission.Plan(a_manifest(), [namespace])
+    if name == "vision":
+        with pytest.raises(NotFoundError, match='namespaces "default" not found'):
+            client.send(plan)
+        assert MNIST not in stored.objects
+        return
+    client.send(plan)
+    assert list(stored.objects)[1:] == ["/api/v1/namespaces/default", MNIST]
