@@ -77,7 +77,7 @@ class AsyncTFTrainingClient:
         *,
         timeout: float | None = None,  # noqa: ASYNC109 - that of the job
     ) -> TrainingJob:
-        """Call `show` every 1.5 s until a job is where it is waited for; return its last state."""
+        """Call `show` at intervals until a job is where it is waited for; return its last state."""
         wait = Wait(self._client.cluster, name, following.goal_of(goal), timeout)
         while True:
             found = await asyncio.to_thread(wait.look)
@@ -85,7 +85,7 @@ class AsyncTFTrainingClient:
                 show(found)
             if wait.is_over(found) and found is not None:
                 return found
-            await asyncio.sleep(following.INTERVAL)
+            await asyncio.sleep(wait.pause)
 
     async def logs(self, name: str, **options: Any) -> AsyncIterator[Line]:  # noqa: ANN401
         """Yield the logs of all pods of a job, ordered by time."""

@@ -21,7 +21,7 @@ def scale(cluster: Cluster, name: str, workers: int) -> str:
 
     Raises TFTrainingError, such as the CRD's rules in their words.
     """
-    job = _unfinished(cluster, name, "its workers cannot be changed")
+    job = _training(_unfinished(cluster, name, "its workers cannot be changed"))
     before = job.spec.replicas(Role.WORKER)  # and not how many Kueue has admitted
     if before == workers:
         return f"{name}: has {counted(workers, 'worker')} already"
@@ -34,6 +34,8 @@ def set_suspend(cluster: Cluster, name: str, *, value: bool) -> str:
     job = _unfinished(cluster, name)
     if job.spec.run_policy.suspend is value:
         return f"{name}: {'is suspended already' if value else 'is not suspended'}"
+    if value:
+        _training(job)
     cluster.patch_job(name, {"spec": {"runPolicy": {"suspend": value}}})
     if value:
         return f"{name}: suspending; tftj resume {name} continues it"
@@ -52,6 +54,7 @@ def restart(cluster: Cluster, name: str, *, say: Callable[[str], None] = lambda 
             raise InputError(f"{name} has succeeded: {_is_complete(directory)}")
         recreation.recreate(cluster, raw, say=say)
         return f"{name}: created again{_beginning(job)}"
+    _training(job)
     if job.spec.run_policy.suspend:
         raise InputError(f"{name} is suspended: tftj resume {name} continues it")
     chiefs = [
@@ -79,6 +82,16 @@ def _unfinished(cluster: Cluster, name: str, advice: str | None = None) -> Job:
     job = _parsed(cluster.job(name))
     if is_finished(job.status):
         raise InputError(f"{name} has ended ({job.status.state}): {advice or _to_start_again(job)}")
+    return job
+
+
+def _training(job: Job) -> Job:
+    """Return a job of which anything trains. Raises InputError for one that only evaluates."""
+    if job.status.chief_completion_time is not None:
+        raise InputError(
+            f"{job.name} trains no longer: its chief has succeeded, and the last checkpoint is"
+            f" being evaluated; tftj wait {job.name} waits for the end"
+        )
     return job
 
 

@@ -245,6 +245,7 @@ class TFTrainingClient:
     ) -> TrainingJob:
         """Call `show` every 1.5 s until a job is where it is waited for; return its last state.
 
+        Less often where it takes long to read the job, as one with a thousand pods does.
         Raises as wait does, but not for a job that failed; InputError if there is no such goal.
         """
         from tftraining import following
@@ -339,7 +340,7 @@ class TFTrainingClient:
     def scale(self, name: str, workers: int) -> str:
         """Change the number of workers while the job runs; return what was done.
 
-        Raises InputError if the job has ended, or cannot have so many.
+        Raises InputError if nothing of the job trains any more, or it cannot have so many.
         """
         from tftraining import changes
 
@@ -348,7 +349,7 @@ class TFTrainingClient:
     def suspend(self, name: str) -> str:
         """Stop a job: it saves a checkpoint and deletes its pods; return what was done.
 
-        Raises InputError if the job has ended.
+        Raises InputError if nothing of it trains any more.
         """
         from tftraining import changes
 
@@ -368,8 +369,8 @@ class TFTrainingClient:
 
         A job that has ended is deleted and created again. If that fails in between, the error, and
         what `say` is called with before, name a file with its manifest. Raises InputError if the
-        job is suspended, or has succeeded and has checkpoints that outlive its pods, NotFoundError
-        if it has no chief.
+        job is suspended, only evaluates, or has succeeded and has checkpoints that outlive its
+        pods, NotFoundError if it has no chief.
         """
         from tftraining import changes
 

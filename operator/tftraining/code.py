@@ -219,6 +219,8 @@ def _check_syntax(path: str, text: str) -> None:
 
 def _job_name(source: Path) -> str:
     """Return a name for the job that the API server takes."""
-    words = re.sub(r"[^a-z0-9]+", "-", source.resolve().stem.lower()).strip("-")
+    path = source.resolve()
+    given = path.name if path.is_dir() else path.stem
+    words = re.sub(r"[^a-z0-9]+", "-", given.lower()).strip("-")
     name = words if words[:1].isalpha() else f"job-{words}"
     return name[:MAX_NAME].strip("-")

@@ -13,13 +13,20 @@ from tftraining_operator.core.conditions import is_true
 from tftraining_operator.core.job import Job
 
 from tftraining.cluster.cluster import Cluster
-from tftraining.errors import InputError, NotFoundError, TimedOutError, UnreachableError
+from tftraining.errors import (
+    ForbiddenError,
+    InputError,
+    NotFoundError,
+    TimedOutError,
+    UnreachableError,
+)
 from tftraining.job import TrainingJob, seen
 
 INTERVAL = 1.5
 """Seconds between two looks."""
 PATIENCE = 300.0
 """Seconds for which the cluster may be unreachable."""
+_MOST_PAUSE = 30.0
 
 GOALS = {
     "finished": ConditionType.FINISHED,
@@ -35,6 +42,14 @@ def goal_of(name: str) -> ConditionType:
     if name not in GOALS:
         raise InputError(f"cannot wait for {name!r}: choose one of {', '.join(GOALS)}")
     return GOALS[name]
+
+
+def pause_after(interval: float, took: float) -> float:
+    """Return the seconds between two looks, of which the last one took so long.
+
+    Pods of a large job have tens of megabytes: whoever waits must not keep the API server busy.
+    """
+    return max(interval, min(4 * took, _MOST_PAUSE))
 
 
 def reached(job: Job | None, goal: ConditionType) -> bool:
@@ -70,7 +85,7 @@ class Patience:
 
 @dataclass(slots=True)
 class Wait:
-    """One wait for a job: whoever waits calls `look` every INTERVAL seconds."""
+    """One wait for a job: whoever waits calls `look` after each `pause`."""
 
     cluster: Cluster
     name: str
@@ -81,6 +96,8 @@ class Wait:
     _began: float = field(init=False)
     _patience: Patience = field(init=False)
     _uid: str | None = field(init=False, default=None)
+    pause: float = field(init=False, default=INTERVAL)
+    """Seconds until the next look."""
 
     def __post_init__(self) -> None:
         self._began = self.clock()
@@ -90,11 +107,13 @@ class Wait:
         """Return the job as it is now, None while the cluster is away.
 
         Raises NotFoundError if it does not exist or is deleted, UnreachableError if the cluster
-        stays away.
+        stays away, ForbiddenError for who may not read it, or no longer.
         """
+        began, self.pause = self.clock(), INTERVAL
         try:
             found = look(self.cluster, self.name)
-        except UnreachableError:
+        except (ForbiddenError, UnreachableError):
+            # An API server that starts forbids everything for a moment.
             if self._patience.is_over:
                 raise
             return None
@@ -102,6 +121,7 @@ class Wait:
             raise NotFoundError(f"job {self.name} was deleted, and created again, in the meantime")
         self._patience.renew()
         self._uid = found.uid
+        self.pause = pause_after(INTERVAL, self.clock() - began)
         return found
 
     def is_over(self, found: TrainingJob | None) -> bool:
@@ -137,7 +157,7 @@ def follow(
             show(found)
         if wait.is_over(found) and found is not None:
             return found
-        sleep(INTERVAL)
+        sleep(wait.pause)
 
 
 def look(cluster: Cluster, name: str) -> TrainingJob:

@@ -11,12 +11,13 @@ from tftraining_operator.api.keys import CONTAINER, ConditionType, Role
 
 from tftraining.cluster.cluster import Cluster
 from tftraining.errors import (
+    ForbiddenError,
     InputError,
     NotFoundError,
     TFTrainingError,
     UnreachableError,
 )
-from tftraining.following import PATIENCE, Patience, look, reached
+from tftraining.following import PATIENCE, Patience, look, pause_after, reached
 from tftraining.job import TrainingJob
 from tftraining.view.log_lines import (
     Line,
@@ -32,7 +33,8 @@ _INTERVAL = 1.0
 BATCH_SECONDS = 0.25
 """Lines that arrive within this time are put in order: whoever calls Follower.turn waits for it."""
 _LAST_WORDS = 5.0
-"""Seconds of silence after which the logs of a finished job are complete."""
+"""Seconds of silence after which the logs of a finished job are complete, unless one of them has an
+end, as that of a container that has ended: then PATIENCE."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,7 +190,7 @@ class Follower:
         """Text of the last line without a time: the node says something of the log itself."""
         self._complete: set[Source] = set()
         self._was_read: set[Source] = set()
-        self._unread: dict[Source, UnreachableError] = {}
+        self._unread: dict[Source, TFTrainingError] = {}
         """The logs that could not be opened the last time, and why."""
         self._told: set[Source] = set()
         """Those of them that `say` was called with."""
@@ -217,9 +219,10 @@ class Follower:
 
         Call it every BATCH_SECONDS; it waits for no line. Raises TFTrainingError.
         """
-        if time.monotonic() >= self._look_at:
+        if (began := time.monotonic()) >= self._look_at:
             self._look()
-            self._look_at = time.monotonic() + _INTERVAL
+            now = time.monotonic()
+            self._look_at = now + pause_after(_INTERVAL, 0.0 if self._away else now - began)
         if lines := merged(self._arrived()):
             self._last = time.monotonic()
             return lines
@@ -233,7 +236,8 @@ class Follower:
         """Start readers of what is new, and notice whether nothing more is to come."""
         try:
             seen = look(self._cluster, self._job)
-        except UnreachableError as error:
+        except (ForbiddenError, UnreachableError) as error:
+            # An API server that starts forbids everything for a moment.
             if self._patience.is_over:
                 raise
             if not self._away:
@@ -293,7 +297,16 @@ class Follower:
         if self._all_read():
             return self._lines.empty()
         # Pods that outlive the job (cleanPodPolicy: None) may never end.
-        return time.monotonic() - self._last > _LAST_WORDS
+        limit = PATIENCE if self._reads_to_the_end() else _LAST_WORDS
+        return time.monotonic() - self._last > limit
+
+    def _reads_to_the_end(self) -> bool:
+        """Tell whether the log of a container that has ended is being read: it has an end."""
+        return any(
+            reader.is_alive() and source not in self._unread
+            for source in self._listed
+            if not source.running and (reader := self._readers.get(source)) is not None
+        )
 
     def _all_read(self) -> bool:
         reading = any(reader.is_alive() for reader in self._readers.values())
@@ -314,16 +327,21 @@ class Follower:
                 self._was_read.add(source)
                 self._unread.pop(source, None)
                 self._put(source, stream)
-        except UnreachableError as error:
-            if not opened:
-                self._unread[source] = error
-            return  # the next look opens it again, where it stopped
         except (InputError, NotFoundError):
             pass  # the pod is gone, or its node cannot send the log now
         except TFTrainingError as error:
+            if self._may_end(error):
+                if not opened:
+                    self._unread[source] = error
+                return  # the next look opens it again, where it stopped
             self._lines.put(error)
         if not source.running:
             self._complete.add(source)
+
+    def _may_end(self, error: TFTrainingError) -> bool:
+        """Tell whether an error may be over soon: an API server that starts forbids everything."""
+        was_allowed = bool(self._was_read) and isinstance(error, ForbiddenError)
+        return was_allowed or isinstance(error, UnreachableError)
 
     def _query(self, source: Source) -> dict[str, str]:
         query = {"timestamps": "true", "follow": "true"}

@@ -30,6 +30,8 @@ Files = Mapping[str, bytes]
 
 STDIN = "-"
 
+_BYTE_ORDER_MARK = "\ufeff"
+
 _KEY = re.compile(r"(?!\.\.|\.$)[-._A-Za-z0-9]+")
 
 
@@ -47,10 +49,12 @@ class Manifest:
 def read(source: str) -> str:
     """Return the text of a file, or of standard input for `-`. Raises InputError."""
     try:
-        return sys.stdin.read() if source == STDIN else Path(source).read_text()
+        text = sys.stdin.read() if source == STDIN else Path(source).read_text()
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "not a text file"
         raise InputError(f"cannot read {source}: {reason}") from error
+    # Editors on Windows write it; it would keep JSON from being read as that.
+    return text.removeprefix(_BYTE_ORDER_MARK)
 
 
 def parse(text: str, source: str, *, uid: str) -> Manifest:

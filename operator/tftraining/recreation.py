@@ -21,10 +21,12 @@ from tftraining_operator.api import keys
 from tftraining.cluster.cluster import Cluster
 from tftraining.errors import (
     AlreadyExistsError,
+    ForbiddenError,
     InputError,
     NotFoundError,
     TFTrainingError,
     TimedOutError,
+    UnreachableError,
 )
 
 _Object = dict[str, Any]
@@ -114,15 +116,32 @@ def delete_and_wait(
 def wait_until_gone(
     cluster: Cluster, name: str, uid: str, *, sleep: Callable[[float], None] = time.sleep
 ) -> None:
-    """Wait until a job with a uid is gone. Raises TimedOutError."""
+    """Wait until a job with a uid is gone. Raises TimedOutError, UnreachableError."""
     end = time.monotonic() + _GONE_SECONDS
-    while (found := cluster.find_job(name)) is not None and found["metadata"]["uid"] == uid:
-        if time.monotonic() > end:
+    while True:
+        is_late = time.monotonic() > end
+        if not _is_there(cluster, name, uid, is_late=is_late):
+            return
+        if is_late:
             raise TimedOutError(
                 f"job {name} is still being deleted after {_GONE_SECONDS:.0f} s: tftj describe"
                 f" {name} shows its pods"
             )
         sleep(_INTERVAL)
+
+
+def _is_there(cluster: Cluster, name: str, uid: str, *, is_late: bool) -> bool:
+    """Tell whether a job with a uid is there, which it is as long as nobody says otherwise.
+
+    It is being deleted already: whoever gives up before it is late may leave no job at all.
+    """
+    try:
+        found = cluster.find_job(name)
+    except (ForbiddenError, UnreachableError):  # an API server that starts forbids everything
+        if is_late:
+            raise
+        return True
+    return found is not None and bool(found["metadata"]["uid"] == uid)
 
 
 def recreate(

@@ -78,7 +78,7 @@ def send(cluster: Cluster, plan: Plan, *, replace: bool, say: Callable[[str], No
     name = plan.job["metadata"].get("name", "")
     existing = cluster.find_job(name) if name else None
     if existing is None:
-        cluster.create_job(plan.job, dry_run=True)
+        _check_job(cluster, plan)
         _check_code(cluster, plan)
         _release(cluster, plan)
         return _create(cluster, plan, Cluster.create_job, say)
@@ -111,6 +111,16 @@ def _create(
         names = [other["metadata"]["name"] for other in plan.others]
         recreation.adopt(cluster, names, created, say)
     return created
+
+
+def _check_job(cluster: Cluster, plan: Plan) -> None:
+    """Ask whether the API server would take the job, unless its namespace is to come with it."""
+    try:
+        cluster.create_job(plan.job, dry_run=True)
+    except NotFoundError:
+        made = [each["metadata"]["name"] for each in plan.others if each["kind"] == "Namespace"]
+        if cluster.namespace not in made or cluster.read(f"/apis/{keys.API_VERSION}") is None:
+            raise
 
 
 def _check_code(cluster: Cluster, plan: Plan) -> None:

@@ -1,9 +1,11 @@
 """The checks of `tftj doctor`: what a cluster must have to train a job, in the order of need."""
 
+import contextlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
+from urllib.parse import quote
 
 from tftraining_operator.api import keys
 from tftraining_operator.core.naming import lease_name
@@ -11,7 +13,7 @@ from tftraining_operator.core.times import parse
 
 from tftraining.cli.version import own_version
 from tftraining.cluster.cluster import Cluster
-from tftraining.errors import TFTrainingError
+from tftraining.errors import ForbiddenError, TFTrainingError
 from tftraining.view.table import age
 
 _Object = dict[str, Any]
@@ -66,6 +68,7 @@ def checks(cluster: Cluster, now: datetime) -> Iterator[Check]:
         return
     yield _ok(f"the API {keys.API_VERSION} is served")
     yield from _operator(cluster, now)
+    yield from _namespace(cluster)
     for verb, group, resource, what in _RIGHTS:
         allowed = cluster.may(verb, group, resource)
         may = "may" if allowed else "may not"
@@ -84,12 +87,22 @@ def _operator(cluster: Cluster, now: datetime) -> Iterator[Check]:
         return
     if not found:
         yield _missing("no operator is installed by its chart in any namespace: install it")
+        return
     for each in found:
         shards = _shards(each)
         for shard in range(shards):
             yield _leads(cluster, each, shard if shards > 1 else None, now)
         yield from _same_version(each)
     yield _serves(found, cluster.namespace)
+
+
+def _namespace(cluster: Cluster) -> Iterator[Check]:
+    """Find a namespace that does not exist: some may do everything in that as well."""
+    with contextlib.suppress(ForbiddenError):
+        if cluster.read(f"/api/v1/namespaces/{quote(cluster.namespace)}") is None:
+            yield _missing(
+                f"there is no namespace {cluster.namespace}: create it, or name another one (-n)"
+            )
 
 
 def _serves(deployments: Sequence[_Object], namespace: str) -> Check:

@@ -19,6 +19,7 @@ def out() -> Console:
     """Return the console for results; it has no colours in a pipe or with NO_COLOR."""
     from rich.console import Console
 
+    _replace_what_cannot_be_shown()
     return Console(highlight=False, markup=False, emoji=False)
 
 
@@ -26,6 +27,7 @@ def unfailing_out() -> Console:
     """Return the console for results of a command that goes on where they cannot be written."""
     from rich.console import Console
 
+    _replace_what_cannot_be_shown()
     output = cast("IO[str]", _UnfailingOutput(sys.stdout))
     return Console(file=output, highlight=False, markup=False, emoji=False)
 
@@ -48,15 +50,18 @@ def write(text: str) -> None:
     sys.stdout.flush()
 
 
-def replace_what_cannot_be_shown() -> None:
-    """Let results have ? for characters that the encoding of the output does not have."""
-    if isinstance(sys.stdout, io.TextIOWrapper):
-        sys.stdout.reconfigure(errors="replace")
-
-
 def note(text: str) -> None:
     """Print a note that is no result."""
     err().print(text, soft_wrap=True, style="dim")
+
+
+def _replace_what_cannot_be_shown() -> None:
+    """Let results have ? for characters that the encoding of the output does not have.
+
+    Programs write what they like. Documents, which are to be read again, need all characters.
+    """
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="replace")
 
 
 class _UnfailingOutput:

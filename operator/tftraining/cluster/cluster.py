@@ -5,13 +5,14 @@ Built on a connection with two methods, so that tests can give it another one.
 
 import contextlib
 import difflib
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any, Protocol
 from urllib.parse import quote
 
-from tftraining_operator.api.keys import API_VERSION, LABEL_JOB_UID, PLURAL
+from tftraining_operator.api.keys import API_VERSION, LABEL_JOB_UID, PLURAL, Role
 from tftraining_operator.core import raw_pod
 
 from tftraining.errors import ForbiddenError, InputError, NotFoundError, TFTrainingError
@@ -22,6 +23,8 @@ FIELD_MANAGER = "tftj"
 _MERGE = "application/merge-patch+json"
 _APPLY = "application/apply-patch+yaml"
 _NO_KIND = "the cluster has no TFTrainingJobs: install the operator's chart (tftj doctor)"
+_TASK = re.compile(rf"-({'|'.join(Role)})-\d+")
+"""What a pod's name has after that of its job; volumes of its own begin with its name."""
 
 
 def _whole(found: _Object) -> _Object:
@@ -310,8 +313,11 @@ def _is_about(event: _Object, job: str) -> bool:
     named = str(about.get("name") or "")
     if about.get("kind") == "TFTrainingJob":
         return named == job
-    roles = ("-chief-", "-worker-", "-ps-", "-evaluator-")
-    return named == job or named.startswith(tuple(f"{job}{role}" for role in roles))
+    if not named.startswith(job):
+        return False
+    # A job may be named like the pod of another one: of train, train-worker-8-chief-0 is none.
+    matches = _TASK.fullmatch if about.get("kind") == "Pod" else _TASK.match
+    return named == job or matches(named, len(job)) is not None
 
 
 def _is_owned(found: _Object, uid: str) -> bool:

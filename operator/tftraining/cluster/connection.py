@@ -41,6 +41,8 @@ _RETRIES = 3
 times _TIMEOUT, and whoever waits in a loop tries again anyway."""
 _DEFAULT_NAMESPACE = "default"
 _OWN_KUBECONFIG = "~/.kube/config"
+_IDENTITY = ("as", "as-uid", "as-groups", "as-user-extra")
+"""Fields of a user in the kubeconfig by which kubectl impersonates another one."""
 _MALFORMED = (AttributeError, LookupError, OSError, TypeError, ValueError, yaml.YAMLError)
 """What the client raises for a kubeconfig that is no file, or whose contents are none."""
 
@@ -61,16 +63,19 @@ class Connection:
         configuration = client.Configuration()
         # Not what the client read when it was imported: a notebook may have set it since.
         path = os.environ.get("KUBECONFIG") or _OWN_KUBECONFIG
+        name = context or ""
         try:
-            if context is None:
-                _, current = config.list_kube_config_contexts(path)
-            else:
-                current = _named(_contexts(path), context)
-            config.load_kube_config(path, current["name"], client_configuration=configuration)
-            default = current["context"].get("namespace") or _DEFAULT_NAMESPACE
+            kubeconfig = kube_config.KubeConfigMerger(path)
+            name = context or _current_context(kubeconfig)
+            contexts = _contexts(kubeconfig)
+            if context is not None:
+                _named(contexts, context)
+            config.load_kube_config(path, name or None, client_configuration=configuration)
+            current = _named(contexts, name)["context"]
+            default = current.get("namespace") or _DEFAULT_NAMESPACE
+            _refuse_another_identity(kubeconfig, name, current.get("user"))
         except config.ConfigException as error:
-            is_named = context is not None or _has_current_context(path)
-            if is_named or not _load_own_pod(configuration):
+            if name or not _load_own_pod(configuration):
                 raise InputError(
                     f"no cluster to talk to: {str(error).rstrip('.')}; set KUBECONFIG, or choose a"
                     " context of it with --context"
@@ -158,18 +163,21 @@ class Connection:
             ) from error
 
 
-def _contexts(path: str) -> list[_Object]:
+def _contexts(kubeconfig: kube_config.KubeConfigMerger) -> list[_Object]:
     """Return all contexts of the kubeconfig; the client's own list needs a current one."""
-    merged = kube_config.KubeConfigMerger(path).config
+    merged = kubeconfig.config
     if merged is None:
         raise config.ConfigException("Invalid kube-config file. No configuration found.")
     return [each.value for each in merged["contexts"].value]
 
 
-def _has_current_context(path: str) -> bool:
-    """Tell whether the kubeconfig says which cluster is meant, though it may not describe it."""
-    merged = kube_config.KubeConfigMerger(path).config
-    return merged is not None and bool(merged.value.get("current-context"))
+def _current_context(kubeconfig: kube_config.KubeConfigMerger) -> str:
+    """Return the current context of the kubeconfig, "" without one; it may not describe it.
+
+    Of several files that of the first which has one, as kubectl does; the client takes the last.
+    """
+    files = kubeconfig.config_files.values()
+    return next((name for each in files if (name := each.get("current-context"))), "")
 
 
 def _named(contexts: list[_Object], name: str) -> _Object:
@@ -178,6 +186,20 @@ def _named(contexts: list[_Object], name: str) -> _Object:
         known = ", ".join(each["name"] for each in contexts) or "none"
         raise InputError(f"--context: no context {name} in the kubeconfig; it has {known}")
     return found
+
+
+def _refuse_another_identity(
+    kubeconfig: kube_config.KubeConfigMerger, context: str, name: str | None
+) -> None:
+    """Raise InputError for a user that acts as another one, as the client does not know that."""
+    users = [each.value for each in kubeconfig.config["users"].value]
+    given = next((each.get("user") for each in users if each["name"] == name), None) or {}
+    found = next((each for each in _IDENTITY if given.get(each)), None)
+    if found is not None:
+        raise InputError(
+            f"user {name} of context {context} acts as somebody else ({found}), which tftj cannot:"
+            " choose another context (--context)"
+        )
 
 
 def _is_here(url: str) -> bool:

@@ -1,16 +1,20 @@
 """Which container logs of a job there are to read, and how their lines are merged and shown."""
 
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Any
 
 from tftraining_operator.api.keys import CONTAINER, LABEL_INDEX, LABEL_ROLE, Role
 from tftraining_operator.core import raw_pod
 from tftraining_operator.core.text import printable
+from tftraining_operator.core.times import rfc3339
 
 _Object = dict[str, Any]
 
 _ORDER = (Role.CHIEF, Role.WORKER, Role.PS, Role.EVALUATOR)
+_TIME = re.compile(r"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)(\.\d+)?(Z|[-+]\d\d:\d\d)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +46,7 @@ class Line:
     source: Source
     """The run of a container that wrote it."""
     time: str
-    """In RFC 3339 with nanoseconds; "" where the API gave none."""
+    """In RFC 3339 with nanoseconds, UTC; "" where the API gave none."""
     text: str
     """The line, without its end."""
 
@@ -99,9 +103,21 @@ def slot_of(pod: _Object) -> tuple[Role, int] | None:
 def parse(source: Source, line: str) -> Line:
     """Parse a line that the API has prefixed with its time."""
     time, _, text = line.partition(" ")
-    if time[:4].isdecimal() and "T" in time:
-        return Line(source, time, text)
+    if moment := _in_utc(time):
+        return Line(source, moment, text)
     return Line(source, "", line)
+
+
+def _in_utc(time: str) -> str:
+    """Return a time of the API in UTC, "" for what is none: a node writes that of its zone."""
+    found = _TIME.fullmatch(time)
+    if found is None or found[3] == "Z":
+        return time if found is not None else ""
+    try:
+        moment = rfc3339(datetime.fromisoformat(f"{found[1]}{found[3]}"))
+    except (ValueError, OverflowError):
+        return ""
+    return f"{moment.removesuffix('Z')}{found[2] or ''}Z"
 
 
 def merged(lines: Iterable[Line]) -> list[Line]:

@@ -221,8 +221,9 @@ def _problem(
 ) -> Why | None:
     """Return what keeps pods from running as far as pods and events tell, None if nothing does."""
     uids = {pod["metadata"]["name"]: pod["metadata"].get("uid") for pod in pods}
+    failures = _failures(events)
     for name, cause in pods_not_ready(job, observe(job, pods, (), now), Facts()):
-        said = _said_of(name, uids.get(name), events)
+        said = _said_of(name, uids.get(name), failures.get(name, ()))
         if said is not None and (cause is None or cause.reason in _KUBELETS_WORD_IS_BETTER):
             return said
         if cause is not None:
@@ -230,14 +231,24 @@ def _problem(
     return None
 
 
-def _said_of(name: str, uid: str | None, events: Sequence[_Object]) -> Why | None:
-    """Return what the kubelet or the scheduler last said of a pod that it could not start."""
+def _failures(events: Sequence[_Object]) -> dict[str, list[_Object]]:
+    """Return what kubelet or scheduler said of pods that they could not start, newest first.
+
+    By the pod's name: a job may have a thousand pods, and thousands of events.
+    """
+    found: dict[str, list[_Object]] = {}
     for event in reversed(events):
-        about = event.get("involvedObject") or {}
         reason = str(event.get("reason") or "")
-        if about.get("name") != name or (uid and about.get("uid") not in (None, uid)):
-            continue
         if event.get("type") == "Warning" and reason.startswith("Failed") and reason != "Failed":
+            about = event.get("involvedObject") or {}
+            found.setdefault(str(about.get("name")), []).append(event)
+    return found
+
+
+def _said_of(name: str, uid: str | None, failures: Sequence[_Object]) -> Why | None:
+    """Return what was said last of a pod that could not be started, and not of one before it."""
+    for event in failures:
+        if not uid or event["involvedObject"].get("uid") in (None, uid):
             message = with_advice(str(event.get("message") or ""))
-            return Why(reason, one_line(f"{name}: {message}", 600))
+            return Why(str(event["reason"]), one_line(f"{name}: {message}", 600))
     return None

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 from tftraining.cli.checks import checks
+from tftraining.errors import ForbiddenError
 
 from tests.conftest import ROOT
 
@@ -43,8 +44,14 @@ class Installed:
         """Names of leases that nobody holds."""
         self.refused: set[tuple[str, str]] = set()
         """Verbs and resources that the user has no right to."""
+        self.namespaces: dict[str, Any] | Exception | None = {}
+        """What is answered about the namespace."""
 
     def read(self, path: str) -> dict[str, Any] | None:
+        if path == "/api/v1/namespaces/vision":
+            if isinstance(self.namespaces, Exception):
+                raise self.namespaces
+            return self.namespaces
         if "/deployments" in path:
             return {"items": self._deployments}
         if path.rpartition("/")[2] in self.free:
@@ -113,3 +120,28 @@ def test_a_namespace_that_no_operator_serves_is_told() -> None:
         "no operator serves namespace vision, only speech, text: add it to watchNamespaces of the"
         " chart"
     )
+
+
+def test_without_an_operator_nothing_is_said_of_the_namespaces_that_it_serves() -> None:
+    assert missing() == ["no operator is installed by its chart in any namespace: install it"]
+
+
+@pytest.mark.parametrize(
+    ("answer", "expected"),
+    [
+        pytest.param(
+            None,
+            ["there is no namespace vision: create it, or name another one (-n)"],
+            id="it is not there",
+        ),
+        pytest.param(ForbiddenError("no"), [], id="it may not be read"),
+    ],
+)
+def test_a_namespace_that_does_not_exist_is_told(
+    answer: Exception | None, expected: list[str]
+) -> None:
+    """A user of a cluster may have rights in any namespace, also in one that is mistyped."""
+    cluster = Installed("")
+    cluster.namespaces = answer
+    found = checks(cast("Cluster", cluster), NOW)
+    assert [check.text for check in found if not check.ok] == expected

@@ -180,3 +180,13 @@ def test_a_folder_that_is_too_large_is_not_read(
     monkeypatch.setattr(code, "_text", not_to_be_read)
     with pytest.raises(InputError, match=r"2 files of 21990232556\d\d bytes do not fit"):
         code.read(tmp_path, None)
+
+
+def test_folders_whose_names_differ_after_a_dot_are_different_jobs(tmp_path: Path) -> None:
+    """One would be deleted for the other by --replace."""
+    names = []
+    for folder in ("rate-0.1", "rate-0.2"):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "task.py").write_text(TASK)
+        names.append(code.read(tmp_path / folder, None).name)
+    assert names == ["rate-0-1", "rate-0-2"]

@@ -59,6 +59,12 @@ if TYPE_CHECKING:
             {"chief": 1, "worker": 1},
             id="lower case, and no ps at all",
         ),
+        pytest.param(
+            {"Chief": {**a_replica(), "replicas": None}, "Worker": a_replica(0)},
+            "Mirrored",
+            {"chief": 1},
+            id="null, which is one",
+        ),
     ],
 )
 def test_replicas_become_a_strategy_with_roles(
@@ -541,6 +547,18 @@ def test_a_file_keeps_its_comments_and_other_objects() -> None:
     assert job["metadata"] == {"name": "digits", "namespace": "vision"}
     assert other["kind"] == "ConfigMap"
     assert "ports" not in converted.text, "the operator opens them"
+
+
+@pytest.mark.parametrize("head", ["# Copyright\n# The team\n---\n", "\n# Copyright\n\n---\n"])
+def test_comments_before_the_first_document_are_kept(head: str) -> None:
+    """Such as a licence."""
+    other = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: x}\n"
+    text = f"{head}{yaml.safe_dump(a_tfjob(Chief=a_replica()))}---\n{other}"
+    found = convert_text(text).text
+    comments = head[: head.index("---")]
+    assert found.startswith(f"{comments}---\napiVersion: tftraining.dev/v1alpha1\n")
+    assert found.endswith(f"---\n{other}")
+    assert len(list(yaml.safe_load_all(found))) == 2
 
 
 def test_all_that_a_template_can_have_is_carried_over() -> None:

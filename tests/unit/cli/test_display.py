@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import io
+from typing import TYPE_CHECKING
 
 from rich.console import Console
+from tftraining.cli import console
 from tftraining.cli.local.display import PlainDisplay, display
 from tftraining_operator.core.events import Action, Event, EventType
+
+if TYPE_CHECKING:
+    import pytest
 
 
 def printed(*events: Event) -> list[str]:
@@ -34,3 +39,13 @@ def test_an_event_cannot_control_the_terminal() -> None:
 def test_a_terminal_that_cannot_move_its_cursor_gets_lines() -> None:
     console = Console(file=io.StringIO(), force_terminal=True, _environ={"TERM": "dumb"})
     assert isinstance(display(console, None), PlainDisplay)
+
+
+def test_a_run_goes_on_where_not_all_of_its_logs_can_be_shown(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Its processes would be ended, and the chief not save."""
+    stream = io.TextIOWrapper(io.BytesIO(), encoding="latin-1")
+    monkeypatch.setattr("sys.stdout", stream)
+    console.unfailing_out().print("caf\xe9 \u2713")
+    assert stream.buffer.getvalue() == b"caf\xe9 ?\n"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import threading
 import time
 from dataclasses import dataclass, field
@@ -14,6 +15,7 @@ from tftraining.cli import durations
 from tftraining.client import TFTrainingClient
 from tftraining.cluster.cluster import Cluster
 from tftraining.errors import (
+    ForbiddenError,
     InputError,
     NotFoundError,
     TFTrainingError,
@@ -623,3 +625,114 @@ def test_a_pod_that_is_not_there_is_named(chosen: dict[str, Any], told: str) -> 
         log_reader.read_once(
             Cluster(Scripted([RUNNING.raw], pods)), "mnist", log_reader.Choice(chosen)
         )
+
+
+def test_a_log_is_opened_again_where_it_stopped_also_on_a_node_in_another_zone() -> None:
+    """containerd writes the time of its node's zone, and the kubelet passes it on."""
+    job = finished(well=True)
+    calls = Scripted([RUNNING.raw] * 3 + [job.raw], [a_pod(job.build(), Role.CHIEF).exited(0)])
+    first, second = "2026-01-02T05:04:05.100000000+02:00", "2026-01-02T05:04:05.200000000+02:00"
+    calls.logs["mnist-chief-0", ""] = [f"{first} first", UnreachableError("broke")]
+    calls.logs["mnist-chief-0", "2026-01-02T03:04:05Z"] = [f"{first} first", f"{second} second"]
+    assert run(calls) == ["chief-0: first", "chief-0: second"]
+
+
+FORBIDDEN = ForbiddenError('tftrainingjobs "mnist" is forbidden: User "jane" cannot get it')
+
+
+def test_an_api_server_that_starts_and_forbids_everything_is_waited_for() -> None:
+    """Until it has read the roles."""
+    away = [UnreachableError("away"), FORBIDDEN, FORBIDDEN]
+    assert followed(Scripted([RUNNING.raw, *away, finished(well=True).raw])) == (True, 2)
+
+
+def test_a_right_that_one_never_had_or_has_lost_for_long_ends_it() -> None:
+    with pytest.raises(ForbiddenError):
+        followed(Scripted([FORBIDDEN, RUNNING.raw]))
+    with pytest.raises(ForbiddenError):
+        followed(Scripted([RUNNING.raw, FORBIDDEN]))
+
+
+@dataclass
+class Starting(Scripted):
+    """An API server that forbids so many times to open a log again."""
+
+    forbidden: int = 0
+
+    @contextlib.contextmanager
+    def lines(self, path: str, query: Mapping[str, str]) -> Iterator[Iterator[str]]:
+        if "sinceTime" in query and self.forbidden:
+            self.forbidden -= 1
+            raise FORBIDDEN
+        with super().lines(path, query) as found:
+            yield found
+
+
+@pytest.mark.parametrize("forbidden", [0, 2], ids=["jobs", "jobs and logs"])
+def test_logs_are_followed_though_an_api_server_that_starts_forbids_everything(
+    forbidden: int,
+) -> None:
+    job = finished(well=True)
+    answers = [RUNNING.raw, FORBIDDEN, FORBIDDEN, *[RUNNING.raw] * 4, job.raw]
+    calls = Starting(answers, [a_pod(job.build(), Role.CHIEF).exited(0)], forbidden=forbidden)
+    calls.logs["mnist-chief-0", ""] = ["2026-01-02T03:04:05Z first", UnreachableError("broke")]
+    rest = ["2026-01-02T03:04:05Z first", "2026-01-02T03:04:06Z second"]
+    calls.logs["mnist-chief-0", "2026-01-02T03:04:05Z"] = [*rest]
+    said: list[str] = []
+    assert run(calls, say=said.append) == ["chief-0: first", "chief-0: second"]
+    assert said[:2] == [f"{FORBIDDEN}; trying again for 5 minutes", "the cluster answers again"]
+    assert len(said) == 2 + bool(forbidden)
+
+
+def test_a_job_that_takes_long_to_read_is_looked_at_less_often() -> None:
+    """A thousand workers have 46 MB of pods: who waits must not keep the API server busy."""
+    clock, slept = Time(), []
+
+    class Large(Scripted):
+        def call(self, method: str, path: str, **given: Any) -> Raw:
+            clock.now += 2.0 if path.endswith("/pods") else 0.0
+            return super().call(method, path, **given)
+
+    def sleep(seconds: float) -> None:
+        slept.append(seconds)
+        clock.sleep(seconds)
+
+    answers = [RUNNING.raw, UnreachableError("away"), RUNNING.raw, finished(well=True).raw]
+    cluster = Cluster(Large(answers))
+    follow(cluster, "mnist", ConditionType.FINISHED, lambda _seen: None, clock=clock, sleep=sleep)
+    assert slept == [8.0, following.INTERVAL, 8.0]
+
+
+def test_the_logs_of_a_job_that_takes_long_to_read_look_at_it_less_often() -> None:
+    looks: list[float] = []
+
+    class Large(Scripted):
+        def call(self, method: str, path: str, **given: Any) -> Raw:
+            if path.endswith("/pods"):
+                looks.append(time.monotonic())
+                time.sleep(0.1)
+            return super().call(method, path, **given)
+
+    run(Large([RUNNING.raw, RUNNING.raw, finished(well=True).raw]))
+    assert min(later - earlier for earlier, later in itertools.pairwise(looks)) >= 0.5
+
+
+def test_the_end_of_a_log_that_comes_slowly_is_waited_for_when_the_job_has_finished() -> None:
+    """Of a container that has ended, the log has an end, and a loaded node sends it late."""
+    job = finished(well=False)
+
+    class Slow(Scripted):
+        @contextlib.contextmanager
+        def lines(self, path: str, query: Mapping[str, str]) -> Iterator[Iterator[str]]:
+            assert path
+            assert query
+
+            def read() -> Iterator[str]:
+                yield "2026-01-02T03:04:05Z first"
+                time.sleep(3 * log_reader._LAST_WORDS)
+                yield "2026-01-02T03:04:06Z the cause"
+
+            yield read()
+
+    calls = Slow([job.raw], [a_pod(job.build(), Role.CHIEF).exited(1)])
+    assert run(calls) == ["chief-0: first", "chief-0: the cause"]

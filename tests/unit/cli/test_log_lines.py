@@ -63,3 +63,32 @@ def test_an_empty_line_stays_one() -> None:
     source = a_source(Role.CHIEF)
     line = parse(source, "2026-01-02T03:04:05.2Z ")
     assert line == Line(source, "2026-01-02T03:04:05.2Z", "")
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        ("2026-01-02T05:04:05.120000000+02:00", "2026-01-02T03:04:05.120000000Z"),
+        ("2026-01-01T21:34:05.000000001-05:30", "2026-01-02T03:04:05.000000001Z"),
+        ("2026-01-02T03:04:05+00:00", "2026-01-02T03:04:05Z"),
+    ],
+)
+def test_the_time_of_a_node_in_another_zone_is_in_utc(given: str, expected: str) -> None:
+    source = a_source(Role.CHIEF)
+    assert parse(source, f"{given} text") == Line(source, expected, "text")
+
+
+def test_what_only_begins_like_a_time_is_text() -> None:
+    source = a_source(Role.CHIEF)
+    for text in ("2026-Texel 1", "2026-13-02T03:04:05+02:00 x", "2026T+02:00"):
+        assert parse(source, text) == Line(source, "", text)
+
+
+def test_lines_of_nodes_in_several_zones_are_ordered_by_time() -> None:
+    chief, ps = a_source(Role.CHIEF), a_source(Role.PS)
+    lines = [
+        parse(chief, "2026-01-02T05:04:05.200000000+02:00 second"),
+        parse(ps, "2026-01-02T03:04:05.100000000Z first"),
+        parse(ps, "2026-01-02T03:04:05.300000000Z third"),
+    ]
+    assert [line.text for line in merged(lines)] == ["first", "second", "third"]

@@ -88,6 +88,17 @@ def test_standard_input_is_read_for_a_dash(monkeypatch: pytest.MonkeyPatch) -> N
     assert manifest.read("-") == JOB
 
 
+def test_a_byte_order_mark_is_no_part_of_a_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As editors and shells on Windows write it; with it, JSON would not be taken for JSON."""
+    text = json.dumps(a_job().raw)
+    file = tmp_path / "job.json"
+    file.write_text(text, encoding="utf-8-sig")
+    monkeypatch.setattr("sys.stdin", io.StringIO(f"\N{ZERO WIDTH NO-BREAK SPACE}{text}"))
+    assert manifest.read(str(file)) == manifest.read("-") == text
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [

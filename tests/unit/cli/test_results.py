@@ -11,11 +11,11 @@ from tftraining.cli.app import app
 from tftraining.cli.commands import options
 from tftraining.client import TFTrainingClient
 from tftraining.errors import NotFoundError, UnreachableError
-from tftraining_operator.api.keys import Role
+from tftraining_operator.api.keys import ConditionType, Role
 from tftraining_operator.api.status import Metric, Progress
 from typer.testing import CliRunner
 
-from tests.unit.builders import a_job, a_pod, stamp
+from tests.unit.builders import a_condition, a_job, a_pod, stamp
 from tests.unit.client.connection import JOBS, PODS, Stored
 
 if TYPE_CHECKING:
@@ -78,3 +78,22 @@ def test_a_log_is_shown_where_not_all_of_it_can_be(stored: Stored) -> None:
     stored.logs["mnist-chief-0"] = ["2026-01-02T03:04:05Z caf\xe9 \u2713"]
     done = CliRunner(charset="latin-1").invoke(app, ("logs", "mnist"))
     assert (done.exception, done.stdout) == (None, "chief-0 caf\xe9 ?\n")
+
+
+@pytest.mark.parametrize(
+    "command", [("describe",), ("wait",), ("progress", "--once"), ("get", "-o", "wide")]
+)
+def test_what_is_known_of_a_job_is_shown_where_not_all_of_it_can_be(
+    stored: Stored, command: tuple[str, ...]
+) -> None:
+    """An exit code of 1 would say that the job failed."""
+    message = "caf\xe9 \u2713"
+    ends = (
+        a_condition(ConditionType.SUCCEEDED, message=message),
+        a_condition(ConditionType.FINISHED),
+    )
+    job = a_job().with_status(*ends, state="Succeeded", message=message, observed_generation=1)
+    stored.add_job(job.raw)
+    done = CliRunner(charset="latin-1").invoke(app, (*command, "mnist"))
+    assert (done.exit_code, done.exception) == (0, None)
+    assert "caf\xe9 ?" in done.stdout

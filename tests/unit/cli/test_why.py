@@ -16,7 +16,7 @@ from tftraining_operator.reconcile.store import JobKey, Kind
 from tests.unit.builders import JobBuilder, PodBuilder, Raw, a_job
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from tests.unit.fakes import FakeCluster, Operator
 
@@ -478,3 +478,28 @@ def test_describe_shows_pods_failure_conditions_and_events(operator: Operator) -
     assert "Last failure: mnist-chief-0" in text
     assert "Finished" in text
     assert "second" not in text
+
+
+class Counted(list[Raw]):
+    """Events that count how many of them were looked at."""
+
+    looked_at = 0
+
+    def __reversed__(self) -> Iterator[Raw]:
+        for event in super().__reversed__():
+            self.looked_at += 1
+            yield event
+
+
+def test_the_events_of_a_large_job_are_looked_at_once(operator: Operator) -> None:
+    """With those of each pod again, a page of a job of a thousand pods took seconds."""
+    started(operator, a_job().with_workers(20))
+    raw = next(raw for (kind, _, _), raw in operator.cluster.objects.items() if kind is Kind.JOB)
+    pods = list(operator.cluster.pods().values())
+    events = Counted(an_event(f"mnist-worker-{at}", "FailedMount", "old") for at in range(20))
+    for event in events:
+        event["involvedObject"]["uid"] = "of an earlier pod"
+    events.append(an_event("mnist-worker-7", "FailedMount", "no such volume"))
+    told = str(why(raw, pods, events, operator.cluster.clock()))
+    assert told == "FailedMount: mnist-worker-7: no such volume"
+    assert events.looked_at <= len(events)

@@ -63,7 +63,9 @@ class Stored:
         if asked in self.refusals:
             raise self.refusals[asked]
         if path == "/api/v1":
-            return {"resources": [{"kind": "ConfigMap", "name": "configmaps", "namespaced": True}]}
+            kinds = (("ConfigMap", "configmaps", True), ("Namespace", "namespaces", False))
+            fields = ("kind", "name", "namespaced")
+            return {"resources": [dict(zip(fields, kind, strict=True)) for kind in kinds]}
         if method == "POST":
             return self._create(path, body, dry_run=bool((query or {}).get("dryRun")))
         if method == "PATCH":

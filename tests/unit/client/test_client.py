@@ -425,3 +425,33 @@ def test_a_cluster_without_the_operator_is_told(stored: Stored, client: TFTraini
     stored.refusals[f"POST {JOBS}?dryRun"] = NotFoundError('namespaces "vision" not found')
     with pytest.raises(NotFoundError, match='namespaces "vision" not found'):
         client.submit(manifest)
+
+
+def test_a_job_that_only_evaluates_is_not_restarted_scaled_or_suspended(
+    stored: Stored, client: TFTrainingClient
+) -> None:
+    """Nothing of it trains: a restart would only take the log of its chief away."""
+    job = a_job().with_evaluator().with_status(state="Evaluating", chief_completion_time=stamp())
+    stored.add_job(job.raw)
+    chief = f"{PODS}/mnist-chief-0"
+    stored.objects[chief] = a_pod(job.build(), Role.CHIEF).exited(0).raw
+    for change in (client.restart, client.suspend, lambda name: client.scale(name, 4)):
+        with pytest.raises(InputError, match="mnist trains no longer: its chief has succeeded, "):
+            change("mnist")
+    assert chief in stored.objects
+    assert all(each.startswith("GET") for each in stored.asked)
+
+
+def test_describe_shows_no_events_of_a_job_that_is_named_like_a_pod(
+    stored: Stored, client: TFTrainingClient
+) -> None:
+    stored.add_job(a_job().raw)
+    for pod in ("mnist-worker-0", "mnist-worker-2-chief-0", "mnist-worker-2-worker-0"):
+        stored.objects[f"/api/v1/namespaces/default/events/{pod}"] = {
+            "metadata": {"name": pod, "namespace": "default"},
+            "involvedObject": {"kind": "Pod", "name": pod},
+            "message": f"about {pod}",
+        }
+    said = client.describe("mnist")
+    assert "about mnist-worker-0" in said
+    assert "about mnist-worker-2-" not in said

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import socket
 import socketserver
 import threading
@@ -179,6 +180,13 @@ def test_no_kubeconfig_is_told(kubeconfig: Path) -> None:
             Connection.open(None, context)
 
 
+def test_an_empty_kubeconfig_is_told(kubeconfig: Path) -> None:
+    kubeconfig.touch()
+    for context in (None, "far"):
+        with pytest.raises(InputError, match=f"no cluster to talk to: .*{kubeconfig} file is em"):
+            Connection.open(None, context)
+
+
 @pytest.mark.parametrize(
     "text",
     [
@@ -217,6 +225,7 @@ def test_a_folder_is_no_kubeconfig(kubeconfig: Path) -> None:
     [
         pytest.param(None, None, id="no kubeconfig"),
         pytest.param(a_kubeconfig(), None, id="no current context"),
+        pytest.param("", None, id="an empty kubeconfig"),
         pytest.param(
             a_kubeconfig(**{"current-context": "deleted"}),
             "no cluster to talk to: .*deleted",
@@ -282,3 +291,42 @@ def test_an_api_server_of_this_computer_is_reached_without_the_proxy_of_the_envi
                 continue
             with pytest.raises(UnreachableError, match=told):
                 found.call("GET", "/x")
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "port"),
+    [
+        pytest.param("far", "near", 2, id="both say one"),
+        pytest.param("", "far", 2, id="the first says none"),
+        pytest.param("near", "deleted", 1, id="that of the second is gone"),
+    ],
+)
+def test_the_first_of_several_kubeconfigs_says_which_cluster_is_meant(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, first: str, second: str, port: int
+) -> None:
+    """As by kubectl: jobs would be changed in another cluster than the one that it shows."""
+    addresses = {"a": "http://127.0.0.1:1", "b": "http://127.0.0.1:2"}
+    clusters = [{"name": name, "cluster": {"server": url}} for name, url in addresses.items()]
+    files = [tmp_path / "one", tmp_path / "two"]
+    for file, current in zip(files, (first, second), strict=True):
+        file.write_text(a_kubeconfig(clusters=clusters, **{"current-context": current}))
+    monkeypatch.setenv("KUBECONFIG", os.pathsep.join(map(str, files)))
+    found = Connection.open(None, None)
+    assert found.namespace == ("vision" if port == 2 else "default")
+    with pytest.raises(UnreachableError, match=f"the cluster at http://127.0.0.1:{port}: "):
+        found.call("GET", "/x")
+
+
+@pytest.mark.parametrize("field", ["as", "as-uid", "as-groups", "as-user-extra"])
+def test_who_is_to_act_as_somebody_else_does_not_act_as_themselves(
+    kubeconfig: Path, field: str
+) -> None:
+    """As kubectl does: their own rights may be greater."""
+    users = [{"name": "jane", "user": {"token": "x", field: ["view"]}}]
+    context = {"name": "near", "context": {"cluster": "a", "user": "jane"}}
+    kubeconfig.write_text(
+        a_kubeconfig(users=users, contexts=[context], **{"current-context": "near"})
+    )
+    told = f"user jane of context near acts as somebody else \\({field}\\), which tftj cannot"
+    with pytest.raises(InputError, match=told):
+        Connection.open(None, None)

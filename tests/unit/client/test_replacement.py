@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import tempfile
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -12,6 +13,7 @@ from tftraining.client import TFTrainingClient
 from tftraining.code import Wanted
 from tftraining.errors import (
     AlreadyExistsError,
+    ForbiddenError,
     InputError,
     NotFoundError,
     TFTrainingError,
@@ -23,6 +25,7 @@ from tests.unit.builders import Raw, a_condition, a_job, stamp
 from tests.unit.client.connection import CONFIG_MAPS, JOBS, Stored
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
 MNIST = f"{JOBS}/mnist"
@@ -147,6 +150,44 @@ def test_a_replacement_that_fails_says_that_the_old_job_is_deleted(
     stored.refusals[f"POST {JOBS}"] = GONE
     with pytest.raises(UnreachableError, match="the old job mnist is deleted: submit it again"):
         client.submit(a_manifest(), replace=True)
+
+
+@dataclass
+class Silent(Stored):
+    """It does not answer, and then forbids, once the old job is being deleted."""
+
+    errors: list[TFTrainingError] = field(default_factory=lambda: [ForbiddenError("no"), GONE])
+
+    def call(self, method: str, path: str, **options: Any) -> Raw:
+        if method == "GET" and f"DELETE {MNIST}" in self.asked and self.errors:
+            raise self.errors.pop()
+        return super().call(method, path, **options)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        pytest.param(lambda client: client.restart("mnist"), id="restart"),
+        pytest.param(lambda client: client.submit(a_manifest(), replace=True), id="replace"),
+        pytest.param(lambda client: client.delete("mnist", wait=True), id="delete"),
+    ],
+)
+def test_an_api_server_that_is_away_while_the_old_job_ends_is_asked_again(
+    stored: Stored, monkeypatch: pytest.MonkeyPatch, change: Callable[[TFTrainingClient], object]
+) -> None:
+    """Who gives up then leaves no job at all."""
+    monkeypatch.setattr(recreation, "_INTERVAL", 0.0)
+    silent = Silent(stored.objects)
+    change(TFTrainingClient(cluster=silent.cluster()))
+    assert silent.errors == []
+
+
+def test_one_that_stays_away_is_told(stored: Stored, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(recreation, "_INTERVAL", 0.0)
+    monkeypatch.setattr(recreation, "_GONE_SECONDS", 0.0)
+    client = TFTrainingClient(cluster=Silent(stored.objects, errors=[GONE] * 9).cluster())
+    with pytest.raises(UnreachableError, match="mnist was not created again: tftj submit"):
+        client.restart("mnist")
 
 
 class Collecting(Stored):
@@ -433,3 +474,23 @@ def test_a_job_that_succeeded_is_created_again_if_the_trainer_takes_it(
     succeed(stored, checkpoint, path)
     assert client.restart("mnist").startswith(f"mnist: created again, {beginning}")
     assert stored.objects[MNIST]["metadata"]["uid"] != OLD
+
+
+# ---- a namespace of its own ---------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["default", "vision"])
+def test_the_namespace_of_a_job_may_be_in_its_file(client: TFTrainingClient, name: str) -> None:
+    """Until that is created, the API server takes no job there, nor says whether it would."""
+    stored: Stored = client.cluster.calls  # type: ignore[assignment]
+    stored.objects = {"/apis/tftraining.dev/v1alpha1": {}}
+    stored.refusals[f"POST {JOBS}?dryRun"] = NotFoundError('namespaces "default" not found')
+    namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
+    plan = submission.Plan(a_manifest(), [namespace])
+    if name == "vision":
+        with pytest.raises(NotFoundError, match='namespaces "default" not found'):
+            client.send(plan)
+        assert MNIST not in stored.objects
+        return
+    client.send(plan)
+    assert list(stored.objects)[1:] == ["/api/v1/namespaces/default", MNIST]

@@ -166,7 +166,6 @@ def logs(
 
     from tftraining.view.training import ROLE_COLOURS
 
-    console.replace_what_cannot_be_shown()  # programs write what they like
     out = console.out()
     width = 0
     if not follow:  # it is complete, so the width of all labels is known

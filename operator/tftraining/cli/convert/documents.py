@@ -25,6 +25,8 @@ from tftraining.manifest import json_of
 from tftraining.yaml_text import is_ambiguous
 
 _WIDTH = 4096
+_HEAD = re.compile(r"(?:[ \t]*(?:#.*)?\n)+(?=---\s)")
+"""Comments before the first document, such as a licence, which the parser passes over."""
 _BOOLEAN = re.compile("y|Y|yes|Yes|YES|on|On|ON|n|N|no|No|NO|off|Off|OFF")
 """What is a boolean to kubectl, and no longer in YAML 1.2."""
 
@@ -53,7 +55,7 @@ def convert_text(text: str, source: str, direction: Direction) -> Converted:
         return Converted(text, ())
     if found is not None:
         return Converted("".join(map(_json, kept)), tuple(conversions))
-    return Converted(dumped(kept), tuple(conversions))
+    return Converted(_head(text) + dumped(kept) if kept else "", tuple(conversions))
 
 
 def dumped(documents: list[Any]) -> str:
@@ -71,6 +73,12 @@ def _loaded(text: str, source: str) -> list[Any]:
         raise InputError(f"{source}{line}: invalid YAML: {error.problem}") from error
     except YAMLError as error:
         raise InputError(f"{source}: invalid YAML: {error}") from error
+
+
+def _head(text: str) -> str:
+    """Return the comments before a text's first document, "" without any."""
+    found = _HEAD.match(text)
+    return f"{found[0]}---\n" if found is not None and found[0].strip() else ""
 
 
 def _json(document: object) -> str:

@@ -61,7 +61,7 @@ def read_replicas(spec: _Map, findings: list[Finding]) -> list[Replica]:
             )
         if not isinstance(raw, Mapping):
             raise RefusedError(path, "must be an object with replicas and template")
-        count = raw.get("replicas", 1)
+        count = 1 if raw.get("replicas") is None else raw["replicas"]
         if not isinstance(count, int) or isinstance(count, bool) or count < 0:
             raise RefusedError(f"{path}.replicas", f"must be a number of pods, not {count}")
         findings += [
