@@ -889,6 +889,55 @@ def test_a_job_that_cannot_shrink_says_which_pods_are_not_deleted(
     key = running(operator, a_job().with_workers(3))
     cluster.failing["delete"] = [NOT_AT_NIGHT] * 3
     cluster.edit(key, lambda spec: spec["worker"].update(replicas=1))
+UNANSWERED = errors.AdmissionUnavailableError(
+    'Internal error occurred: failed calling webhook "pods.example.com": connection refused',
+    status=500,
+)
+
+
+def silent_webhook(cluster: FakeCluster, kind: Kind = Kind.POD) -> None:
+    """Let a webhook that has to admit objects of a kind be away."""
+    cluster.refuse = lambda of, _body: UNANSWERED if of is kind else None
+
+
+@pytest.mark.parametrize("kind", [Kind.POD, Kind.SERVICE])
+def test_a_new_job_says_that_a_webhook_does_not_answer_and_starts_when_it_does(
+    operator: Operator, cluster: FakeCluster, kind: Kind
+) -> None:
+    silent_webhook(cluster, kind)
+    key = started(operator, a_job())
+    status = cluster.status(key)
+    assert (status.state, accepted(cluster, key).status) == ("Refused", "True")
+    assert 'failed calling webhook "pods.example.com"' in str(status.message)
+    assert told(cluster).count("Refused") == 1
+    cluster.refuse = lambda _kind, _body: None
+    operator.wait(16)
+    at_rest(operator)
+    assert cluster.status(key).state == "Running"
+
+
+def test_a_webhook_that_does_not_answer_for_a_moment_costs_no_more_than_that(
+    operator: Operator, cluster: FakeCluster
+) -> None:
+    key = running(operator, a_job().with_workers(2))
+    silent_webhook(cluster)
+    cluster.act("mnist-chief-0", lambda pod: pod.exited(1))
+    operator.wait(1)
+    status = cluster.status(key)
+    assert (status.restarts, status.state) == (1, "Restarting")
+    assert "failed calling webhook" in condition(cluster, key, ConditionType.PODS_READY).message
+    cluster.refuse = lambda _kind, _body: None
+    operator.wait(1)
+    at_rest(operator)
+    assert (cluster.status(key).state, cluster.status(key).restarts) == ("Running", 1)
+
+    silent_webhook(cluster)
+    cluster.collect("mnist-worker-0")
+    before = cluster.calls["create"]
+    operator.wait(3600)
+    assert cluster.calls["create"] - before < 80, "it is asked less and less often"
+
+
     operator.settle()
     said = undeletable("mnist-chief-0")
     found = condition(cluster, key, ConditionType.PODS_READY)

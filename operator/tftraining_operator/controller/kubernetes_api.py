@@ -83,6 +83,8 @@ _DENIED = ("denied the request", "denied request")
 """How the API server begins what an admission webhook or a ValidatingAdmissionPolicy says."""
 
 
+_UNANSWERED = "failed calling webhook"
+"""What it says of an admission webhook that does not answer, and whose failurePolicy is Fail."""
 @dataclass(frozen=True, slots=True)
 class Listing:
     """Objects of a kind at one resource version: all, or a page of them."""
@@ -575,6 +577,8 @@ def _error(method: str, status: int, text: bytes, headers: Any) -> errors.ApiErr
         return errors.ForbiddenError(message, status=status)
     after = (headers or {}).get("Retry-After", "")
     retry_after = min(float(after), _MAX_RETRY_AFTER) if after.isdecimal() else None
+    if _UNANSWERED in message:
+        return errors.AdmissionUnavailableError(message, status=status)
     return errors.TransientError(f"{status}: {message}", status=status, retry_after=retry_after)
 
 

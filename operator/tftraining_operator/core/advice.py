@@ -16,6 +16,7 @@ _ADVICE = (
     (r"didn't match Pod's node affinity/selector", "correct nodeSelector or affinity"),
     (r"\buntolerated taint", "add a toleration for the taint, or wait for other nodes"),
     (r"\bexceeded quota: ", "raise the quota, or wait for room in it: creation is retried"),
+    (r"\bfailed calling webhook ", "it does not answer, and is asked again"),
     (r"\bfailed quota: .* must specify", "set these in resources of the template"),
 )
 

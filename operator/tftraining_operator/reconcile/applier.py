@@ -56,6 +56,8 @@ class Outcome:
     """uids of pods that were told to end by a call that does not answer with them."""
     undeletable: dict[str, Cause] = field(default_factory=dict)
     """Pods whose deletion was refused, by name."""
+    unanswered: bool = False
+    """Whether pods were refused for want of a webhook's answer: it may give one in a moment."""
 
     @property
     def has_refusals(self) -> bool:
@@ -70,6 +72,8 @@ class _Refusal:
     cause: Cause
     holds_others: bool
     """Whether no more pods are tried: quota or admission would refuse them as well."""
+    unanswered: bool
+    """Whether nobody refused it, but a webhook did not answer."""
 
 
 class Applier:
@@ -303,12 +307,14 @@ class Applier:
 
         Of other errors the first is added to `failed`. None else is kept: with its traceback, each
         would hold the pod's body until all calls of the batch are over.
+                    outcome.unanswered |= result.unanswered
         """
         try:
             return await self._objects.create(job, Kind.POD, pod.make())
         except (errors.ApiError, NameConflictError) as error:
             if (cause := pod_refusal(job, error)) is not None:
-                return _Refusal(cause, isinstance(error, errors.ForbiddenError))
+                unanswered = isinstance(error, errors.AdmissionUnavailableError)
+                return _Refusal(cause, isinstance(error, errors.ForbiddenError), unanswered)
             if not failed:
                 failed.append(error)
             return False

@@ -445,7 +445,13 @@ def _note(memory: Memory, outcome: Outcome, now: datetime) -> None:
     memory.corrected |= dict.fromkeys(outcome.corrected, now)
     memory.note_ending(outcome.ending, now)
     if outcome.has_refusals:
-        memory.note_refusals(outcome.refused, frozenset(outcome.held), outcome.undeletable, now)
+        memory.note_refusals(
+            outcome.refused,
+            frozenset(outcome.held),
+            outcome.undeletable,
+            now,
+            soon=outcome.unanswered,
+        )
     elif outcome.created:
         memory.note_success()
 
