@@ -848,47 +848,6 @@ def test_a_refused_service_is_told_and_tried_again(
     assert len(cluster.pods()) == 3
 
 
-def test_a_refused_deletion_is_told_and_tried_again(
-    operator: Operator, cluster: FakeCluster
-) -> None:
-    key = running(operator, a_job())
-    words = "admission webhook denied the request"
-    cluster.failing["delete"] = [errors.ForbiddenError(words, status=403)] * 2
-    cluster.suspend(key)
-    operator.settle()
-    suspended = condition(cluster, key, ConditionType.SUSPENDED)
-    assert suspended.reason == "DeletionRefused"
-    assert suspended.message == (
-        f"could not delete pod mnist-chief-0: {words}; allow the operator's ServiceAccount to"
-        " delete it: deletion is retried"
-    )
-    status = cluster.status(key)
-    assert (status.state, status.message) == ("DeletionRefused", suspended.message)
-    operator.wait(60)
-    at_rest(operator)
-    assert cluster.pods() == {}
-    assert condition(cluster, key, ConditionType.SUSPENDED).reason == "Suspended"
-
-
-NOT_AT_NIGHT = errors.ForbiddenError("denied: not at night", status=403)
-
-
-def undeletable(*pods: str) -> str:
-    """What is said of pods whose deletion an admission policy refuses."""
-    count = "pods" if len(pods) > 1 else "pod"
-    them = "them" if len(pods) > 1 else "it"
-    return (
-        f"could not delete {count} {', '.join(pods)}: denied: not at night; allow the operator's"
-        f" ServiceAccount to delete {them}: deletion is retried"
-    )
-
-
-def test_a_job_that_cannot_shrink_says_which_pods_are_not_deleted(
-    operator: Operator, cluster: FakeCluster
-) -> None:
-    key = running(operator, a_job().with_workers(3))
-    cluster.failing["delete"] = [NOT_AT_NIGHT] * 3
-    cluster.edit(key, lambda spec: spec["worker"].update(replicas=1))
 UNANSWERED = errors.AdmissionUnavailableError(
     'Internal error occurred: failed calling webhook "pods.example.com": connection refused',
     status=500,

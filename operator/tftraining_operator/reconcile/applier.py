@@ -149,7 +149,7 @@ class Applier:
             return outcome
         await self._delete_pods(job, plan, outcome)
         if plan.delete_service:
-            await self._objects.delete_own(Kind.SERVICE, job)
+            await self._delete_service(job, outcome)
         if plan.delete_network_policy:
             try:
                 await self._objects.delete_own(Kind.NETWORK_POLICY, job)
@@ -191,6 +191,18 @@ class Applier:
                 )
             elif isinstance(result, BaseException):
                 raise result
+
+    async def _delete_service(self, job: Job, outcome: Outcome) -> None:
+        """Delete the service to create it again. That this is refused must not stop a job."""
+        try:
+            await self._objects.delete_own(Kind.SERVICE, job)
+        except errors.ForbiddenError as error:
+            message = (
+                "somebody changed it, and it could not be deleted to be created again:"
+                f" {printable(error.message)}; allow the operator's ServiceAccount to delete it:"
+                " deletion is retried"
+            )
+            outcome.refused[job.name] = Cause(Reason.DELETION_REFUSED, message)
 
     async def _create_service(self, job: Job, plan: Plan, outcome: Outcome) -> bool:
         """Create the service; return whether pods may be created."""
@@ -295,6 +307,7 @@ class Applier:
                 if isinstance(result, _Refusal):
                     outcome.refused[pod.name] = result.cause
                     outcome.held.add(pod.name)
+                    outcome.unanswered |= result.unanswered
                     stop = stop or result.holds_others
                 elif result is True:
                     outcome.created.append(pod.name)
@@ -307,7 +320,6 @@ class Applier:
 
         Of other errors the first is added to `failed`. None else is kept: with its traceback, each
         would hold the pod's body until all calls of the batch are over.
-                    outcome.unanswered |= result.unanswered
         """
         try:
             return await self._objects.create(job, Kind.POD, pod.make())
