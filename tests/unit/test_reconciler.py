@@ -409,6 +409,32 @@ def test_a_job_of_another_manager_is_left_alone(
     started(operator, a_job().with_spec(**spec))
     assert sum(cluster.calls.values()) == 0
 
+@pytest.mark.parametrize(
+    ("kind", "name", "what"),
+    [
+        (Kind.NETWORK_POLICY, "mnist-isolation", "NetworkPolicy mnist-isolation"),
+        (Kind.SERVICE, "mnist", "service mnist"),
+    ],
+)
+def test_a_job_made_again_says_what_of_its_predecessor_somebody_keeps(
+    operator: Operator, cluster: FakeCluster, kind: Kind, name: str, what: str
+) -> None:
+    """As a controller does that is away, and whose finalizer is on each NetworkPolicy."""
+    key = running(operator, a_job())
+    kept = cluster.objects[kind, "default", name]
+    cluster.change(kind, kept, lambda raw: raw["metadata"].update(finalizers=["example.com/a"]))
+    cluster.remove_job(key)
+    cluster.submit(a_job().raw)
+    for pod in list(cluster.pods()):
+        cluster.collect(pod)
+    cluster.collect_garbage()
+    operator.settle()
+    said = f"{what} of an earlier job of this name is not gone yet: see its finalizers"
+    assert said in str(cluster.status(key).message)
+    operator.wait(601)
+    assert said in condition(cluster, key, ConditionType.FAILED).message
+
+
 
 def test_a_job_that_is_being_deleted_gets_nothing_new(
     operator: Operator, cluster: FakeCluster

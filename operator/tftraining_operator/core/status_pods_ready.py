@@ -69,7 +69,7 @@ def set_pods_ready(
         return
     names = join_names([name for name, _ in waiting])
     message = f"{total - len(waiting)} of {total} pods are ready; waiting for {names}"
-    predecessor = describe_predecessor(job, observed)
+    predecessor = describe_predecessor(job, observed, facts)
     message = "; ".join(part for part in (message, predecessor) if part)
     # Which pods are ready changes many times at the start; the reason names the kind of wait.
     ran = job.status.first_running_time is not None
