@@ -191,6 +191,21 @@ def test_a_job_that_cannot_be_carried_out_is_told_and_ends_at_its_startup_deadli
     assert told(cluster) == [reason, "Failed"]
 
 
+def test_a_job_that_was_refused_for_good_is_deleted_when_it_has_been_kept_for_long_enough(
+    operator: Operator, cluster: FakeCluster
+) -> None:
+    job = a_job().with_spec(strategy="Mirrored").with_policy(ttlSecondsAfterFinished=3600)
+    key = started(operator, job)
+    assert accepted(cluster, key).reason == "InvalidSpec"
+    operator.wait(601)
+    assert cluster.status(key).state == "Failed"
+    assert accepted(cluster, key).reason == "InvalidSpec"
+    operator.wait(3500)
+    assert cluster.status(key).state == "Failed"
+    operator.wait(200)
+    assert (Kind.JOB, *key) not in cluster.objects
+
+
 def test_a_refused_template_is_tried_again_and_runs_when_the_policy_is_mended(
     operator: Operator, cluster: FakeCluster
 ) -> None:
@@ -395,21 +410,6 @@ def test_a_job_that_its_predecessors_pods_kept_from_starting_says_so_at_its_dead
 
 
 @pytest.mark.parametrize(
-    "spec",
-    [
-        {"runPolicy": {"managedBy": "kueue.x-k8s.io/multikueue"}},
-        {"runPolicy": {"managedBy": "example.com/queue"}},
-        {"managedBy": "example.com/queue"},
-        {"managedBy": "kueue.x-k8s.io/multikueue", "runPolicy": {"managedBy": "example.com/queue"}},
-    ],
-)
-def test_a_job_of_another_manager_is_left_alone(
-    operator: Operator, cluster: FakeCluster, spec: Raw
-) -> None:
-    started(operator, a_job().with_spec(**spec))
-    assert sum(cluster.calls.values()) == 0
-
-@pytest.mark.parametrize(
     ("kind", "name", "what"),
     [
         (Kind.NETWORK_POLICY, "mnist-isolation", "NetworkPolicy mnist-isolation"),
@@ -434,6 +434,21 @@ def test_a_job_made_again_says_what_of_its_predecessor_somebody_keeps(
     operator.wait(601)
     assert said in condition(cluster, key, ConditionType.FAILED).message
 
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        {"runPolicy": {"managedBy": "kueue.x-k8s.io/multikueue"}},
+        {"runPolicy": {"managedBy": "example.com/queue"}},
+        {"managedBy": "example.com/queue"},
+        {"managedBy": "kueue.x-k8s.io/multikueue", "runPolicy": {"managedBy": "example.com/queue"}},
+    ],
+)
+def test_a_job_of_another_manager_is_left_alone(
+    operator: Operator, cluster: FakeCluster, spec: Raw
+) -> None:
+    started(operator, a_job().with_spec(**spec))
+    assert sum(cluster.calls.values()) == 0
 
 
 def test_a_job_that_is_being_deleted_gets_nothing_new(
@@ -923,6 +938,47 @@ def test_a_webhook_that_does_not_answer_for_a_moment_costs_no_more_than_that(
     assert cluster.calls["create"] - before < 80, "it is asked less and less often"
 
 
+def test_a_refused_deletion_is_told_and_tried_again(
+    operator: Operator, cluster: FakeCluster
+) -> None:
+    key = running(operator, a_job())
+    words = "admission webhook denied the request"
+    cluster.failing["delete"] = [errors.ForbiddenError(words, status=403)] * 2
+    cluster.suspend(key)
+    operator.settle()
+    suspended = condition(cluster, key, ConditionType.SUSPENDED)
+    assert suspended.reason == "DeletionRefused"
+    assert suspended.message == (
+        f"could not delete pod mnist-chief-0: {words}; allow the operator's ServiceAccount to"
+        " delete it: deletion is retried"
+    )
+    status = cluster.status(key)
+    assert (status.state, status.message) == ("DeletionRefused", suspended.message)
+    operator.wait(60)
+    at_rest(operator)
+    assert cluster.pods() == {}
+    assert condition(cluster, key, ConditionType.SUSPENDED).reason == "Suspended"
+
+
+NOT_AT_NIGHT = errors.ForbiddenError("denied: not at night", status=403)
+
+
+def undeletable(*pods: str) -> str:
+    """What is said of pods whose deletion an admission policy refuses."""
+    count = "pods" if len(pods) > 1 else "pod"
+    them = "them" if len(pods) > 1 else "it"
+    return (
+        f"could not delete {count} {', '.join(pods)}: denied: not at night; allow the operator's"
+        f" ServiceAccount to delete {them}: deletion is retried"
+    )
+
+
+def test_a_job_that_cannot_shrink_says_which_pods_are_not_deleted(
+    operator: Operator, cluster: FakeCluster
+) -> None:
+    key = running(operator, a_job().with_workers(3))
+    cluster.failing["delete"] = [NOT_AT_NIGHT] * 3
+    cluster.edit(key, lambda spec: spec["worker"].update(replicas=1))
     operator.settle()
     said = undeletable("mnist-chief-0")
     found = condition(cluster, key, ConditionType.PODS_READY)
@@ -1073,6 +1129,32 @@ def test_a_service_that_selects_no_pod_any_more_is_made_again(
     selector = cluster.objects[Kind.SERVICE, "default", "mnist"]["spec"]["selector"]
     assert selector == {keys.LABEL_JOB_UID: "uid-1"} or keys.LABEL_JOB_UID in selector
     assert set(cluster.made.values()) == {1}
+
+
+def test_a_changed_service_that_may_not_be_deleted_is_told_and_stops_no_job(
+    operator: Operator, cluster: FakeCluster
+) -> None:
+    key = running(operator, a_job())
+    cluster.failing["delete"] = [NOT_AT_NIGHT] * 3
+    service = cluster.objects[Kind.SERVICE, "default", "mnist"]
+    cluster.change(Kind.SERVICE, service, lambda raw: raw["spec"].update(selector={"app": "x"}))
+    operator.settle()
+    found = condition(cluster, key, ConditionType.PODS_READY)
+    said = "service mnist: somebody changed it, and it could not be deleted to be created again"
+    assert (found.reason, cluster.status(key).state) == ("DeletionRefused", "Running")
+    assert found.message.startswith(f"{said}: denied: not at night; allow the operator")
+
+    cluster.act("mnist-worker-0", lambda pod: pod.evicted())
+    cluster.collect("mnist-worker-0")
+    operator.wait(1)
+    assert cluster.made["mnist-worker-0"] == 2, "the job is managed meanwhile"
+    assert told(cluster).count("DeletionRefused") == 1
+
+    operator.wait(120)
+    at_rest(operator)
+    made = cluster.objects[Kind.SERVICE, "default", "mnist"]["spec"]["selector"]
+    assert keys.LABEL_JOB_UID in made
+    assert condition(cluster, key, ConditionType.PODS_READY).status == "True"
 
 
 @pytest.mark.parametrize("policy", [{}, {"recoveryDeadlineSeconds": 60}])
