@@ -26,6 +26,11 @@ def kept() -> Iterator[None]:
         gc.enable()
 
 
+def look_now() -> None:
+    """Look for garbage once, during a block of `kept` that may take long."""
+    gc.collect()
+
+
 async def look_often() -> None:
     """Look through what is new each second, until cancelled.
 
