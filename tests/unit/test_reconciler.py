@@ -17,7 +17,7 @@ from tftraining_operator.reconcile import errors, reconciler
 from tftraining_operator.reconcile.store import JobKey, Kind
 
 from tests.unit.builders import IMAGE, JobBuilder, PodBuilder, Raw, a_job
-from tests.unit.fakes import FakeCluster, Operator
+from tests.unit.fakes import FakeCluster, Fault, Operator
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -85,6 +85,33 @@ def test_the_first_pass_makes_service_and_pods_and_sets_every_condition(
         ConditionType.FINISHED,
     ], "others appear when they first say something"
     assert {c.observed_generation for c in cluster.status(key).conditions} == {1}
+
+
+@pytest.mark.parametrize("failing", range(3, 9))
+def test_whichever_call_of_a_start_fails_all_that_was_created_is_told(
+    operator: Operator, cluster: FakeCluster, failing: int
+) -> None:
+    cluster.faults = {failing: Fault.FAILED}
+    started(operator, a_job().with_workers(3))
+    operator.wait(1)
+    notes = [event["note"] for event in cluster.events if event["reason"] == "Created"]
+    assert notes == ["created 5 pods and the service"]
+
+
+@pytest.mark.parametrize("failing", range(1, 7))
+def test_whichever_call_fails_all_that_was_replaced_is_told(
+    operator: Operator, cluster: FakeCluster, failing: int
+) -> None:
+    key = running(operator, a_job().with_workers(3))
+    cluster.events.clear()
+    for index in range(3):
+        cluster.act(f"mnist-worker-{index}", lambda pod: pod.exited(137))
+    cluster.faults = {cluster.writes + failing: Fault.FAILED}
+    operator.wait(12)
+    at_rest(operator)
+    assert cluster.status(key).state == "Running"
+    notes = " ".join(e["note"] for e in cluster.events if e["reason"] in ("Created", "Replacing"))
+    assert [notes.count(f"mnist-worker-{index}") for index in range(3)] == [2, 2, 2]
 
 
 def test_at_rest_a_pass_makes_no_call(operator: Operator, cluster: FakeCluster) -> None:

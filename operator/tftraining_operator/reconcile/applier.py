@@ -44,6 +44,8 @@ _REFUSALS = (errors.ForbiddenError, errors.InvalidObjectError, NameConflictError
 class Outcome:
     """What became of a plan."""
 
+    deleted: list[str] = field(default_factory=list)
+    """Names of pods that were told to end, each by a call of its own."""
     created: list[str] = field(default_factory=list)
     created_service: bool = False
     refused: dict[str, Cause] = field(default_factory=dict)
@@ -137,13 +139,18 @@ class Applier:
         _raise_first(each for each in policies if not isinstance(each, _REFUSALS))
         return True in made
 
-    async def apply(self, job: Job, plan: Plan, *, carefully: bool) -> Outcome:
+    async def apply(
+        self, job: Job, plan: Plan, *, carefully: bool, outcome: Outcome | None = None
+    ) -> Outcome:
         """Carry out a plan; `carefully` after a refusal.
+
+        What is done is noted in `outcome` as it comes, so that it is known if a later call fails.
 
         Raises ApiError; NameConflictError for a job that was never started.
         """
-        key = JobKey(job.namespace, job.name)
-        outcome = Outcome(refused=dict(plan.refused), held=set(plan.refused))
+        key, outcome = JobKey(job.namespace, job.name), outcome or Outcome()
+        outcome.refused |= plan.refused
+        outcome.held |= set(plan.refused)
         if plan.delete_job:
             await self._objects.delete(Kind.JOB, key, job.name, job.uid)
             return outcome
@@ -189,8 +196,9 @@ class Applier:
                 outcome.undeletable[removal.pod.name] = Cause(
                     Reason.DELETION_REFUSED, printable(result.message)
                 )
-            elif isinstance(result, BaseException):
-                raise result
+            elif not isinstance(result, BaseException):
+                outcome.deleted.append(removal.pod.name)
+        _raise_first(each for each in deleted if not isinstance(each, errors.ForbiddenError))
 
     async def _delete_service(self, job: Job, outcome: Outcome) -> None:
         """Delete the service to create it again. That this is refused must not stop a job."""
@@ -209,7 +217,8 @@ class Applier:
         if plan.service is None:
             return True
         try:
-            outcome.created_service = await self._objects.create(job, Kind.SERVICE, plan.service)
+            if await self._objects.create(job, Kind.SERVICE, plan.service):
+                outcome.created_service = True
         except errors.ForbiddenError as error:
             outcome.refused[job.name] = forbidden(error)
             return False
@@ -301,7 +310,6 @@ class Applier:
             results = await self._objects.together(
                 key, (self._create_pod(job, pod, failed) for pod in now)
             )
-            _raise_first([*failed, *results])
             stop = False
             for pod, result in zip(now, results, strict=True):
                 if isinstance(result, _Refusal):
@@ -311,6 +319,7 @@ class Applier:
                     stop = stop or result.holds_others
                 elif result is True:
                     outcome.created.append(pod.name)
+            _raise_first([*failed, *results])
             if stop:
                 outcome.held |= {pod.name for pod in left}
                 return
