@@ -27,8 +27,9 @@ def kept() -> Iterator[None]:
 
 
 def look_now() -> None:
-    """Look for garbage once, during a block of `kept` that may take long."""
-    gc.collect()
+    """Look for garbage once, where Python does not: in a block of `kept` that may take long."""
+    if not gc.isenabled():
+        gc.collect()
 
 
 async def look_often() -> None:
