@@ -987,6 +987,21 @@ def test_a_refused_deletion_is_told_and_tried_again(
     assert condition(cluster, key, ConditionType.SUSPENDED).reason == "Suspended"
 
 
+def test_of_a_webhook_that_does_not_answer_a_deletion_no_permission_is_said_to_be_missing(
+    operator: Operator, cluster: FakeCluster
+) -> None:
+    key = running(operator, a_job())
+    cluster.failing["delete"] = [UNANSWERED] * 3
+    cluster.suspend(key)
+    operator.settle()
+    assert cluster.status(key).message == (
+        f"could not delete pod mnist-chief-0: {UNANSWERED.message}; deletion is retried"
+    )
+    operator.wait(120)
+    at_rest(operator)
+    assert cluster.status(key).state == "Suspended"
+
+
 NOT_AT_NIGHT = errors.ForbiddenError("denied: not at night", status=403)
 
 

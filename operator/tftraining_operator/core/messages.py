@@ -8,6 +8,7 @@ from tftraining_operator.api.keys import Role
 from tftraining_operator.api.network import NetworkPolicy
 from tftraining_operator.api.reasons import Reason
 from tftraining_operator.api.status import GangStatus
+from tftraining_operator.core.advice import deletion_advice
 from tftraining_operator.core.cause import Cause
 from tftraining_operator.core.error_text import telling_line
 from tftraining_operator.core.facts import Facts
@@ -190,7 +191,5 @@ def describe_undeletable(facts: Facts) -> str:
     """Return which pods could not be deleted, and why the first of them could not."""
     names = sorted(facts.undeletable)
     pods, them = ("pods", "them") if len(names) > 1 else ("pod", "it")
-    return (
-        f"could not delete {pods} {join_names(names)}: {facts.undeletable[names[0]].message}; allow"
-        f" the operator's ServiceAccount to delete {them}: deletion is retried"
-    )
+    why = facts.undeletable[names[0]].message
+    return f"could not delete {pods} {join_names(names)}: {why}; {deletion_advice(why, them)}"

@@ -13,6 +13,7 @@ from typing import Any
 
 from tftraining_operator.api import keys
 from tftraining_operator.api.reasons import Reason
+from tftraining_operator.core.advice import deletion_advice
 from tftraining_operator.core.cause import Cause
 from tftraining_operator.core.history import was_started
 from tftraining_operator.core.job import Job
@@ -205,10 +206,10 @@ class Applier:
         try:
             await self._objects.delete_own(Kind.SERVICE, job)
         except errors.ForbiddenError as error:
+            why = printable(error.message)
             message = (
                 "somebody changed it, and it could not be deleted to be created again:"
-                f" {printable(error.message)}; allow the operator's ServiceAccount to delete it:"
-                " deletion is retried"
+                f" {why}; {deletion_advice(why, 'it')}"
             )
             outcome.refused[job.name] = Cause(Reason.DELETION_REFUSED, message)
 
