@@ -943,6 +943,22 @@ def test_a_new_job_says_that_a_webhook_does_not_answer_and_starts_when_it_does(
     assert cluster.status(key).state == "Running"
 
 
+@pytest.mark.parametrize("kind", [Kind.POD, Kind.SERVICE])
+def test_a_new_job_waits_for_a_webhooks_answer_however_long_that_takes(
+    operator: Operator, cluster: FakeCluster, kind: Kind
+) -> None:
+    silent_webhook(cluster, kind)
+    key = started(operator, a_job().with_policy(activeDeadlineSeconds=1800))
+    operator.wait(3600)
+    status = cluster.status(key)
+    assert (status.state, status.start_time) == ("Refused", None)
+    cluster.refuse = lambda _kind, _body: None
+    operator.wait(61)
+    assert cluster.status(key).start_time is not None
+    at_rest(operator)
+    assert cluster.status(key).state == "Running"
+
+
 def test_a_webhook_that_does_not_answer_for_a_moment_costs_no_more_than_that(
     operator: Operator, cluster: FakeCluster
 ) -> None:

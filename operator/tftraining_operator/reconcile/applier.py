@@ -60,7 +60,11 @@ class Outcome:
     undeletable: dict[str, Cause] = field(default_factory=dict)
     """Pods whose deletion was refused, by name."""
     unanswered: bool = False
-    """Whether pods were refused for want of a webhook's answer: it may give one in a moment."""
+    """Whether something was refused for want of a webhook's answer: it may give one in a moment."""
+
+    def note(self, error: Exception) -> None:
+        """Note whether it was a webhook that did not answer which an object was refused for."""
+        self.unanswered |= isinstance(error, errors.AdmissionUnavailableError)
 
     @property
     def has_refusals(self) -> bool:
@@ -221,6 +225,7 @@ class Applier:
             if await self._objects.create(job, Kind.SERVICE, plan.service):
                 outcome.created_service = True
         except errors.ForbiddenError as error:
+            outcome.note(error)
             outcome.refused[job.name] = forbidden(error)
             return False
         except NameConflictError as error:
@@ -264,6 +269,7 @@ class Applier:
                 # It may not be as it has to be, or an earlier job's.
                 raise errors.TransientError(f"{kind} {name} exists and was not known")
         except (errors.ForbiddenError, errors.InvalidObjectError) as error:
+            outcome.note(error)
             outcome.refused[name] = Cause(Reason.REFUSED, printable(error.message))
         except NameConflictError as error:
             outcome.refused[name] = Cause(Reason.NAME_CONFLICT, str(error))
@@ -285,6 +291,7 @@ class Applier:
                 errors.InvalidObjectError,
                 errors.NotFoundError,
             ) as error:
+                outcome.note(error)
                 missing = isinstance(error, errors.NotFoundError)
                 reason = Reason.SCHEDULER_UNAVAILABLE if missing else Reason.REFUSED
                 cause = Cause(reason, printable(error.message))

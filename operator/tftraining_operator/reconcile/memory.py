@@ -43,6 +43,8 @@ class Memory:
     held: frozenset[str] = frozenset()
     undeletable: dict[str, Cause] = field(default_factory=dict)
     retry_at: datetime | None = None
+    unanswered: bool = False
+    """Whether of what was refused something waits for a webhook's answer."""
     told: Told | None = None
     """What the stored status has of the training's steps."""
     corrected: dict[str, datetime] = field(default_factory=dict)
@@ -83,6 +85,7 @@ class Memory:
             held=self.held,
             undeletable=self.undeletable,
             retry_at=self.retry_at,
+            unanswered=self.unanswered,
             offer=offer,
             networking=networking,
             budgeting=budgeting,
@@ -106,6 +109,7 @@ class Memory:
         self.refused |= refused
         self.held |= held
         self.undeletable |= undeletable
+        self.unanswered |= soon
         if soon:
             self.retry_at = now + self._delay_soon
             self._delay_soon = min(self._delay_soon * 2, _LONGEST_RETRY)
@@ -118,6 +122,7 @@ class Memory:
         if self.retry_at is not None and now >= self.retry_at:
             self.refused, self.held, self.undeletable = {}, frozenset(), {}
             self.retry_at = None
+            self.unanswered = False
 
     def note_success(self) -> None:
         """Note that nothing is refused any more."""
