@@ -10,9 +10,11 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from tftraining_operator.api import keys
 from tftraining_operator.api.keys import ConditionType, Role
+from tftraining_operator.api.scheduling import Gang
 from tftraining_operator.controller.job_metrics import ENDS, FAILED
 from tftraining_operator.core.conditions import find
 from tftraining_operator.core.progress import PeerCause, Report, UnreachablePeer
+from tftraining_operator.core.schedulers.offer import Offer
 from tftraining_operator.reconcile import errors, reconciler
 from tftraining_operator.reconcile.store import JobKey, Kind
 
@@ -434,6 +436,22 @@ def test_a_job_that_its_predecessors_pods_kept_from_starting_says_so_at_its_dead
     failed = condition(cluster, key, ConditionType.FAILED)
     assert failed.reason == "StartupDeadlineExceeded"
     assert "pods of an earlier job of this name" in failed.message
+
+
+def test_a_gang_that_waits_for_its_predecessors_pods_blames_no_scheduler(
+    cluster: FakeCluster, runner: asyncio.Runner
+) -> None:
+    operator = Operator(cluster, runner, offer=Offer({Gang.IN_TREE: "v1beta1"}))
+    key = running(operator, a_job())
+    cluster.remove_job(key)
+    cluster.submit(a_job().raw)
+    operator.wait(20)
+    status = cluster.status(key)
+    assert status.gang is not None, "the job has one"
+    assert "pods of an earlier job of this name have not ended yet" in str(status.message)
+    assert status.state == "Starting"
+    at_rest(operator)
+    assert "earlier job" not in str(cluster.status(key).message)
 
 
 @pytest.mark.parametrize(
