@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
 _PATH = "/apis/admissionregistration.k8s.io/v1"
 _WORDS = "pods need the label team"
+_SILENT = 'failed calling webhook "pods.example.com"'
+SAMPLE = {"metadata": {"name": "probe"}, "spec": {"containers": [{"name": "c", "image": "i"}]}}
 ALL = ("mnist-chief-0", "mnist-ps-0", "mnist-worker-0", "mnist-worker-1")
 
 
@@ -46,20 +48,44 @@ def policy(space: Namespace, operation: str) -> Iterator[None]:
             space.server.request("DELETE", f"{_PATH}/{plural}/{name}")
 
 
-def probe(space: Namespace, method: str, path: str, body: object = None) -> bool:
-    """Tell whether the policy is in force: the API server takes a moment."""
+@contextlib.contextmanager
+def silent_webhook(space: Namespace) -> Iterator[None]:
+    """Have a webhook admit the pods of a namespace, where nothing listens."""
+    path = f"{_PATH}/validatingwebhookconfigurations"
+    here = {"matchLabels": {"kubernetes.io/metadata.name": space.name}}
+    rule = {"apiGroups": [""], "apiVersions": ["v1"], "resources": ["pods"]}
+    webhook = {
+        "name": "pods.example.com",
+        "clientConfig": {"url": "https://127.0.0.1:9/"},
+        "namespaceSelector": here,
+        "rules": [rule | {"operations": ["CREATE"]}],
+        "failurePolicy": "Fail",
+        "sideEffects": "None",
+        "admissionReviewVersions": ["v1"],
+    }
+    body = {"metadata": {"name": space.name}, "webhooks": [webhook]}
+    answer = space.server.request("POST", path, body)
+    assert answer.ok, answer.message
+    try:
+        yield
+    finally:
+        space.server.request("DELETE", f"{path}/{space.name}")
+
+
+def probe(
+    space: Namespace, method: str, path: str, body: object = None, words: str = _WORDS
+) -> bool:
+    """Tell whether a policy or webhook is in force: the API server takes a moment."""
     answer = space.server.request(method, f"{path}?dryRun=All", body)
-    return not answer.ok and _WORDS in answer.message
+    return not answer.ok and words in answer.message
 
 
 def test_a_policy_against_the_pods_is_told_and_the_job_goes_on_when_it_is_mended(
     space: Namespace,
 ) -> None:
     pods = f"/api/v1/namespaces/{space.name}/pods"
-    container = {"name": "c", "image": "i"}
-    sample = {"metadata": {"name": "probe"}, "spec": {"containers": [container]}}
     with policy(space, "CREATE"):
-        eventually(lambda: probe(space, "POST", pods, sample), "the policy is in force")
+        eventually(lambda: probe(space, "POST", pods, SAMPLE), "the policy is in force")
         space.apply(manifest())
         eventually(lambda: space.status().get("state") == "Refused", "the job says so")
         assert _WORDS in space.status()["message"]
@@ -68,6 +94,22 @@ def test_a_policy_against_the_pods_is_told_and_the_job_goes_on_when_it_is_mended
     began = time.monotonic()
     space.wait_for_pods(*ALL)
     assert time.monotonic() - began < 60
+
+
+def test_a_webhook_that_does_not_answer_is_told_and_the_job_goes_on_when_it_does(
+    space: Namespace,
+) -> None:
+    with silent_webhook(space):
+        eventually(
+            lambda: probe(space, "POST", f"/api/v1/namespaces/{space.name}/pods", SAMPLE, _SILENT),
+            "the webhook is asked",
+        )
+        space.apply(manifest())
+        eventually(lambda: space.status().get("state") == "Refused", "the job says so")
+        assert _SILENT in space.status()["message"]
+        assert space.condition("Accepted")["status"] == "True", "the spec is not at fault"
+        assert space.pods() == {}
+    space.wait_for_pods(*ALL)
 
 
 def test_a_policy_against_deletions_is_told_and_they_are_tried_again(space: Namespace) -> None:

@@ -553,6 +553,28 @@ def test_without_the_permission_all_jobs_are_worked_on_and_it_says_so_once(
     played(scene)
 
 
+def test_a_webhook_that_does_not_answer_is_no_missing_permission(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    away = errors.AdmissionUnavailableError("failed calling webhook", status=500)
+
+    async def scene(place: Place) -> None:
+        one = place.install("one", "red")
+        one.calls.problem = away
+        with pytest.raises(errors.AdmissionUnavailableError):
+            await one.has("red")
+        one.calls.problem = None
+        await asyncio.sleep(LASTS)
+        assert await one.has("red")
+        one.calls.problem = away
+        await asyncio.sleep(2 * LASTS)
+        assert not await one.has("red"), "another may have it by now"
+        assert one.claims.count(State.UNGUARDED) == 0
+        assert not any("upgrade its chart" in r.getMessage() for r in caplog.records)
+
+    played(scene)
+
+
 def test_a_permission_that_is_taken_away_stops_nothing(caplog: pytest.LogCaptureFixture) -> None:
     async def scene(place: Place) -> None:
         one = place.install("one")

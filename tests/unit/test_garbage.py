@@ -4,16 +4,21 @@ from __future__ import annotations
 
 import asyncio
 import gc
-from typing import TYPE_CHECKING
+import weakref
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from tftraining_operator.controller import garbage
-from tftraining_operator.reconcile.store import JobKey, Kind, _Known
+from tftraining_operator.controller.access import Access
+from tftraining_operator.controller.kubernetes_api import Listing
+from tftraining_operator.controller.listings import Listings
+from tftraining_operator.reconcile import errors
+from tftraining_operator.reconcile.store import JobKey, Kind, Store, _Known
 
 from tests.unit.virtual_time import in_virtual_time
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import AsyncIterator, Iterator
 
     from tests.unit.virtual_time import VirtualLoop
 
@@ -64,3 +69,44 @@ def test_what_is_new_is_looked_through_before_it_is_much() -> None:
 
 def test_an_object_that_is_kept_is_not_looked_through() -> None:
     assert not gc.is_tracked(_Known.of(Kind.POD, JobKey("n", "mnist"), RAW, 1))
+
+
+class Cycle:
+    """What only the collection of garbage takes away, such as a failed request."""
+
+    def __init__(self) -> None:
+        self.own = self
+
+
+class Empty:
+    """A cluster that has nothing yet."""
+
+    async def pages(self, _kind: Kind, _namespace: str | None) -> AsyncIterator[Listing]:
+        yield await self.list_unlabelled_pods(None)
+
+    async def list_unlabelled_pods(self, _namespace: str | None) -> Listing:
+        return Listing([], "7")
+
+
+def test_what_attempts_to_list_leave_that_failed_is_not_kept() -> None:
+    """They may fail for hours, as where the CRD is not installed yet."""
+    left: list[weakref.ref[Cycle]] = []
+
+    async def fail_at_first() -> None:
+        left.append(weakref.ref(Cycle()))
+        if len(left) < 5:
+            raise errors.NotFoundError("404 page not found", status=404)
+
+    async def scene(_loop: VirtualLoop) -> None:
+        cluster: Any = Empty()
+        listings = Listings(
+            *(cluster, Store(), (None,), lambda _key: None),
+            access=Access(),
+            first=[fail_at_first],
+            beside=[],
+        )
+        with garbage.kept():
+            await listings.succeed()
+
+    in_virtual_time(scene)
+    assert [cycle() for cycle in left[:4]] == [None] * 4

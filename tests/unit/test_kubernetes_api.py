@@ -20,7 +20,7 @@ from tftraining_operator.controller.kubernetes_api import (
     KubernetesApi,
     needs_proxy,
 )
-from tftraining_operator.reconcile import errors
+from tftraining_operator.reconcile import errors, limits
 from tftraining_operator.reconcile.store import Kind
 
 if TYPE_CHECKING:
@@ -151,7 +151,7 @@ async def patch(api: KubernetesApi) -> Any:
         pytest.param(get, 401, errors.TransientError, id="a token that has expired"),
         pytest.param(create, 429, errors.TransientError, id="too many requests"),
         pytest.param(delete, 429, errors.TransientError, id="a disruption budget"),
-        pytest.param(create, 500, errors.TransientError, id="a webhook that is away"),
+        pytest.param(create, 500, errors.TransientError, id="an error of the server"),
         pytest.param(get, 503, errors.TransientError, id="a server that is starting"),
         pytest.param(get, 504, errors.TransientError, id="a timeout of the server"),
     ],
@@ -469,6 +469,37 @@ async def test_what_an_admission_webhook_denies_is_forbidden_whatever_its_code(
     async with answering(status, denial) as api:
         with pytest.raises(errors.ForbiddenError, match="it is used"):
             await call(api)
+
+
+async def test_calls_that_a_webhook_holds_up_leave_connections_to_leases_and_statuses() -> None:
+    """However many jobs and namespaces make them."""
+    held, release = list[str](), asyncio.Event()
+
+    async def answer(request: web.Request) -> web.Response:
+        if request.method == "POST":
+            held.append(request.path)
+            await release.wait()
+        return web.json_response({})
+
+    async with serving(answer) as api:
+        waiting = [asyncio.create_task(create(api)) for _ in range(limits.ALL)]
+        while len(held) < limits.ALL:  # noqa: ASYNC110 - the server's count
+            await asyncio.sleep(0.01)
+        try:
+            async with asyncio.timeout(10):
+                await api.get_lease("default", "mine")
+                await asyncio.gather(*(patch(api) for _ in range(100)))
+        finally:
+            release.set()
+        await asyncio.gather(*waiting)
+
+
+async def test_an_admission_webhook_that_does_not_answer_is_no_trouble_of_the_server() -> None:
+    words = 'Internal error occurred: failed calling webhook "pods.example": connection refused'
+    async with answering(500, a_status(words)) as api:
+        with pytest.raises(errors.AdmissionUnavailableError) as refused:
+            await create(api)
+    assert (refused.value.message, refused.value.status) == (words, 500)
 
 
 async def test_a_pause_that_an_admission_webhook_asks_for_is_its_tenants_alone() -> None:

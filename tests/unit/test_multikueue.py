@@ -193,6 +193,22 @@ def test_its_end_is_told_and_it_is_deleted_when_it_has_been_kept_for_long_enough
     assert (Kind.JOB, *KEY) not in clusters.manager.cluster.objects
 
 
+def test_the_worker_cluster_keeps_a_finished_job_until_the_manager_knows_of_its_end(
+    clusters: Clusters,
+) -> None:
+    """Such as where the two clusters cannot reach each other for a while."""
+    clusters.submit(a_job().with_policy(ttlSecondsAfterFinished=0))
+    clusters.dispatch()
+    there = clusters.worker.cluster
+    there.act("mnist-chief-0", lambda pod: pod.exited(0))
+    clusters.worker.wait(600)
+    assert clusters.there.state == "Succeeded"
+    finished = kueue.conditions(kueue.the_workload(there))["Finished"]
+    assert finished == ("True", "Succeeded")
+    clusters.sync()
+    assert (Kind.JOB, *KEY) not in clusters.manager.cluster.objects, "it counts there"
+
+
 def test_a_job_that_is_evicted_waits_again_and_is_sent_anew(clusters: Clusters) -> None:
     clusters.submit()
     clusters.dispatch()

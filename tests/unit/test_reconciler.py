@@ -10,14 +10,16 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from tftraining_operator.api import keys
 from tftraining_operator.api.keys import ConditionType, Role
+from tftraining_operator.api.scheduling import Gang
 from tftraining_operator.controller.job_metrics import ENDS, FAILED
 from tftraining_operator.core.conditions import find
 from tftraining_operator.core.progress import PeerCause, Report, UnreachablePeer
+from tftraining_operator.core.schedulers.offer import Offer
 from tftraining_operator.reconcile import errors, reconciler
 from tftraining_operator.reconcile.store import JobKey, Kind
 
 from tests.unit.builders import IMAGE, JobBuilder, PodBuilder, Raw, a_job
-from tests.unit.fakes import FakeCluster, Operator
+from tests.unit.fakes import FakeCluster, Fault, Operator
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -85,6 +87,33 @@ def test_the_first_pass_makes_service_and_pods_and_sets_every_condition(
         ConditionType.FINISHED,
     ], "others appear when they first say something"
     assert {c.observed_generation for c in cluster.status(key).conditions} == {1}
+
+
+@pytest.mark.parametrize("failing", range(3, 9))
+def test_whichever_call_of_a_start_fails_all_that_was_created_is_told(
+    operator: Operator, cluster: FakeCluster, failing: int
+) -> None:
+    cluster.faults = {failing: Fault.FAILED}
+    started(operator, a_job().with_workers(3))
+    operator.wait(1)
+    notes = [event["note"] for event in cluster.events if event["reason"] == "Created"]
+    assert notes == ["created 5 pods and the service"]
+
+
+@pytest.mark.parametrize("failing", range(1, 7))
+def test_whichever_call_fails_all_that_was_replaced_is_told(
+    operator: Operator, cluster: FakeCluster, failing: int
+) -> None:
+    key = running(operator, a_job().with_workers(3))
+    cluster.events.clear()
+    for index in range(3):
+        cluster.act(f"mnist-worker-{index}", lambda pod: pod.exited(137))
+    cluster.faults = {cluster.writes + failing: Fault.FAILED}
+    operator.wait(12)
+    at_rest(operator)
+    assert cluster.status(key).state == "Running"
+    notes = " ".join(e["note"] for e in cluster.events if e["reason"] in ("Created", "Replacing"))
+    assert [notes.count(f"mnist-worker-{index}") for index in range(3)] == [2, 2, 2]
 
 
 def test_at_rest_a_pass_makes_no_call(operator: Operator, cluster: FakeCluster) -> None:
@@ -189,6 +218,21 @@ def test_a_job_that_cannot_be_carried_out_is_told_and_ends_at_its_startup_deadli
     assert (FAILED, reason) in ENDS, "it is counted from 0"
     assert condition(cluster, key, ConditionType.FINISHED).status == "True", "wait returns"
     assert told(cluster) == [reason, "Failed"]
+
+
+def test_a_job_that_was_refused_for_good_is_deleted_when_it_has_been_kept_for_long_enough(
+    operator: Operator, cluster: FakeCluster
+) -> None:
+    job = a_job().with_spec(strategy="Mirrored").with_policy(ttlSecondsAfterFinished=3600)
+    key = started(operator, job)
+    assert accepted(cluster, key).reason == "InvalidSpec"
+    operator.wait(601)
+    assert cluster.status(key).state == "Failed"
+    assert accepted(cluster, key).reason == "InvalidSpec"
+    operator.wait(3500)
+    assert cluster.status(key).state == "Failed"
+    operator.wait(200)
+    assert (Kind.JOB, *key) not in cluster.objects
 
 
 def test_a_refused_template_is_tried_again_and_runs_when_the_policy_is_mended(
@@ -392,6 +436,48 @@ def test_a_job_that_its_predecessors_pods_kept_from_starting_says_so_at_its_dead
     failed = condition(cluster, key, ConditionType.FAILED)
     assert failed.reason == "StartupDeadlineExceeded"
     assert "pods of an earlier job of this name" in failed.message
+
+
+def test_a_gang_that_waits_for_its_predecessors_pods_blames_no_scheduler(
+    cluster: FakeCluster, runner: asyncio.Runner
+) -> None:
+    operator = Operator(cluster, runner, offer=Offer({Gang.IN_TREE: "v1beta1"}))
+    key = running(operator, a_job())
+    cluster.remove_job(key)
+    cluster.submit(a_job().raw)
+    operator.wait(20)
+    status = cluster.status(key)
+    assert status.gang is not None, "the job has one"
+    assert "pods of an earlier job of this name have not ended yet" in str(status.message)
+    assert status.state == "Starting"
+    at_rest(operator)
+    assert "earlier job" not in str(cluster.status(key).message)
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "what"),
+    [
+        (Kind.NETWORK_POLICY, "mnist-isolation", "NetworkPolicy mnist-isolation"),
+        (Kind.SERVICE, "mnist", "service mnist"),
+    ],
+)
+def test_a_job_made_again_says_what_of_its_predecessor_somebody_keeps(
+    operator: Operator, cluster: FakeCluster, kind: Kind, name: str, what: str
+) -> None:
+    """As a controller does that is away, and whose finalizer is on each NetworkPolicy."""
+    key = running(operator, a_job())
+    kept = cluster.objects[kind, "default", name]
+    cluster.change(kind, kept, lambda raw: raw["metadata"].update(finalizers=["example.com/a"]))
+    cluster.remove_job(key)
+    cluster.submit(a_job().raw)
+    for pod in list(cluster.pods()):
+        cluster.collect(pod)
+    cluster.collect_garbage()
+    operator.settle()
+    said = f"{what} of an earlier job of this name is not gone yet: see its finalizers"
+    assert said in str(cluster.status(key).message)
+    operator.wait(601)
+    assert said in condition(cluster, key, ConditionType.FAILED).message
 
 
 @pytest.mark.parametrize(
@@ -848,6 +934,71 @@ def test_a_refused_service_is_told_and_tried_again(
     assert len(cluster.pods()) == 3
 
 
+UNANSWERED = errors.AdmissionUnavailableError(
+    'Internal error occurred: failed calling webhook "pods.example.com": connection refused',
+    status=500,
+)
+
+
+def silent_webhook(cluster: FakeCluster, kind: Kind = Kind.POD) -> None:
+    """Let a webhook that has to admit objects of a kind be away."""
+    cluster.refuse = lambda of, _body: UNANSWERED if of is kind else None
+
+
+@pytest.mark.parametrize("kind", [Kind.POD, Kind.SERVICE])
+def test_a_new_job_says_that_a_webhook_does_not_answer_and_starts_when_it_does(
+    operator: Operator, cluster: FakeCluster, kind: Kind
+) -> None:
+    silent_webhook(cluster, kind)
+    key = started(operator, a_job())
+    status = cluster.status(key)
+    assert (status.state, accepted(cluster, key).status) == ("Refused", "True")
+    assert 'failed calling webhook "pods.example.com"' in str(status.message)
+    assert told(cluster).count("Refused") == 1
+    cluster.refuse = lambda _kind, _body: None
+    operator.wait(16)
+    at_rest(operator)
+    assert cluster.status(key).state == "Running"
+
+
+@pytest.mark.parametrize("kind", [Kind.POD, Kind.SERVICE])
+def test_a_new_job_waits_for_a_webhooks_answer_however_long_that_takes(
+    operator: Operator, cluster: FakeCluster, kind: Kind
+) -> None:
+    silent_webhook(cluster, kind)
+    key = started(operator, a_job().with_policy(activeDeadlineSeconds=1800))
+    operator.wait(3600)
+    status = cluster.status(key)
+    assert (status.state, status.start_time) == ("Refused", None)
+    cluster.refuse = lambda _kind, _body: None
+    operator.wait(61)
+    assert cluster.status(key).start_time is not None
+    at_rest(operator)
+    assert cluster.status(key).state == "Running"
+
+
+def test_a_webhook_that_does_not_answer_for_a_moment_costs_no_more_than_that(
+    operator: Operator, cluster: FakeCluster
+) -> None:
+    key = running(operator, a_job().with_workers(2))
+    silent_webhook(cluster)
+    cluster.act("mnist-chief-0", lambda pod: pod.exited(1))
+    operator.wait(1)
+    status = cluster.status(key)
+    assert (status.restarts, status.state) == (1, "Restarting")
+    assert "failed calling webhook" in condition(cluster, key, ConditionType.PODS_READY).message
+    cluster.refuse = lambda _kind, _body: None
+    operator.wait(1)
+    at_rest(operator)
+    assert (cluster.status(key).state, cluster.status(key).restarts) == ("Running", 1)
+
+    silent_webhook(cluster)
+    cluster.collect("mnist-worker-0")
+    before = cluster.calls["create"]
+    operator.wait(3600)
+    assert cluster.calls["create"] - before < 80, "it is asked less and less often"
+
+
 def test_a_refused_deletion_is_told_and_tried_again(
     operator: Operator, cluster: FakeCluster
 ) -> None:
@@ -868,6 +1019,21 @@ def test_a_refused_deletion_is_told_and_tried_again(
     at_rest(operator)
     assert cluster.pods() == {}
     assert condition(cluster, key, ConditionType.SUSPENDED).reason == "Suspended"
+
+
+def test_of_a_webhook_that_does_not_answer_a_deletion_no_permission_is_said_to_be_missing(
+    operator: Operator, cluster: FakeCluster
+) -> None:
+    key = running(operator, a_job())
+    cluster.failing["delete"] = [UNANSWERED] * 3
+    cluster.suspend(key)
+    operator.settle()
+    assert cluster.status(key).message == (
+        f"could not delete pod mnist-chief-0: {UNANSWERED.message}; deletion is retried"
+    )
+    operator.wait(120)
+    at_rest(operator)
+    assert cluster.status(key).state == "Suspended"
 
 
 NOT_AT_NIGHT = errors.ForbiddenError("denied: not at night", status=403)
@@ -1039,6 +1205,32 @@ def test_a_service_that_selects_no_pod_any_more_is_made_again(
     selector = cluster.objects[Kind.SERVICE, "default", "mnist"]["spec"]["selector"]
     assert selector == {keys.LABEL_JOB_UID: "uid-1"} or keys.LABEL_JOB_UID in selector
     assert set(cluster.made.values()) == {1}
+
+
+def test_a_changed_service_that_may_not_be_deleted_is_told_and_stops_no_job(
+    operator: Operator, cluster: FakeCluster
+) -> None:
+    key = running(operator, a_job())
+    cluster.failing["delete"] = [NOT_AT_NIGHT] * 3
+    service = cluster.objects[Kind.SERVICE, "default", "mnist"]
+    cluster.change(Kind.SERVICE, service, lambda raw: raw["spec"].update(selector={"app": "x"}))
+    operator.settle()
+    found = condition(cluster, key, ConditionType.PODS_READY)
+    said = "service mnist: somebody changed it, and it could not be deleted to be created again"
+    assert (found.reason, cluster.status(key).state) == ("DeletionRefused", "Running")
+    assert found.message.startswith(f"{said}: denied: not at night; allow the operator")
+
+    cluster.act("mnist-worker-0", lambda pod: pod.evicted())
+    cluster.collect("mnist-worker-0")
+    operator.wait(1)
+    assert cluster.made["mnist-worker-0"] == 2, "the job is managed meanwhile"
+    assert told(cluster).count("DeletionRefused") == 1
+
+    operator.wait(120)
+    at_rest(operator)
+    made = cluster.objects[Kind.SERVICE, "default", "mnist"]["spec"]["selector"]
+    assert keys.LABEL_JOB_UID in made
+    assert condition(cluster, key, ConditionType.PODS_READY).status == "True"
 
 
 @pytest.mark.parametrize("policy", [{}, {"recoveryDeadlineSeconds": 60}])

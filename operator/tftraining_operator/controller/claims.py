@@ -218,6 +218,8 @@ class Claims:
         except errors.NotFoundError:
             # There is no such namespace, and so no job in it.
             taken, unguarded, found.taken_by = False, False, ""
+        except errors.AdmissionUnavailableError:
+            raise  # that is no missing permission
         except errors.ForbiddenError as error:
             taken = unguarded = await self._may_work(found, error)
             if not taken:
@@ -261,6 +263,8 @@ class Claims:
         except LeaseLostError:
             self._leave(found, found.claim.taken_by)
             return
+        except errors.AdmissionUnavailableError:
+            raise
         except errors.ForbiddenError as error:
             # As without the right from the beginning: the jobs are not to stop for it.
             found.unguarded = await self._may_work(found, error)

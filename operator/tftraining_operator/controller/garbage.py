@@ -26,6 +26,12 @@ def kept() -> Iterator[None]:
         gc.enable()
 
 
+def look_now() -> None:
+    """Look for garbage once, where Python does not: in a block of `kept` that may take long."""
+    if not gc.isenabled():
+        gc.collect()
+
+
 async def look_often() -> None:
     """Look through what is new each second, until cancelled.
 

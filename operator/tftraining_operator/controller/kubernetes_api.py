@@ -29,6 +29,7 @@ from tftraining_operator.core.naming import servers_selector
 from tftraining_operator.core.schedulers import SCHEDULERS, kueue
 from tftraining_operator.core.text import one_line, printable
 from tftraining_operator.reconcile import errors
+from tftraining_operator.reconcile.limits import ALL
 from tftraining_operator.reconcile.store import GROUPS, Kind
 
 logger = logging.getLogger(__name__)
@@ -54,7 +55,8 @@ _FEWER = 8
 _TIMEOUT = 30.0
 _PROMPT = 5.0
 """An answer that took longer (s) says nothing of the time: who was paused reads it too late."""
-_CONNECTIONS = 64
+_CONNECTIONS = ALL + 32
+"""Beside the calls that limits.py counts, which admission may hold up, are statuses and leases."""
 _KEEPALIVE = {socket.TCP_KEEPIDLE: 20, socket.TCP_KEEPINTVL: 5, socket.TCP_KEEPCNT: 4}
 """After how many seconds of silence the server's machine is asked whether it is there, how often
 and how many times: a watch of one that has gone without a word ends after 40 s."""
@@ -81,6 +83,8 @@ _VERBS = {
 _VERBS_OF_COLLECTIONS = {"GET": "list", "DELETE": "deletecollection"}
 _DENIED = ("denied the request", "denied request")
 """How the API server begins what an admission webhook or a ValidatingAdmissionPolicy says."""
+_UNANSWERED = "failed calling webhook"
+"""What it says of an admission webhook that does not answer, and whose failurePolicy is Fail."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -573,6 +577,8 @@ def _error(method: str, status: int, text: bytes, headers: Any) -> errors.ApiErr
         return errors.InvalidObjectError(message, status=status)
     if status == 403 or denied:  # noqa: PLR2004 - HTTP
         return errors.ForbiddenError(message, status=status)
+    if _UNANSWERED in message:
+        return errors.AdmissionUnavailableError(message, status=status)
     after = (headers or {}).get("Retry-After", "")
     retry_after = min(float(after), _MAX_RETRY_AFTER) if after.isdecimal() else None
     return errors.TransientError(f"{status}: {message}", status=status, retry_after=retry_after)

@@ -7,6 +7,7 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Sequence
 
+from tftraining_operator.controller import garbage
 from tftraining_operator.controller.access import Access
 from tftraining_operator.controller.kubernetes_api import KubernetesApi
 from tftraining_operator.core.text import one_line
@@ -87,6 +88,7 @@ class Listings:
                     "cannot list jobs, pods and services yet (%s); is the CRD installed?",
                     one_line(error.message),
                 )
+                garbage.look_now()
                 await asyncio.sleep(_AGAIN_SECONDS)
             else:
                 return

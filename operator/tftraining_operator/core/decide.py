@@ -288,11 +288,12 @@ def _active(
     ]
     created = creation.missing_pods(job, observed, facts, gang, now)
     age = stall.newest_step(job, observed, facts, now)
+    service_refused = _is_service_refused(job, facts, now)
     decision = replace(
         stay(job, Phase.ACTIVE),
         membership=members,
-        wants_service=not _is_service_refused(job, facts, now),
-        delete_service=observed.service_is_changed,
+        wants_service=not service_refused,
+        delete_service=observed.service_is_changed and not service_refused,
         group_version=_group_version(gang, facts, now),
         delete_groups=_groups_but(gang, observed),
         suspicion=found.suspicion,
@@ -349,7 +350,7 @@ def _schedule(
 
 
 def _is_service_refused(job: Job, facts: Facts, now: datetime) -> bool:
-    """Tell whether the service was refused, and is not tried again now."""
+    """Tell whether the service, or its deletion, was refused, and is not tried again now."""
     return facts.waits(now) and job.name in facts.refused
 
 

@@ -56,6 +56,8 @@ class Facts:
     """Pods that the API server refused to delete, by name; not tried again before retry_at."""
     retry_at: datetime | None = None
     """When to try again what was refused."""
+    unanswered: bool = False
+    """Whether nobody refused it: a webhook that has to admit it does not answer."""
     offer: Offer = Offer()  # noqa: RUF009 - frozen
     """Which schedulers can place a gang, and whether there is Kueue."""
     corrected: Mapping[str, datetime] = field(default_factory=dict)

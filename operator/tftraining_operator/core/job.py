@@ -13,6 +13,7 @@ from tftraining_operator.api.problems import Problem, field_path
 from tftraining_operator.api.status import Status
 from tftraining_operator.api.types import ObjectMeta, Spec, other_manager
 from tftraining_operator.core import bounds
+from tftraining_operator.core.conditions import is_finished
 from tftraining_operator.core.history import was_started
 from tftraining_operator.core.naming import workload_name
 from tftraining_operator.core.salvage import stored_spec, stored_status
@@ -135,7 +136,9 @@ def parse_job(raw: dict[str, Any], now: datetime) -> Job:
         problems = [_too_large(raw["specBytes"])]
     told = "; ".join(str(problem) for problem in problems)
     if problems and not was_started(status):
-        raise InvalidJobError(told)
+        if not is_finished(status):
+            raise InvalidJobError(told)
+        told = ""  # it has ended for that, and only has to be deleted when its time is over
     return Job(meta=meta, spec=spec, status=status, repairs=repairs, unsupported=told)
 
 

@@ -5,8 +5,10 @@ from collections.abc import Sequence
 from datetime import datetime
 
 from tftraining_operator.api.keys import Role
+from tftraining_operator.api.network import NetworkPolicy
 from tftraining_operator.api.reasons import Reason
 from tftraining_operator.api.status import GangStatus
+from tftraining_operator.core.advice import deletion_advice
 from tftraining_operator.core.cause import Cause
 from tftraining_operator.core.error_text import telling_line
 from tftraining_operator.core.facts import Facts
@@ -161,28 +163,33 @@ def startup_culprit(job: Job, observed: Observed, facts: Facts, now: datetime) -
         failed = f"{last.pod} failed before: {line}" if last is not None and line else ""
         report = facts.fresh_report(observed.get(Role.CHIEF), now)
         unreachable = describe_unreachable(job, observed, report)
-        predecessor = describe_predecessor(job, observed)
+        predecessor = describe_predecessor(job, observed, facts)
         parts = (f"not ready: {join_names(names)}", predecessor, failed, unreachable)
         return "; ".join(part for part in parts if part)
     chief = observed.get(Role.CHIEF)
     return f"{chief.name} did not become ready" if chief else "there is no chief"
 
 
-def describe_predecessor(job: Job, observed: Observed) -> str:
-    """Say that pods of the job have no name yet, as those of an earlier job hold it; "" if not.
+def describe_predecessor(job: Job, observed: Observed, facts: Facts) -> str:
+    """Say what of an earlier job of this name is in the way of the pods; "" for nothing.
 
-    Which ones is left out: they go one by one.
+    Which pods is left out: they go one by one, and then the rest.
     """
-    if all(name not in observed.occupied for _, _, name in slots(job)):
+    if any(name in observed.occupied for _, _, name in slots(job)):
+        return "pods of an earlier job of this name have not ended yet"
+    kept = ""
+    if observed.network_policy_occupied and isolation.policy(job, facts) is not NetworkPolicy.OPEN:
+        kept = f"NetworkPolicy {network_policy_name(job.name)}"
+    elif observed.service_occupied:
+        kept = f"service {job.name}"
+    if not kept:
         return ""
-    return "pods of an earlier job of this name have not ended yet"
+    return f"{kept} of an earlier job of this name is not gone yet: see its finalizers"
 
 
 def describe_undeletable(facts: Facts) -> str:
     """Return which pods could not be deleted, and why the first of them could not."""
     names = sorted(facts.undeletable)
     pods, them = ("pods", "them") if len(names) > 1 else ("pod", "it")
-    return (
-        f"could not delete {pods} {join_names(names)}: {facts.undeletable[names[0]].message}; allow"
-        f" the operator's ServiceAccount to delete {them}: deletion is retried"
-    )
+    why = facts.undeletable[names[0]].message
+    return f"could not delete {pods} {join_names(names)}: {why}; {deletion_advice(why, them)}"

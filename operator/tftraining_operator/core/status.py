@@ -77,7 +77,7 @@ def compute_status(
             "last_disruption": newest_disruption(job, observed),
             **_attempt(job, observed, decision),
             **_replaced(job, decision, now),
-            **_times(job, decision, now),
+            **_times(job, decision, now, waits=facts.unanswered and not observed.pods),
             **_reported(job, observed, facts, now),
             **failures(job, observed, decision, facts, now),
         }
@@ -201,14 +201,15 @@ def _replaced(job: Job, decision: Decision, now: datetime) -> dict[str, object]:
     return {"replacements": [*kept, *new][-MAX_REPLACEMENTS:]}
 
 
-def _times(job: Job, decision: Decision, now: datetime) -> dict[str, object]:
+def _times(job: Job, decision: Decision, now: datetime, *, waits: bool) -> dict[str, object]:
+    """Return when the job started and ended; one that `waits` for a webhook has not started."""
     before = job.status
     moments: dict[str, object] = {}
     if decision.phase in (Phase.SUSPENDED, Phase.QUEUED):
         if before.start_time is not None:
             spent = before.active_seconds + int(seconds_since(before.start_time, now))
             moments |= {"start_time": None, "active_seconds": spent}
-    elif before.start_time is None:
+    elif before.start_time is None and not waits:
         moments["start_time"] = rfc3339(now)
     if decision.chief_completed is not None:
         moments["chief_completion_time"] = rfc3339(decision.chief_completed)

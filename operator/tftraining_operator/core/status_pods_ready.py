@@ -53,8 +53,10 @@ def set_pods_ready(
         writer.set(kind, value=True, reason=Reason.ALL_READY, message=message)
         return
     name, cause = waiting[0]
-    gang = decision.gang
-    if gang is not None and is_waiting(gang) and (cause is None or cause.reason in NOT_PLACED):
+    gang, predecessor = decision.gang, describe_predecessor(job, observed, facts)
+    # A pod that an earlier job is in the way of waits for that, and for no node.
+    for_nodes = cause.reason in NOT_PLACED if cause is not None else not predecessor
+    if gang is not None and is_waiting(gang) and for_nodes:
         message = describe_queued(gang, job, observed, facts, writer.now)
         if message:
             writer.set(kind, value=False, reason=Reason.QUEUED, message=message)
@@ -69,7 +71,6 @@ def set_pods_ready(
         return
     names = join_names([name for name, _ in waiting])
     message = f"{total - len(waiting)} of {total} pods are ready; waiting for {names}"
-    predecessor = describe_predecessor(job, observed)
     message = "; ".join(part for part in (message, predecessor) if part)
     # Which pods are ready changes many times at the start; the reason names the kind of wait.
     ran = job.status.first_running_time is not None

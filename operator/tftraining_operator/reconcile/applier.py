@@ -13,6 +13,7 @@ from typing import Any
 
 from tftraining_operator.api import keys
 from tftraining_operator.api.reasons import Reason
+from tftraining_operator.core.advice import deletion_advice
 from tftraining_operator.core.cause import Cause
 from tftraining_operator.core.history import was_started
 from tftraining_operator.core.job import Job
@@ -44,6 +45,8 @@ _REFUSALS = (errors.ForbiddenError, errors.InvalidObjectError, NameConflictError
 class Outcome:
     """What became of a plan."""
 
+    deleted: list[str] = field(default_factory=list)
+    """Names of pods that were told to end, each by a call of its own."""
     created: list[str] = field(default_factory=list)
     created_service: bool = False
     refused: dict[str, Cause] = field(default_factory=dict)
@@ -56,6 +59,12 @@ class Outcome:
     """uids of pods that were told to end by a call that does not answer with them."""
     undeletable: dict[str, Cause] = field(default_factory=dict)
     """Pods whose deletion was refused, by name."""
+    unanswered: bool = False
+    """Whether something was refused for want of a webhook's answer: it may give one in a moment."""
+
+    def note(self, error: Exception) -> None:
+        """Note whether it was a webhook that did not answer which an object was refused for."""
+        self.unanswered |= isinstance(error, errors.AdmissionUnavailableError)
 
     @property
     def has_refusals(self) -> bool:
@@ -70,6 +79,8 @@ class _Refusal:
     cause: Cause
     holds_others: bool
     """Whether no more pods are tried: quota or admission would refuse them as well."""
+    unanswered: bool
+    """Whether nobody refused it, but a webhook did not answer."""
 
 
 class Applier:
@@ -133,19 +144,24 @@ class Applier:
         _raise_first(each for each in policies if not isinstance(each, _REFUSALS))
         return True in made
 
-    async def apply(self, job: Job, plan: Plan, *, carefully: bool) -> Outcome:
+    async def apply(
+        self, job: Job, plan: Plan, *, carefully: bool, outcome: Outcome | None = None
+    ) -> Outcome:
         """Carry out a plan; `carefully` after a refusal.
+
+        What is done is noted in `outcome` as it comes, so that it is known if a later call fails.
 
         Raises ApiError; NameConflictError for a job that was never started.
         """
-        key = JobKey(job.namespace, job.name)
-        outcome = Outcome(refused=dict(plan.refused), held=set(plan.refused))
+        key, outcome = JobKey(job.namespace, job.name), outcome or Outcome()
+        outcome.refused |= plan.refused
+        outcome.held |= set(plan.refused)
         if plan.delete_job:
             await self._objects.delete(Kind.JOB, key, job.name, job.uid)
             return outcome
         await self._delete_pods(job, plan, outcome)
         if plan.delete_service:
-            await self._objects.delete_own(Kind.SERVICE, job)
+            await self._delete_service(job, outcome)
         if plan.delete_network_policy:
             try:
                 await self._objects.delete_own(Kind.NETWORK_POLICY, job)
@@ -185,16 +201,31 @@ class Applier:
                 outcome.undeletable[removal.pod.name] = Cause(
                     Reason.DELETION_REFUSED, printable(result.message)
                 )
-            elif isinstance(result, BaseException):
-                raise result
+            elif not isinstance(result, BaseException):
+                outcome.deleted.append(removal.pod.name)
+        _raise_first(each for each in deleted if not isinstance(each, errors.ForbiddenError))
+
+    async def _delete_service(self, job: Job, outcome: Outcome) -> None:
+        """Delete the service to create it again. That this is refused must not stop a job."""
+        try:
+            await self._objects.delete_own(Kind.SERVICE, job)
+        except errors.ForbiddenError as error:
+            why = printable(error.message)
+            message = (
+                "somebody changed it, and it could not be deleted to be created again:"
+                f" {why}; {deletion_advice(why, 'it')}"
+            )
+            outcome.refused[job.name] = Cause(Reason.DELETION_REFUSED, message)
 
     async def _create_service(self, job: Job, plan: Plan, outcome: Outcome) -> bool:
         """Create the service; return whether pods may be created."""
         if plan.service is None:
             return True
         try:
-            outcome.created_service = await self._objects.create(job, Kind.SERVICE, plan.service)
+            if await self._objects.create(job, Kind.SERVICE, plan.service):
+                outcome.created_service = True
         except errors.ForbiddenError as error:
+            outcome.note(error)
             outcome.refused[job.name] = forbidden(error)
             return False
         except NameConflictError as error:
@@ -238,6 +269,7 @@ class Applier:
                 # It may not be as it has to be, or an earlier job's.
                 raise errors.TransientError(f"{kind} {name} exists and was not known")
         except (errors.ForbiddenError, errors.InvalidObjectError) as error:
+            outcome.note(error)
             outcome.refused[name] = Cause(Reason.REFUSED, printable(error.message))
         except NameConflictError as error:
             outcome.refused[name] = Cause(Reason.NAME_CONFLICT, str(error))
@@ -259,6 +291,7 @@ class Applier:
                 errors.InvalidObjectError,
                 errors.NotFoundError,
             ) as error:
+                outcome.note(error)
                 missing = isinstance(error, errors.NotFoundError)
                 reason = Reason.SCHEDULER_UNAVAILABLE if missing else Reason.REFUSED
                 cause = Cause(reason, printable(error.message))
@@ -285,15 +318,16 @@ class Applier:
             results = await self._objects.together(
                 key, (self._create_pod(job, pod, failed) for pod in now)
             )
-            _raise_first([*failed, *results])
             stop = False
             for pod, result in zip(now, results, strict=True):
                 if isinstance(result, _Refusal):
                     outcome.refused[pod.name] = result.cause
                     outcome.held.add(pod.name)
+                    outcome.unanswered |= result.unanswered
                     stop = stop or result.holds_others
                 elif result is True:
                     outcome.created.append(pod.name)
+            _raise_first([*failed, *results])
             if stop:
                 outcome.held |= {pod.name for pod in left}
                 return
@@ -308,7 +342,8 @@ class Applier:
             return await self._objects.create(job, Kind.POD, pod.make())
         except (errors.ApiError, NameConflictError) as error:
             if (cause := pod_refusal(job, error)) is not None:
-                return _Refusal(cause, isinstance(error, errors.ForbiddenError))
+                unanswered = isinstance(error, errors.AdmissionUnavailableError)
+                return _Refusal(cause, isinstance(error, errors.ForbiddenError), unanswered)
             if not failed:
                 failed.append(error)
             return False

@@ -31,6 +31,10 @@ class ForbiddenError(ApiError):
     """Rights, quota or admission refuse it (403): it may be allowed later."""
 
 
+class AdmissionUnavailableError(ForbiddenError):
+    """A webhook that has to admit it does not answer (500)."""
+
+
 class NotLeadingError(ApiError):
     """Our lease is over, another may lead already: nothing was sent."""
 

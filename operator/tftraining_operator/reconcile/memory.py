@@ -22,6 +22,7 @@ from tftraining_operator.core.times import parse, rfc3339
 
 _FIRST_RETRY = timedelta(seconds=15)
 _LONGEST_RETRY = timedelta(seconds=60)
+_FIRST_RETRY_SOON = timedelta(seconds=0.25)
 
 _GRACE = timedelta(seconds=30)
 """Kubernetes' default; if a pod is never seen to end, it counts as overdue some time after."""
@@ -42,6 +43,8 @@ class Memory:
     held: frozenset[str] = frozenset()
     undeletable: dict[str, Cause] = field(default_factory=dict)
     retry_at: datetime | None = None
+    unanswered: bool = False
+    """Whether of what was refused something waits for a webhook's answer."""
     told: Told | None = None
     """What the stored status has of the training's steps."""
     corrected: dict[str, datetime] = field(default_factory=dict)
@@ -52,6 +55,7 @@ class Memory:
     turn_at: datetime | None = None
     """When its status, which waits for its turn among all jobs, may be written."""
     _delay: timedelta = _FIRST_RETRY
+    _delay_soon: timedelta = _FIRST_RETRY_SOON
     _chief_uid: str = ""
     _asked_since: datetime | None = None
     _ready_since: _Moments = field(default_factory=dict)
@@ -81,6 +85,7 @@ class Memory:
             held=self.held,
             undeletable=self.undeletable,
             retry_at=self.retry_at,
+            unanswered=self.unanswered,
             offer=offer,
             networking=networking,
             budgeting=budgeting,
@@ -94,24 +99,35 @@ class Memory:
         held: frozenset[str],
         undeletable: dict[str, Cause],
         now: datetime,
+        *,
+        soon: bool = False,
     ) -> None:
-        """Note what was refused now; nothing of it is tried again before retry_at."""
+        """Note what was refused now; nothing of it is tried again before retry_at.
+
+        That is `soon` at first where nobody refused it, but somebody did not answer.
+        """
         self.refused |= refused
         self.held |= held
         self.undeletable |= undeletable
-        self.retry_at = now + self._delay
-        self._delay = min(self._delay * 2, _LONGEST_RETRY)
+        self.unanswered |= soon
+        if soon:
+            self.retry_at = now + self._delay_soon
+            self._delay_soon = min(self._delay_soon * 2, _LONGEST_RETRY)
+        else:
+            self.retry_at = now + self._delay
+            self._delay = min(self._delay * 2, _LONGEST_RETRY)
 
     def forget_refusals(self, now: datetime) -> None:
         """Try again what was refused, if its time has come."""
         if self.retry_at is not None and now >= self.retry_at:
             self.refused, self.held, self.undeletable = {}, frozenset(), {}
             self.retry_at = None
+            self.unanswered = False
 
     def note_success(self) -> None:
         """Note that nothing is refused any more."""
         if self.retry_at is None:
-            self._delay = _FIRST_RETRY
+            self._delay, self._delay_soon = _FIRST_RETRY, _FIRST_RETRY_SOON
 
     def ask(self, chief: Pod | None, since: datetime) -> None:
         """Note since when a chief is asked for reports, if it is another one than before."""

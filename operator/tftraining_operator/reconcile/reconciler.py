@@ -154,16 +154,16 @@ class Reconciler:
         plan = make_plan(job, observed, decision, image, given)
         self._note_urgent(decision, plan, now)
         before = self._store.mark()
-        outcome = await self._applier.apply(job, plan, carefully=memory.was_refused)
+        outcome = await self._apply(job, plan, memory, created_service=prepared)
         if plan.delete_job:
             return None
         _note(memory, outcome, now)
         decision = _carried_out(decision, now)
         if decision.phase is Phase.DISPATCHED:
             memory.note_rest()
+            memory.note_told()  # nothing of ours
             return _next_look(decision, memory, None, now)
-        done = _actions(job, plan, outcome, created_service=prepared or outcome.created_service)
-        actions = memory.untold = memory.untold + done
+        actions = memory.untold
         if _creates_first(job, plan, outcome) and self._give_way(key):
             return None
         if outcome.ending or self._store.mark() != before:
@@ -188,6 +188,18 @@ class Reconciler:
             actions=actions,
             now=now,
         )
+
+    async def _apply(
+        self, job: Job, plan: Plan, memory: Memory, *, created_service: bool
+    ) -> Outcome:
+        """Carry out a plan; what was done is told later, also where another call fails."""
+        outcome = Outcome(created_service=created_service)
+        try:
+            return await self._applier.apply(
+                job, plan, carefully=memory.was_refused, outcome=outcome
+            )
+        finally:
+            memory.untold = memory.untold + _actions(job, plan, outcome)
 
     async def _tell(
         self,
@@ -445,7 +457,13 @@ def _note(memory: Memory, outcome: Outcome, now: datetime) -> None:
     memory.corrected |= dict.fromkeys(outcome.corrected, now)
     memory.note_ending(outcome.ending, now)
     if outcome.has_refusals:
-        memory.note_refusals(outcome.refused, frozenset(outcome.held), outcome.undeletable, now)
+        memory.note_refusals(
+            outcome.refused,
+            frozenset(outcome.held),
+            outcome.undeletable,
+            now,
+            soon=outcome.unanswered,
+        )
     elif outcome.created:
         memory.note_success()
 
@@ -475,14 +493,14 @@ def _replaced_is_gone(plan: Plan, observed: Observed) -> bool:
     )
 
 
-def _actions(job: Job, plan: Plan, outcome: Outcome, *, created_service: bool) -> Actions:
+def _actions(job: Job, plan: Plan, outcome: Outcome) -> Actions:
     return Actions(
         created=outcome.created,
-        created_service=created_service,
+        created_service=outcome.created_service,
         replaced={
             removal.pod.name: removal.cause
             for removal in plan.removals
-            if removal.is_replacement and removal.pod.name not in outcome.undeletable
+            if removal.is_replacement and removal.pod.name in outcome.deleted
         },
         repairs=job.repairs,
     )

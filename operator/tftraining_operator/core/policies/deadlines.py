@@ -42,7 +42,13 @@ def evaluator_deadline(job: Job, chief_completed: datetime) -> datetime:
 
 
 def expiry(job: Job) -> datetime | None:
-    """Return when a finished job is to be deleted."""
+    """Return when a finished job is to be deleted.
+
+    One that came from another cluster stays until that takes it back: without it, that cluster
+    could not learn how it ended, and would send it again.
+    """
+    if job.prebuilt_workload is not None:
+        return None
     limit = job.spec.run_policy.ttl_seconds_after_finished
     if limit is None or job.status.completion_time is None:
         return None
