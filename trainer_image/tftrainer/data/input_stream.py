@@ -19,6 +19,7 @@ from tensorflow.python.data.util import random_seed
 
 from tftrainer import tf_types
 from tftrainer.context import Context
+from tftrainer.data.machine import same_on_all_machines
 from tftrainer.data.read_batches import ReadBatches
 from tftrainer.data.traced_call import training_data
 from tftrainer.data.unmade import Recording
@@ -142,7 +143,11 @@ class InputStream:
         def one(of_pass: tf_types.Tensor) -> tf_types.Dataset:
             skipped = (begun or begun_at_first)(of_pass)
             made = Recording()
-            with _drawn_from(self.seed, of_pass) as draws, made.of_calls(draws.repeated):
+            with (
+                same_on_all_machines(),
+                _drawn_from(self.seed, of_pass) as draws,
+                made.of_calls(draws.repeated),
+            ):
                 data = training_data(self.task, self.context)
                 rest = made.kept(data, skipped, step)
             return finish(of_pass, rest, skipped)
