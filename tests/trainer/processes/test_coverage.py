@@ -340,3 +340,27 @@ def test_another_number_of_devices_at_a_resume_makes_the_same_epochs(
     assert seen.min() == 3, np.bincount(seen)
     # Where a step of 20 ends in the middle of one of 40.
     assert int(np.sum(seen - 3)) < 2 * 40
+
+
+@pytest.mark.parametrize("mode", ["asynchronous", "fit"])
+def test_an_epoch_ends_where_all_that_is_left_of_it_was_of_one_worker(
+    here: Computer, servers: Servers, mode: str
+) -> None:
+    """The other one has finished its share when the checkpoint is saved."""
+    slow = ("--option=sleep=40000", "--closure-seconds=0.2", f"--option=epochs={here.folder}")
+    arguments = (*slow, "--epochs=2", f"--mode={mode}")
+    chief = start_chief(here, servers, *arguments)
+    chief.step_beyond(10)
+    worker = servers.running["worker-1"]
+    worker.signal(signal.SIGSTOP)
+    try:
+        chief.step_beyond(42)
+        chief.signal(signal.SIGTERM)
+        assert chief.ends() == 143, chief.log
+    finally:
+        worker.signal(signal.SIGCONT)
+    assert not (here.folder / "epoch-1.json").exists()
+
+    _, seen = completed(start_chief(here, servers, *arguments))
+    assert seen.min() >= 2
+    assert min(json.loads((here.folder / "epoch-1.json").read_text())) >= 1

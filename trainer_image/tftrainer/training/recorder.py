@@ -32,7 +32,7 @@ from tftrainer.saving.export import Exporter
 from tftrainer.saving.fence import Fence
 from tftrainer.saving.resume import Resumed
 from tftrainer.training.divergence import Divergence
-from tftrainer.training.epochs import Epochs
+from tftrainer.training.epochs import EpochCounts, Epochs
 from tftrainer.training.history import History
 from tftrainer.training.tensorboard import CHIEF, Logs
 from tftrainer.training.validation import Validation
@@ -63,6 +63,7 @@ class Recorder:
         meet: Callable[[], object] = lambda: None,
         workers: Sequence[str] = (),
         model: tf_types.Model | None = None,
+        epoch_counts: EpochCounts,
         exporter: Exporter,
     ) -> None:
         """`workers` are the names of the tasks whose work is reported; `model` is what is saved.
@@ -77,6 +78,7 @@ class Recorder:
         self._fence = fence
         self._is_chief = is_chief
         self._meet = meet
+        self._epoch_counts = epoch_counts
         self._divergence = Divergence(model, job.arguments.on_nan)
         self._exporter = exporter
         self._validation: Validation | None = None
@@ -288,6 +290,8 @@ class Recorder:
             # Before the checkpoint: a start that goes on from it finds all rows up to it.
             self._history.write()
         if self._divergence.may_save(step, self._last_saved):
+            counts = self._epoch_counts
+            position = replace(position, begun=counts.begun, ended=counts.ended)
             saved = checkpoints.save(step, position)
             self._saved_step = step
             self._run.progress.update(last_checkpoint=saved)
