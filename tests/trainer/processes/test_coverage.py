@@ -2,6 +2,7 @@
 
 import json
 import signal
+import time
 from pathlib import Path
 
 import coverage
@@ -364,3 +365,33 @@ def test_an_epoch_ends_where_all_that_is_left_of_it_was_of_one_worker(
     _, seen = completed(start_chief(here, servers, *arguments))
     assert seen.min() >= 2
     assert min(json.loads((here.folder / "epoch-1.json").read_text())) >= 1
+
+
+@pytest.mark.parametrize("fate", ["killed", "late"])
+def test_a_worker_that_goes_on_with_the_share_of_another_may_read_up_to_there(
+    here: Computer, servers: Servers, fate: str
+) -> None:
+    """It takes longer than a step may, and than a worker that hangs is waited for."""
+    # A batch is read in 0.2 s, by each worker.
+    slow = ("--option=sleep=200000", "--closure-seconds=0.4", "--stall-seconds=7")
+    chief = start_chief(here, servers, *slow, "--epochs=1")
+    worker = servers.running["worker-1"]
+    if fate == "killed":
+        chief.step_beyond(48)
+        worker.kill()
+    else:
+        chief.step_beyond(15)
+        worker.signal(signal.SIGSTOP)
+        time.sleep(4)
+        worker.signal(signal.SIGCONT)
+    try:
+        done, seen = completed(chief)
+    finally:
+        if fate == "killed":
+            servers.start("worker", 1).says("worker-1 serves")
+
+    assert "hangs" not in chief.log
+    assert seen.min() >= 1
+    if fate == "late":
+        assert np.all(seen == 1), np.bincount(seen)
+        assert done["repeatedExamples"] == 0

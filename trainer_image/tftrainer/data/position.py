@@ -82,6 +82,11 @@ class Position:
         return json.dumps({"version": VERSION, **asdict(self)})
 
     @property
+    def needs_reading(self) -> bool:
+        """Whether data has to be read before the first of the batches that are left is found."""
+        return self.index > 0 or bool(self.missing)
+
+    @property
     def epoch(self) -> int:
         """The epoch of the next batch, counted from 0."""
         return self.number // self.epoch_batches

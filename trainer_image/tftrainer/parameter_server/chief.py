@@ -5,6 +5,7 @@ Called by __init__; the modes schedule their steps through it.
 
 import functools
 import logging
+import math
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -42,6 +43,8 @@ from tftrainer.training.members import Members
 from tftrainer.training.session import Session, Setup
 
 _LOG = logging.getLogger(__name__)
+# A worker that is back first reads up to where this process began.
+_READINGS = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,6 +115,26 @@ class Chief:
         # In this order: a worker that ends meanwhile, and begins anew, does not hang any more.
         return self.coordinator.done() or unfinished(self.coordinator) <= self.dealer.hanging
 
+    @property
+    def is_reading(self) -> bool:
+        """Whether a worker may be reading the data up to what it was given."""
+        recorder = self.session.recorder
+        return self.dealer.is_reading and recorder.seconds_since_step <= self._longest_reading
+
+    @property
+    def awaits_readers(self) -> bool:
+        """Whether training cannot end before a worker has read the data up to what it was given."""
+        return self.is_reading and self.dealer.opened >= self.session.total
+
+    @property
+    def _longest_reading(self) -> float:
+        """How long it can take (seconds): no longer than what has read the same before."""
+        session = self.session
+        speed, batches = session.recorder.speed, session.length.of_pass
+        steps = batches and batches / session.setup.batches_a_step
+        a_pass = steps / speed if steps and speed else math.inf
+        return _READINGS * min(a_pass, session.recorder.trained_seconds)
+
     def publish(self, step: int, metrics: Mapping[str, float]) -> None:
         """Publish step and metrics, and at which step training will probably end."""
         recorder = self.session.recorder
@@ -168,6 +191,7 @@ class Chief:
         """Tell the recorder the step that a ps has just told, and the rest when it publishes."""
         reset_transient_failures(self.coordinator)
         self.session.recorder.note(step)
+        self.session.recorder.note_reading(is_reading=self.is_reading)
         if self.session.recorder.wants_metrics:
             self.note_work()
 

@@ -320,7 +320,7 @@ class _Reporter(tf.keras.callbacks.Callback):  # type: ignore[misc]
             raise _Stopped
         # Not between epochs, where the next has begun here: epoch_ended has saved.
         if self._recorder.checkpoint_due and self._chief.dealer.reached % self._epoch:
-            self._chief.save(self.wait_until_idle())
+            self._chief.save(self.wait_until_idle(for_readers=False))
 
     def on_train_batch_end(self, *_: object) -> None:
         self._pace.follow(self._speed)
@@ -356,18 +356,23 @@ class _Reporter(tf.keras.callbacks.Callback):  # type: ignore[misc]
         if self._stopped and not (is_made and self._chief.is_idle):
             raise _Stopped
 
-    def wait_until_idle(self) -> int:
-        """Wait until all that is scheduled is done, or one worker hangs; return the step."""
+    def wait_until_idle(self, *, for_readers: bool = True) -> int:
+        """Wait until all that is scheduled is done, or one worker hangs; return the step.
+
+        `for_readers` has it wait for workers that read, if training cannot end without them.
+        """
         began = time.monotonic()
-        while not self._chief.is_idle:
+        while (reads := for_readers and self._awaits_readers) or not self._chief.is_idle:
             self._look_now_and_then()
             # Others may have to make all that is scheduled, and be slow: while they do, it is
             # waited for.
             stepped = self._session.run.progress.snapshot.stepped_at or began
             since = began if self._stopped else max(began, stepped)
-            if time.monotonic() - since > (LONGEST_STOP if self._stopped else self._patience):
+            patience = LONGEST_STOP if self._stopped else self._patience
+            if not reads and time.monotonic() - since > patience:
                 _LOG.info("a worker is still busy or hangs; continuing without it")
-                self._chief.dealer.give_up_waiting()
+                chief = self._chief
+                chief.dealer.give_up_waiting(also_readers=not chief.is_reading)
                 break
             time.sleep(_POLL_SECONDS)
         return self._look()
@@ -395,6 +400,10 @@ class _Reporter(tf.keras.callbacks.Callback):  # type: ignore[misc]
     def _set_steps(self) -> None:
         # Here, and not before a batch: Keras has then counted the steps that it schedules.
         self._session.model.steps_per_execution = self.steps_a_call
+
+    @property
+    def _awaits_readers(self) -> bool:
+        return self._chief.awaits_readers and not self._stopped
 
     @property
     def _stopped(self) -> bool:

@@ -134,13 +134,13 @@ class ScheduledLoop:
                 self._pace.follow(self._speed)
                 if self._recorder.wants_metrics and now_at > start:
                     self._chief.publish(now_at, model.metrics(self._model))
-            waits = closed or all_given
+            waits = closed or (all_given and not self._chief.awaits_readers)
             if idle and waits:
                 return now_at
             idle_awaited_since = min(idle_awaited_since, now) if waits else math.inf
             if now - idle_awaited_since > (LONGEST_STOP if stopped else self._patience):
                 _LOG.info("a worker is still busy or hangs; continuing without it")
-                self._dealer.give_up_waiting()
+                self._dealer.give_up_waiting(also_readers=not self._chief.is_reading)
                 return now_at
             self._run.stop.wait(_POLL_SECONDS) if not closed else time.sleep(_POLL_SECONDS)
 

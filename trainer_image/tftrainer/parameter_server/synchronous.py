@@ -137,6 +137,7 @@ class SynchronousTraining:
         while waited_for := [w for w in asked if w.is_computing and not self._is_silent(w)]:
             waited_for[0].wait(_POLL_SECONDS)
             self._recorder.note(step)
+            self._recorder.note_reading(is_reading=self._chief.is_reading)
             if self._run.stop.is_set():
                 return []
         parts = []

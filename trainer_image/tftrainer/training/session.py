@@ -91,7 +91,7 @@ class Session:
     def announce(self, left: int) -> None:
         """Say that training begins, with so many batches left; the watchdog counts from here."""
         last = self.last_step(self.first_step, left)
-        self.recorder.start(self.first_step, last, skips_input=self.start.index > 0)
+        self.recorder.start(self.first_step, last, skips_input=self.start.needs_reading)
 
     def epochs(self, reached: Reached) -> Epochs:
         """Make what calls the user's callbacks, for loops that do it themselves."""
