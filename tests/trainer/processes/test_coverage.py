@@ -395,3 +395,47 @@ def test_a_worker_that_goes_on_with_the_share_of_another_may_read_up_to_there(
     if fate == "late":
         assert np.all(seen == 1), np.bincount(seen)
         assert done["repeatedExamples"] == 0
+
+
+ENDLESS = """
+import tensorflow as tf
+from tensorflow.python.data.experimental.ops import testing
+
+def model():
+    made = tf.keras.Sequential([tf.keras.layers.Dense(1)])
+    made.compile("sgd", "mse")
+    return made
+
+def dataset(split, context):
+    turns = tf.data.Dataset.range(tf.int64.max).apply(testing.sleep(20_000)).repeat()
+
+    def batch(i, _):
+        tf.print(context.options["prints"], i)
+        return tf.ones([8, 1]), tf.ones([8, 1])
+
+    # What is read, since it is not the last call that maps.
+    read = tf.data.Dataset.zip((tf.data.Dataset.range(100).repeat(), turns)).map(batch)
+    return read.repeat()
+"""
+
+
+@pytest.mark.parametrize("mode", ["asynchronous", "synchronous"])
+def test_what_repeats_for_ever_is_read_once(here: Computer, servers: Servers, mode: str) -> None:
+    """A worker that goes on where another should have would read all from the beginning again."""
+    (here.folder / "endless.py").write_text(ENDLESS)
+    says = f"read-{here.folder.name}"
+    arguments = ("--steps-per-epoch=40", "--epochs=6", f"--mode={mode}", "--closure-seconds=0.2")
+    task = (f"--task={here.folder / 'endless.py'}", f"--option=prints={says}")
+    chief = start_chief(here, servers, *arguments, *task)
+    chief.step_beyond(60)
+    worker = servers.running["worker-1"]
+    worker.signal(signal.SIGSTOP)
+    time.sleep(2)
+    worker.signal(signal.SIGCONT)
+    assert chief.ends() == 0, chief.log
+    done = json.loads(chief.last_words)
+
+    assert done["step"] == 240 // (2 if mode == "synchronous" else 1)
+    read = [servers.running[f"worker-{i}"].log.count(f"{says} ") for i in range(2)]
+    # All that there is by each of them, and what is prefetched.
+    assert sum(read) < 2 * 240 + 200, read

@@ -14,7 +14,7 @@ import tensorflow as tf
 from tftrainer import tf_types
 from tftrainer.data.batches import timed
 from tftrainer.data.input_stream import InputStream
-from tftrainer.data.position import Passes
+from tftrainer.data.position import ENDLESS, Passes
 
 # To make and drop so many batches is less than to read the pass again up to where they end.
 _FEW = 4
@@ -52,8 +52,13 @@ class SharedInput:
         self._is_copied = is_copied
         self._passes = passes
         self._is_dealt = stream.is_shared
-        self.lanes = workers if self._is_dealt and passes.are_known else 1
-        """The workers, if each makes its own batches; else 1."""
+        self._shares = workers if self._is_dealt and passes.are_known else 1
+        """How many shares the stream is divided into; a worker makes the batches of one alone."""
+        # Copies do not know whose they are: they find their share by the numbers they are given.
+        self._takes_any = passes.batches == ENDLESS and not is_copied
+        """Whether any batch will do: in a stream without passes none has to be found again."""
+        self.lanes = 1 if self._takes_any else self._shares
+        """The workers, if each has batches of its own; else 1."""
         # Traced once, although it is used in several graphs: it may hold all of the data.
         self._from = tf.function(
             self._made_by(stream),
@@ -81,18 +86,18 @@ class SharedInput:
         if not self._is_dealt:
             return _as_it_is(stream)
         batches = self._passes.batches
-        if self.lanes > 1 and batches is not None:
+        if self._shares > 1 and batches is not None:
             return lambda *start: stream.each(*start, batches=batches)
         return lambda data_pass, index, number, _: stream.numbered(data_pass, index, number)
 
     def _made(self) -> tf_types.Dataset:
         def from_lane(lane: tf_types.Tensor) -> tf_types.Dataset:
             first = tf.constant(self._passes.start.number, tf.int64) + lane
-            made = self._from(*self._start_of(first), tf.constant(self.lanes, tf.int64))
+            made = self._from(*self._start_of(first), tf.constant(self._shares, tf.int64))
             return made.prefetch(tf.data.AUTOTUNE)
 
         def of_one_worker() -> tf_types.Dataset:
-            if self.lanes == 1:
+            if self._shares == 1:
                 return from_lane(tf.constant(0, tf.int64))
             return from_lane(tf.distribute.coordinator.experimental_get_current_worker_index())
 
@@ -122,7 +127,7 @@ class SharedInput:
         self, iterator: tf_types.Iterator, number: tf_types.Tensor, step: tf_types.Tensor
     ) -> tf_types.Tensor:
         def begun_again() -> tf_types.Tensor:
-            data = self._from(*self._start_of(number), step).prefetch(tf.data.AUTOTUNE)
+            data = self._from(*self._found_by(number, step)).prefetch(tf.data.AUTOTUNE)
             # No public call puts an iterator that is in use somewhere else.
             handle = iterator._iterator_resource  # noqa: SLF001
             made = tf.raw_ops.MakeIterator(dataset=data._variant_tensor, iterator=handle)  # noqa: SLF001
@@ -133,7 +138,7 @@ class SharedInput:
         # loss of a connection, says that it ended.
         following = iterator.get_next_as_optional()
         element = tf.cond(following.has_value(), following.get_value, begun_again)
-        if not self._is_dealt:
+        if self._takes_any or not self._is_dealt:
             return element
         if self.lanes > 1:
             element = _passed_by(iterator, element, number, few=_FEW * step)
@@ -142,6 +147,15 @@ class SharedInput:
             return element
         element = tf.cond(element[0] > number, begun_again, lambda: element)
         return _passed_by(iterator, element, number)
+
+    def _found_by(
+        self, number: tf_types.Tensor, step: tf_types.Tensor
+    ) -> tuple[tf_types.Tensor, ...]:
+        """Return pass, index, number and step from which a batch, or any, is found."""
+        if not self._takes_any:
+            return *self._start_of(number), step
+        shares = tf.constant(self._shares, tf.int64)
+        return *self._start_of(self._passes.start.number + number % shares), shares
 
     def _start_of(
         self, number: tf_types.Tensor
