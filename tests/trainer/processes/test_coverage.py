@@ -439,3 +439,25 @@ def test_what_repeats_for_ever_is_read_once(here: Computer, servers: Servers, mo
     read = [servers.running[f"worker-{i}"].log.count(f"{says} ") for i in range(2)]
     # All that there is by each of them, and what is prefetched.
     assert sum(read) < 2 * 240 + 200, read
+
+
+def test_who_rejoins_makes_a_pass_again_at_most_where_its_length_is_not_known(
+    here: Computer, servers: Servers
+) -> None:
+    says = f"made-{here.folder.name}"
+    unknown = ("--option=unknown=1", f"--steps-per-epoch={BATCHES}", f"--option=prints={says}")
+    paced = ("--option=sleep=10000", "--closure-seconds=0.2", "--epochs=1000")
+    chief = start_chief(here, servers, *unknown, *paced)
+    chief.step_beyond(5 * BATCHES)
+    servers.running["worker-1"].kill()
+
+    def speed(document: dict) -> float:
+        return float(document["workers"][1]["examplesPerSecond"])
+
+    chief.progress_until(lambda d: speed(d) == 0, "worker-1 is lost")
+    assert chief.progress()["step"] > 10 * BATCHES
+    again = servers.start("worker", 1)
+    again.says("worker-1 serves")
+    chief.progress_until(lambda d: speed(d) > 0, "worker-1 trains")
+    # And some that are made meanwhile, rather than all since the chief began.
+    assert again.log.count(f"{says} ") < 6 * BATCHES * BATCH

@@ -74,17 +74,18 @@ class Chief:
         return int(self.session.step.numpy()), self.position
 
     def traced(self, call: tf_types.Function) -> tf_types.Function:
-        """Return the concrete function of a tf.function (iterator, first, end, step)."""
-        number = tf.TensorSpec([], tf.int64)
-        return traced(self.session.setup.strategy, call, self.input.spec, number, number, number)
+        """Return the concrete function of a tf.function (iterator, first, end, step, near)."""
+        number, three = tf.TensorSpec([], tf.int64), tf.TensorSpec([3], tf.int64)
+        specs = self.input.spec, number, number, number, three
+        return traced(self.session.setup.strategy, call, *specs)
 
     def schedule(
         self, call: tf_types.Function, iterators: tf_types.Iterator, *, most: int, until: int
     ) -> bool:
         """Have any worker train on what the dealer gives it; False if there is nothing to give.
 
-        `call` is a concrete function (iterator, first, end, step), which returns how many it made
-        and pass and index of the last (int64, [3]).
+        `call` is a concrete function (iterator, first, end, step, near), which returns how many it
+        made and pass and index of the last (int64, [3]); for `near` see SharedInput.read.
         """
         if not self.dealer.has_any(most, until):
             return False
@@ -101,6 +102,7 @@ class Chief:
             call,
             iterators,
             given=take,
+            arguments=lambda each: (each.start, each.stop, each.step, self.dealer.near(each.start)),
             done=done,
             failed=self.dealer.lose,
         )

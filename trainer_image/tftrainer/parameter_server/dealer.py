@@ -115,6 +115,16 @@ class Dealer:
                 self._places = {n: p for n, p in self._places.items() if n >= lowest}
                 self._places[given.start + made] = last
 
+    def near(self, number: int) -> tuple[int, int, int]:
+        """Return a batch whose place is known, not behind this one: its number, pass and index."""
+        start = self._passes.start
+        with self._lock:
+            known = max((each for each in self._places if each <= number), default=None)
+            if known is None:
+                return start.number, start.data_pass, start.index
+            data_pass, before = self._places[known]
+        return known, data_pass, before + 1
+
     def lose(self, given: range) -> None:
         """Note that the worker which was given this is lost: others may have all that it had."""
         with self._lock:

@@ -48,7 +48,7 @@ def longest_call(speed: float | None, granularity: int = 1) -> float:
 class ScheduledLoop:
     """The state of one training: what is scheduled, and how fast it is done.
 
-    `call(iterator, first, end, step)` is what is scheduled: a tf.function that trains on the
+    `call(iterator, first, end, step, near)` is what is scheduled: a tf.function that trains on the
     batches of these numbers on the worker it runs on, and on no more once LONGEST_CALL is over. It
     returns how many it made, and pass and index of the last (int64, [3]). It makes `granularity`
     steps at a time.

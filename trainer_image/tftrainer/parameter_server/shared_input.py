@@ -18,6 +18,8 @@ from tftrainer.data.position import ENDLESS, Passes
 
 # To make and drop so many batches is less than to read the pass again up to where they end.
 _FEW = 4
+# To make so many is less than to fill the buffer of a shuffle again.
+_FAR = 100
 _NOT_FOUND = (
     "the dataset has fewer batches than its cardinality says: give it its true length by "
     "tf.data.experimental.assert_cardinality, as with ignore_errors, which keeps the old one"
@@ -112,22 +114,29 @@ class SharedInput:
         iterator: tf_types.Iterator,
         number: tf_types.Tensor,
         step: tf_types.Tensor,
+        *,
+        near: tf_types.Tensor,
         after: tf_types.Tensor,
     ) -> Read:
         """Read the batch of this number (int64, no axes); in a tf.function on a worker.
 
-        `step` is how far the next number will be from it. `after` is of what comes before: waiting
-        counts from when that is done.
+        `step` is how far the next number will be from it. `near` is number, pass and index of one
+        not behind it, from which it is looked for where its place is not known (int64, [3]).
+        `after` is of what comes before: waiting counts from when that is done.
         """
-        element, waited = timed(lambda: self._sought(iterator, number, step), after)
+        element, waited = timed(lambda: self._sought(iterator, number, step, near), after)
         index, of_pass, batch = element[1]
         return Read(batch, waited, tf.stack([of_pass, index]))
 
     def _sought(
-        self, iterator: tf_types.Iterator, number: tf_types.Tensor, step: tf_types.Tensor
+        self,
+        iterator: tf_types.Iterator,
+        number: tf_types.Tensor,
+        step: tf_types.Tensor,
+        near: tf_types.Tensor,
     ) -> tf_types.Tensor:
         def begun_again() -> tf_types.Tensor:
-            data = self._from(*self._found_by(number, step)).prefetch(tf.data.AUTOTUNE)
+            data = self._from(*self._found_by(number, step, near)).prefetch(tf.data.AUTOTUNE)
             # No public call puts an iterator that is in use somewhere else.
             handle = iterator._iterator_resource  # noqa: SLF001
             made = tf.raw_ops.MakeIterator(dataset=data._variant_tensor, iterator=handle)  # noqa: SLF001
@@ -145,13 +154,19 @@ class SharedInput:
             element = tf.cond(element[0] == number, lambda: element, begun_again)
             tf.debugging.assert_equal(element[0], number, message=_NOT_FOUND)
             return element
-        element = tf.cond(element[0] > number, begun_again, lambda: element)
+        is_far = element[0] > number
+        if not self._passes.are_known:
+            # What it would make of the pass again, or of all since it began.
+            is_far |= number - element[0] > near[2] + number - near[0] + _FAR
+        element = tf.cond(is_far, begun_again, lambda: element)
         return _passed_by(iterator, element, number)
 
     def _found_by(
-        self, number: tf_types.Tensor, step: tf_types.Tensor
+        self, number: tf_types.Tensor, step: tf_types.Tensor, near: tf_types.Tensor
     ) -> tuple[tf_types.Tensor, ...]:
         """Return pass, index, number and step from which a batch, or any, is found."""
+        if not self._passes.are_known:
+            return near[1], near[2], near[0], step
         if not self._takes_any:
             return *self._start_of(number), step
         shares = tf.constant(self._shares, tf.int64)
@@ -160,7 +175,7 @@ class SharedInput:
     def _start_of(
         self, number: tf_types.Tensor
     ) -> tuple[tf_types.Tensor, tf_types.Tensor, tf_types.Tensor]:
-        """Return pass, index and number from which a batch is found; nearest where it is known."""
+        """Return pass, index and number of a batch; of the first where its place is not known."""
         start, batches = self._passes.start, self._passes.batches
         if batches is None:
             first = (start.data_pass, start.index, start.number)
