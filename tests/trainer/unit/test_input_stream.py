@@ -507,3 +507,14 @@ def test_how_many_files_are_read_in_turn_does_not_depend_on_the_machine(
     before = tf.data.Dataset.interleave
     assert of(**said) == of(cycle_length=CYCLE_LENGTH) != of(cycle_length=1)
     assert tf.data.Dataset.interleave is before
+
+
+def test_functions_of_the_dataset_may_use_lookup_tables() -> None:
+    def looked_up(ids: tf.data.Dataset) -> tf.data.Dataset:
+        numbers = tf.range(N, dtype=tf.int64)
+        known = tf.lookup.KeyValueTensorInitializer(numbers, 2 * numbers)
+        table = tf.lookup.StaticHashTable(known, default_value=-1)
+        return ids.map(lambda i, label: (table.lookup(i), label))
+
+    first = read(stream(looked_up).batches(0, 0), A_PASS)
+    assert list(itertools.chain(*first)) == list(range(0, 2 * N, 2))
