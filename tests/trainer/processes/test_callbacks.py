@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 import tensorflow as tf
-from harness import EXPORTS, Computer, Servers
+from harness import EXPORTS, Computer, Process, Servers, until
 from tftrainer.context import Context
 from tftrainer.saving import marker
 from tftrainer.user import model
@@ -295,3 +295,69 @@ def test_an_epoch_that_is_resumed_with_smaller_batches_still_ends(
     assert again.ends() == 0, again.log
     told = re.findall(r"^told: (.*)$", again.log, re.MULTILINE)
     assert told == ["epoch 0 ends, ['accuracy', 'loss']"]
+
+
+def ends(process: Process) -> list[int]:
+    return [int(each) for each in re.findall(r"^told: epoch (\d+) ends", process.log, re.MULTILINE)]
+
+
+@pytest.mark.parametrize("mode", ["asynchronous", "fit"])
+def test_an_epoch_ends_once_though_a_worker_that_hung_has_left_out_some_of_it(
+    here: Computer, servers: Servers, mode: str
+) -> None:
+    task, env = a_task(here, servers, mode, TOLD)
+    task += ["--steps-per-epoch=1000", "--closure-seconds=0.2"]
+    # gRPC would give it up after 20 to 30 s, and others would make up for it.
+    env["TF_GRPC_DEFAULT_OPTIONS"] = "grpc.keepalive_time_ms=600000"
+    first = here.start("first", *task, "--epochs=100000", env=env)
+    first.step_beyond(300)
+    worker = servers.running["worker-1"]
+    worker.signal(signal.SIGSTOP)
+    try:
+        first.says("continuing without it")
+        ended = len(ends(first))
+        until(lambda: len(ends(first)) > ended + 2, "further epochs end")
+        first.signal(signal.SIGTERM)
+        assert first.ends() == 143, first.log
+    finally:
+        worker.signal(signal.SIGCONT)
+    epochs = len(ends(first)) + 2
+
+    second = here.start("second", *task, f"--epochs={epochs}", env=env)
+    assert second.ends() == 0, second.log
+    assert ends(first) + ends(second) == list(range(epochs))
+
+
+PAUSING = (
+    HALVING
+    + """
+    import time
+
+    class Pauses(tf.keras.callbacks.Callback):
+        def on_epoch_begin(self, epoch, logs):
+            print(f"told: epoch {epoch} begins", flush=True)
+            time.sleep(2 * epoch)
+
+    scheduled = callbacks
+
+    def callbacks(context):
+        return [*scheduled(context), Pauses()]
+"""
+)
+
+
+@pytest.mark.parametrize("mode", ["asynchronous", "synchronous", "fit"])
+def test_a_scheduler_multiplies_once_though_an_epoch_was_begun_and_no_step_made(
+    here: Computer, servers: Servers, mode: str
+) -> None:
+    task, env = a_task(here, servers, mode, PAUSING)
+    task += ["--epochs=2", "--steps-per-epoch=100"]
+    first = here.start("first", *task, env=env)
+    first.says("told: epoch 1 begins")
+    first.signal(signal.SIGTERM)
+    assert first.ends() == 143, first.log
+
+    second = here.start("second", *task, env=env)
+    assert second.ends() == 0, second.log
+    told = re.findall(r"^told: (.* ends .*)$", second.log, re.MULTILINE)
+    assert told == ["epoch 1 ends at 0.025"]

@@ -2,6 +2,7 @@
 
 import json
 import signal
+import time
 from pathlib import Path
 
 import coverage
@@ -340,3 +341,123 @@ def test_another_number_of_devices_at_a_resume_makes_the_same_epochs(
     assert seen.min() == 3, np.bincount(seen)
     # Where a step of 20 ends in the middle of one of 40.
     assert int(np.sum(seen - 3)) < 2 * 40
+
+
+@pytest.mark.parametrize("mode", ["asynchronous", "fit"])
+def test_an_epoch_ends_where_all_that_is_left_of_it_was_of_one_worker(
+    here: Computer, servers: Servers, mode: str
+) -> None:
+    """The other one has finished its share when the checkpoint is saved."""
+    slow = ("--option=sleep=40000", "--closure-seconds=0.2", f"--option=epochs={here.folder}")
+    arguments = (*slow, "--epochs=2", f"--mode={mode}")
+    chief = start_chief(here, servers, *arguments)
+    chief.step_beyond(10)
+    worker = servers.running["worker-1"]
+    worker.signal(signal.SIGSTOP)
+    try:
+        chief.step_beyond(42)
+        chief.signal(signal.SIGTERM)
+        assert chief.ends() == 143, chief.log
+    finally:
+        worker.signal(signal.SIGCONT)
+    assert not (here.folder / "epoch-1.json").exists()
+
+    _, seen = completed(start_chief(here, servers, *arguments))
+    assert seen.min() >= 2
+    assert min(json.loads((here.folder / "epoch-1.json").read_text())) >= 1
+
+
+@pytest.mark.parametrize("fate", ["killed", "late"])
+def test_a_worker_that_goes_on_with_the_share_of_another_may_read_up_to_there(
+    here: Computer, servers: Servers, fate: str
+) -> None:
+    """It takes longer than a step may, and than a worker that hangs is waited for."""
+    # A batch is read in 0.2 s, by each worker.
+    slow = ("--option=sleep=200000", "--closure-seconds=0.4", "--stall-seconds=7")
+    chief = start_chief(here, servers, *slow, "--epochs=1")
+    worker = servers.running["worker-1"]
+    if fate == "killed":
+        chief.step_beyond(48)
+        worker.kill()
+    else:
+        chief.step_beyond(15)
+        worker.signal(signal.SIGSTOP)
+        time.sleep(4)
+        worker.signal(signal.SIGCONT)
+    try:
+        done, seen = completed(chief)
+    finally:
+        if fate == "killed":
+            servers.start("worker", 1).says("worker-1 serves")
+
+    assert "hangs" not in chief.log
+    assert seen.min() >= 1
+    if fate == "late":
+        assert np.all(seen == 1), np.bincount(seen)
+        assert done["repeatedExamples"] == 0
+
+
+ENDLESS = """
+import tensorflow as tf
+from tensorflow.python.data.experimental.ops import testing
+
+def model():
+    made = tf.keras.Sequential([tf.keras.layers.Dense(1)])
+    made.compile("sgd", "mse")
+    return made
+
+def dataset(split, context):
+    turns = tf.data.Dataset.range(tf.int64.max).apply(testing.sleep(20_000)).repeat()
+
+    def batch(i, _):
+        tf.print(context.options["prints"], i)
+        return tf.ones([8, 1]), tf.ones([8, 1])
+
+    # What is read, since it is not the last call that maps.
+    read = tf.data.Dataset.zip((tf.data.Dataset.range(100).repeat(), turns)).map(batch)
+    return read.repeat()
+"""
+
+
+@pytest.mark.parametrize("mode", ["asynchronous", "synchronous"])
+def test_what_repeats_for_ever_is_read_once(here: Computer, servers: Servers, mode: str) -> None:
+    """A worker that goes on where another should have would read all from the beginning again."""
+    (here.folder / "endless.py").write_text(ENDLESS)
+    says = f"read-{here.folder.name}"
+    arguments = ("--steps-per-epoch=40", "--epochs=6", f"--mode={mode}", "--closure-seconds=0.2")
+    task = (f"--task={here.folder / 'endless.py'}", f"--option=prints={says}")
+    chief = start_chief(here, servers, *arguments, *task)
+    chief.step_beyond(60)
+    worker = servers.running["worker-1"]
+    worker.signal(signal.SIGSTOP)
+    time.sleep(2)
+    worker.signal(signal.SIGCONT)
+    assert chief.ends() == 0, chief.log
+    done = json.loads(chief.last_words)
+
+    assert done["step"] == 240 // (2 if mode == "synchronous" else 1)
+    read = [servers.running[f"worker-{i}"].log.count(f"{says} ") for i in range(2)]
+    # All that there is by each of them, and what is prefetched.
+    assert sum(read) < 2 * 240 + 200, read
+
+
+def test_who_rejoins_makes_a_pass_again_at_most_where_its_length_is_not_known(
+    here: Computer, servers: Servers
+) -> None:
+    says = f"made-{here.folder.name}"
+    unknown = ("--option=unknown=1", f"--steps-per-epoch={BATCHES}", f"--option=prints={says}")
+    paced = ("--option=sleep=10000", "--closure-seconds=0.2", "--epochs=1000")
+    chief = start_chief(here, servers, *unknown, *paced)
+    chief.step_beyond(5 * BATCHES)
+    servers.running["worker-1"].kill()
+
+    def speed(document: dict) -> float:
+        return float(document["workers"][1]["examplesPerSecond"])
+
+    chief.progress_until(lambda d: speed(d) == 0, "worker-1 is lost")
+    assert chief.progress()["step"] > 10 * BATCHES
+    again = servers.start("worker", 1)
+    again.says("worker-1 serves")
+    chief.progress_until(lambda d: speed(d) > 0, "worker-1 trains")
+    # And some that are made meanwhile, rather than all since the chief began.
+    assert again.log.count(f"{says} ") < 6 * BATCHES * BATCH

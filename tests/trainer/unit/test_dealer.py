@@ -325,3 +325,42 @@ def test_without_a_known_length_what_is_missing_is_read_again_with_what_follows_
     position = deals.position
     assert (position.number, position.data_pass, position.index) == (5, 0, 5)
     assert position.missing == ()
+
+
+def test_who_is_given_what_does_not_follow_has_to_read_up_to_there() -> None:
+    deals = dealer(total=20, lanes=2)
+    fast, slow = deals.take(10, 20, 0), deals.take(2, 20, 1)
+    assert fast
+    assert slow
+    deals.note(fast, 10)
+    assert not deals.is_reading
+    taken = deals.take(2, 20, 0)
+    assert taken == range(13, 17, 2)
+    assert deals.is_reading
+    assert deals.reached == 5, "the epoch does not end without it"
+
+    deals.note(slow, 2)
+    rest = deals.take(4, 20, 1)
+    assert rest == range(5, 13, 2)
+    deals.note(rest, 4)
+    assert deals.reached == 13
+    # It is given up: what it has counts as reached.
+    deals.give_up_waiting(also_readers=False)
+    assert deals.is_reading
+    deals.give_up_waiting()
+    assert not deals.is_reading
+    assert deals.reached == 17
+
+
+def test_who_was_lost_reads_from_the_beginning_when_it_is_back() -> None:
+    deals = dealer()
+    first = deals.take(3, 20)
+    assert first
+    deals.lose(first)
+    again = deals.take(3, 20)
+    assert again == first
+    assert deals.is_reading
+    deals.note(again, 3)
+    assert not deals.is_reading
+    assert deals.take(3, 20) == range(3, 6)
+    assert not deals.is_reading

@@ -12,6 +12,7 @@ import pytest
 import tensorflow as tf
 from tftrainer import Context
 from tftrainer.data.input_stream import InputStream
+from tftrainer.data.machine import CYCLE_LENGTH
 from tftrainer.data.read_batches import ReadBatches
 from tftrainer.errors import BadConfigurationError
 from tftrainer.user.task import UserTask
@@ -483,3 +484,37 @@ def test_shuffle_is_tensorflows_own_again_afterwards() -> None:
     orders = {tuple(tf.data.Dataset.range(N).shuffle(N).as_numpy_iterator()) for _ in range(3)}
     assert len(orders) > 1
     assert np.all([sorted(order) == list(range(N)) for order in orders])
+
+
+@pytest.mark.parametrize(
+    "said",
+    [{}, {"cycle_length": tf.data.AUTOTUNE}, {"num_parallel_calls": tf.data.AUTOTUNE}],
+    ids=["nothing", "as TensorFlow likes", "in parallel"],
+)
+def test_how_many_files_are_read_in_turn_does_not_depend_on_the_machine(
+    said: dict[str, int],
+) -> None:
+    """TensorFlow would read as many as it has CPUs."""
+
+    def of(**said: int) -> list[list[int]]:
+        def in_turn(_: tf.data.Dataset) -> tf.data.Dataset:
+            return tf.data.Dataset.range(N // 2).interleave(
+                lambda n: tf.data.Dataset.range(2 * n, 2 * n + 2).map(lambda i: (i, i)), **said
+            )
+
+        return read(stream(in_turn).batches(0, 0), A_PASS)
+
+    before = tf.data.Dataset.interleave
+    assert of(**said) == of(cycle_length=CYCLE_LENGTH) != of(cycle_length=1)
+    assert tf.data.Dataset.interleave is before
+
+
+def test_functions_of_the_dataset_may_use_lookup_tables() -> None:
+    def looked_up(ids: tf.data.Dataset) -> tf.data.Dataset:
+        numbers = tf.range(N, dtype=tf.int64)
+        known = tf.lookup.KeyValueTensorInitializer(numbers, 2 * numbers)
+        table = tf.lookup.StaticHashTable(known, default_value=-1)
+        return ids.map(lambda i, label: (table.lookup(i), label))
+
+    first = read(stream(looked_up).batches(0, 0), A_PASS)
+    assert list(itertools.chain(*first)) == list(range(0, 2 * N, 2))

@@ -144,3 +144,12 @@ def test_an_endless_dataset_has_one_pass_however_long_the_epochs_are() -> None:
 
     assert length.passes(START).batches == ENDLESS
     assert replace(length, is_endless=False).passes(START).batches is None
+
+
+def test_data_is_read_before_what_lies_in_a_pass_and_before_what_is_missing() -> None:
+    assert not START.needs_reading
+    assert replace(START, number=3, index=3).needs_reading
+    # Between two passes, of the first of which a worker has left out some batches.
+    between = replace(START, number=10, data_pass=1)
+    assert not between.needs_reading
+    assert replace(between, missing=((5, 10, 2),)).needs_reading

@@ -19,6 +19,7 @@ from tensorflow.python.data.util import random_seed
 
 from tftrainer import tf_types
 from tftrainer.context import Context
+from tftrainer.data.machine import same_on_all_machines
 from tftrainer.data.read_batches import ReadBatches
 from tftrainer.data.traced_call import training_data
 from tftrainer.data.unmade import Recording
@@ -136,13 +137,20 @@ class InputStream:
     ) -> tf_types.Dataset:
         first, index = (tf.convert_to_tensor(each, tf.int64) for each in (first, index))
 
+        recordings: list[Recording] = []
+
         def begun_at_first(of_pass: tf_types.Tensor) -> tf_types.Tensor:
             return tf.where(of_pass == first, index, tf.zeros_like(index))
 
         def one(of_pass: tf_types.Tensor) -> tf_types.Dataset:
             skipped = (begun or begun_at_first)(of_pass)
             made = Recording()
-            with _drawn_from(self.seed, of_pass) as draws, made.of_calls(draws.repeated):
+            recordings.append(made)
+            with (
+                same_on_all_machines(),
+                _drawn_from(self.seed, of_pass) as draws,
+                made.of_calls(draws.repeated),
+            ):
                 data = training_data(self.task, self.context)
                 rest = made.kept(data, skipped, step)
             return finish(of_pass, rest, skipped)
@@ -154,7 +162,18 @@ class InputStream:
         )
         # repeat() never repeats; it tells TensorFlow that the stream is endless.
         passes = tf.data.Dataset.range(first, _LAST).flat_map(unconverted).repeat()
-        return passes.with_options(self.options)
+        passes = passes.with_options(self.options)
+        return _unfused(passes) if any(each.looks_up for each in recordings) else passes
+
+
+def _unfused(data: tf_types.Dataset) -> tf_types.Dataset:
+    """Have TensorFlow not fuse map and batch: it fails where two maps use the same table.
+
+    Of each call that is recorded there are two in the graph, of which one is not read.
+    """
+    options = tf.data.Options()
+    options.experimental_optimization.map_and_batch_fusion = False
+    return data.with_options(options)
 
 
 class _Draws:

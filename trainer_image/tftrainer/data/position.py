@@ -62,6 +62,10 @@ class Position:
     """First, end and step of each range of numbers below `number` that nobody has trained on."""
     repeated: int = 0
     """Examples that the weights have seen once more, as a worker was lost that had them in hand."""
+    begun: int = 0
+    """Epochs whose beginning the callbacks have seen."""
+    ended: int = 0
+    """Epochs whose end they have seen, though a worker that hung may have left out some batches."""
 
     @classmethod
     def parse(cls, text: str) -> Self | None:
@@ -76,6 +80,11 @@ class Position:
     def text(self) -> str:
         """Write it as JSON."""
         return json.dumps({"version": VERSION, **asdict(self)})
+
+    @property
+    def needs_reading(self) -> bool:
+        """Whether data has to be read before the first of the batches that are left is found."""
+        return self.index > 0 or bool(self.missing)
 
     @property
     def epoch(self) -> int:
@@ -93,6 +102,8 @@ class Position:
         first = min(start for start, _, _ in self.missing)
         again = self.number - first - sum(len(range(*each)) for each in self.missing)
         start = Passes(self, of_pass).position(first)
+        # Those epochs begin and end once more.
+        start = replace(start, begun=0, ended=0)
         return replace(start, repeated=self.repeated + again * self.batch_size)
 
     def has_made(self, batches: int) -> bool:

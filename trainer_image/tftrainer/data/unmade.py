@@ -88,6 +88,14 @@ class Recording:
     def _note(self, call: _Call) -> None:
         self._calls[id(call.result)] = call
 
+    @property
+    def looks_up(self) -> bool:
+        """Whether a function given to map uses what is kept between its calls, as lookup tables."""
+        maps = (call.result for call in self._calls.values() if call.name == _MAP)
+        # No public word says what a function uses.
+        used = (made._map_func.function.captured_inputs for made in maps)  # noqa: SLF001
+        return any(each.dtype == tf.resource for inputs in used for each in inputs)
+
     def kept(
         self, data: tf_types.Dataset, first: tf_types.Tensor, step: tf_types.Tensor | None = None
     ) -> tf_types.Dataset:

@@ -20,7 +20,7 @@ def training(chief: Chief) -> ScheduledLoop:
 
 
 def call(chief: Chief) -> tf_types.Function:
-    """Return the tf.function (iterator, first, end, step) that trains on a range of batches.
+    """Return the tf.function (iterator, first, end, step, near) that trains on a range of batches.
 
     It returns how many it made and the place of the last (int64, [3]); see ScheduledLoop.
     """
@@ -36,6 +36,7 @@ def call(chief: Chief) -> tf_types.Function:
         first: tf_types.Tensor,
         end: tf_types.Tensor,
         by: tf_types.Tensor,
+        near: tf_types.Tensor,
     ) -> tf_types.Tensor:
         began = tf.timestamp()
         number = first
@@ -46,7 +47,7 @@ def call(chief: Chief) -> tf_types.Function:
         values = exchange.values() if exchange is not None else []
         # What a turn changes is known only when all of the turn is done.
         while number < end and time_after(number) < began + LONGEST_CALL:
-            read = shared.read(iterator, number, by, after=number)
+            read = shared.read(iterator, number, by, near=near, after=number)
             if exchange is not None:
                 values = strategy.run(exchange.make, args=(copies, values, read.batch))
             else:

@@ -5,6 +5,7 @@ Called by __init__; the modes schedule their steps through it.
 
 import functools
 import logging
+import math
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -42,6 +43,8 @@ from tftrainer.training.members import Members
 from tftrainer.training.session import Session, Setup
 
 _LOG = logging.getLogger(__name__)
+# A worker that is back first reads up to where this process began.
+_READINGS = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,17 +74,18 @@ class Chief:
         return int(self.session.step.numpy()), self.position
 
     def traced(self, call: tf_types.Function) -> tf_types.Function:
-        """Return the concrete function of a tf.function (iterator, first, end, step)."""
-        number = tf.TensorSpec([], tf.int64)
-        return traced(self.session.setup.strategy, call, self.input.spec, number, number, number)
+        """Return the concrete function of a tf.function (iterator, first, end, step, near)."""
+        number, three = tf.TensorSpec([], tf.int64), tf.TensorSpec([3], tf.int64)
+        specs = self.input.spec, number, number, number, three
+        return traced(self.session.setup.strategy, call, *specs)
 
     def schedule(
         self, call: tf_types.Function, iterators: tf_types.Iterator, *, most: int, until: int
     ) -> bool:
         """Have any worker train on what the dealer gives it; False if there is nothing to give.
 
-        `call` is a concrete function (iterator, first, end, step), which returns how many it made
-        and pass and index of the last (int64, [3]).
+        `call` is a concrete function (iterator, first, end, step, near), which returns how many it
+        made and pass and index of the last (int64, [3]); for `near` see SharedInput.read.
         """
         if not self.dealer.has_any(most, until):
             return False
@@ -98,6 +102,7 @@ class Chief:
             call,
             iterators,
             given=take,
+            arguments=lambda each: (each.start, each.stop, each.step, self.dealer.near(each.start)),
             done=done,
             failed=self.dealer.lose,
         )
@@ -111,6 +116,26 @@ class Chief:
         """
         # In this order: a worker that ends meanwhile, and begins anew, does not hang any more.
         return self.coordinator.done() or unfinished(self.coordinator) <= self.dealer.hanging
+
+    @property
+    def is_reading(self) -> bool:
+        """Whether a worker may be reading the data up to what it was given."""
+        recorder = self.session.recorder
+        return self.dealer.is_reading and recorder.seconds_since_step <= self._longest_reading
+
+    @property
+    def awaits_readers(self) -> bool:
+        """Whether training cannot end before a worker has read the data up to what it was given."""
+        return self.is_reading and self.dealer.opened >= self.session.total
+
+    @property
+    def _longest_reading(self) -> float:
+        """How long it can take (seconds): no longer than what has read the same before."""
+        session = self.session
+        speed, batches = session.recorder.speed, session.length.of_pass
+        steps = batches and batches / session.setup.batches_a_step
+        a_pass = steps / speed if steps and speed else math.inf
+        return _READINGS * min(a_pass, session.recorder.trained_seconds)
 
     def publish(self, step: int, metrics: Mapping[str, float]) -> None:
         """Publish step and metrics, and at which step training will probably end."""
@@ -168,6 +193,7 @@ class Chief:
         """Tell the recorder the step that a ps has just told, and the rest when it publishes."""
         reset_transient_failures(self.coordinator)
         self.session.recorder.note(step)
+        self.session.recorder.note_reading(is_reading=self.is_reading)
         if self.session.recorder.wants_metrics:
             self.note_work()
 

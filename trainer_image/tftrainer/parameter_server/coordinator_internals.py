@@ -1,7 +1,7 @@
 """The parts of TensorFlow's ClusterCoordinator that have no public interface, all in one place."""
 
 import queue
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import tensorflow as tf
@@ -31,13 +31,14 @@ def schedule(
     per_worker: tf_types.Iterator,
     *,
     given: Callable[[int], range | None],
+    arguments: Callable[[range], Sequence[int | tuple[int, ...]]],
     done: Callable[[range, tf_types.Tensor], None],
     failed: Callable[[range], None],
 ) -> None:
     """Schedule a concrete function on any worker, with what is given to the worker that runs it.
 
     When a worker is about to run it, `given` is asked for the numbers that this worker shall have,
-    which are handed over as first, end and step (int64). None: it does nothing. Then `done` is
+    and `arguments` for what is handed over then (int64). None: it does nothing. Then `done` is
     called with what the function returned, or `failed`; the coordinator has another worker run it
     after a loss, which is given numbers of its own.
 
@@ -53,8 +54,7 @@ def schedule(
         if numbers is None:
             return
         try:
-            limits = at_chief([numbers.start, numbers.stop, numbers.step])
-            result = fetched(cancelable(own, *limits))
+            result = fetched(cancelable(own, *at_chief(arguments(numbers))))
             # Here, as it is only now that its values are waited for.
             values = tf.nest.map_structure(lambda each: each.numpy(), result)
         except BaseException:

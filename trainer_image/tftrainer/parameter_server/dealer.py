@@ -43,6 +43,10 @@ class Dealer:
         """What each worker would go on with: from the number behind its last, at the same steps."""
         self._lost: set[int] = set()
         """Workers that are lost, or hang: nothing is kept for them."""
+        self._rejoining: set[int] = set()
+        """Workers that were lost: when they are back, they begin at the beginning of the stream."""
+        self._reading: set[int] = set()
+        """Workers that read the data up to what they were given."""
         self._taken_back: list[range] = []
         """What a worker that hangs is still at, though others have it now."""
         self._declined = 0
@@ -63,6 +67,9 @@ class Dealer:
                 return None
             self._declined = 0
             self._remove(given)
+            if self._has_to_read(worker, given):
+                self._reading.add(worker)
+            self._rejoining.discard(worker)
             self._out[given.start] = worker, given
             self._follows[worker] = _behind(given)
             return given
@@ -97,6 +104,7 @@ class Dealer:
             if worker is None:
                 return
             self._lost.discard(worker)
+            self._reading.discard(worker)
             rest = given[made:]
             self._return(rest)
             if rest:
@@ -107,18 +115,35 @@ class Dealer:
                 self._places = {n: p for n, p in self._places.items() if n >= lowest}
                 self._places[given.start + made] = last
 
+    def near(self, number: int) -> tuple[int, int, int]:
+        """Return a batch whose place is known, not behind this one: its number, pass and index."""
+        start = self._passes.start
+        with self._lock:
+            known = max((each for each in self._places if each <= number), default=None)
+            if known is None:
+                return start.number, start.data_pass, start.index
+            data_pass, before = self._places[known]
+        return known, data_pass, before + 1
+
     def lose(self, given: range) -> None:
         """Note that the worker which was given this is lost: others may have all that it had."""
         with self._lock:
             worker = self._ended(given)
             if worker is not None:
                 self._lost.add(worker)
+                self._reading.discard(worker)
+                self._rejoining.add(worker)
                 self._return(given)
 
-    def give_up_waiting(self) -> None:
-        """Have others take what is left to workers that are at something, as those hang."""
+    def give_up_waiting(self, *, also_readers: bool = True) -> None:
+        """Have others take what is left to workers that are at something, as those hang.
+
+        Without `also_readers` one that reads may still read: what it was given is not reached.
+        """
         with self._lock:
             self._lost.update(worker for worker, _ in self._out.values())
+            if also_readers:
+                self._reading.clear()
 
     @property
     def hanging(self) -> int:
@@ -127,15 +152,32 @@ class Dealer:
             given_up = sum(worker in self._lost for worker, _ in self._out.values())
             return given_up + len(self._taken_back)
 
+    @property
+    def is_reading(self) -> bool:
+        """Whether a worker reads the data up to what it was given, as others had it before."""
+        with self._lock:
+            return bool(self._reading)
+
     def take_back(self) -> int:
         """Give out again all that is out; returns how many batches that were."""
         with self._lock:
             out = [given for _, given in self._out.values()]
             self._out.clear()
+            self._reading.clear()
             self._taken_back += out
             for given in out:
                 self._return(given)
             return sum(map(len, out))
+
+    def _has_to_read(self, worker: int, given: range) -> bool:
+        """Whether what a worker is given does not follow what it had before."""
+        if worker in self._rejoining:
+            return True
+        own = self._passes.start.number + (worker if self._lanes > 1 else 0)
+        follows = self._follows.get(worker, range(own, own + 1, self._lanes))
+        if self._lanes == 1:
+            return given.start < follows.start
+        return (given.start, given.step) != (follows.start, follows.step)
 
     def _ended(self, given: range) -> int | None:
         """Note that who was given this is not at it any more.
@@ -230,9 +272,13 @@ class Dealer:
 
     @property
     def reached(self) -> int:
-        """The number below which all is done, or in the hands of a worker."""
+        """The number below which all is done, or some worker trains on it."""
         with self._lock:
-            return min((each.start for each in self._open), default=self._next)
+            is_last = self._next >= self._total
+            # Training does not end without them. Other epochs do, as they would without who hangs.
+            readers = self._reading if is_last else ()
+            read = (given for worker, given in self._out.values() if worker in readers)
+            return min((each.start for each in (*self._open, *read)), default=self._next)
 
     @property
     def is_complete(self) -> bool:

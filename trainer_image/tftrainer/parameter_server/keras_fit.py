@@ -55,12 +55,17 @@ class FitTraining:
             is_last=not wanted,
         )
         join_by(chief.coordinator, self._reporter.wait_until_idle)
-        self._counted = chief.dealer.opened
+        self._counts = session.epoch_counts
+        self._counts.ended = max(chief.dealer.reached // self._epoch, self._counts.ended)
+        # All that is left of an epoch may be before what others have made. Fit has to make a step
+        # of it all the same: it ends no epoch without one.
+        last_of_epoch = (self._counts.ended + 1) * self._epoch - 1
+        self._counted = min(chief.dealer.opened, last_of_epoch)
         """The number of the next batch, as fit counts them."""
         self._wanted = wanted
         stack = ExitStack()
         epoch, into_epoch = divmod(self._counted, self._epoch)
-        again = [_Again(epoch, stack)] if into_epoch else []
+        again = [_Again(epoch, stack)] if into_epoch or epoch < self._counts.begun else []
         self._callbacks = tf.keras.callbacks.CallbackList(
             # The reporter first: what it saves does not depend on what the others do.
             [
@@ -69,7 +74,7 @@ class FitTraining:
                 *again,
                 *wanted,
                 _Bracket(stack.close),
-                _Last(self._finish_epoch, self._reporter.save_if_due),
+                _Last(self._finish_epoch, self._reporter.epoch_ended),
             ],
             add_history=True,
             model=session.model,
@@ -133,6 +138,7 @@ class FitTraining:
         number, into_epoch = divmod(self._chief.dealer.reached, self._epoch)
         if self._end_of_epoch is None or metrics is None or not number or into_epoch:
             return
+        self._counts.ended = number - 1
         logs = dict(_outside_scope(self._end_of_epoch, int(session.step.numpy()), metrics))
         with session.run.busy(Activity.CALLBACKS):
             # What it sets for this process, the end of the epoch may read.
@@ -141,6 +147,7 @@ class FitTraining:
                     each.on_epoch_begin(number - 1, {})
             for each in self._wanted:
                 each.on_epoch_end(number - 1, logs)
+        self._counts.ended = number
         if session.model.stop_training:
             raise _Ended
 
@@ -223,16 +230,16 @@ class _Again(tf.keras.callbacks.Callback):  # type: ignore[misc]
 class _Last(tf.keras.callbacks.Callback):  # type: ignore[misc]
     """Stands after all others: finishes the epoch before, and saves what they did in this."""
 
-    def __init__(self, begin: Callable[[], None], save: Callable[[], None]) -> None:
+    def __init__(self, begin: Callable[[], None], ended: Callable[[int], None]) -> None:
         super().__init__()
         self._begin = begin
-        self._save = save
+        self._ended = ended
 
     def on_train_begin(self, *_: object) -> None:
         self._begin()
 
-    def on_epoch_end(self, *_: object) -> None:
-        self._save()
+    def on_epoch_end(self, epoch: int, *_: object) -> None:
+        self._ended(epoch)
 
 
 def _outside_scope(
@@ -297,9 +304,10 @@ class _Reporter(tf.keras.callbacks.Callback):  # type: ignore[misc]
     def on_train_begin(self, *_: object) -> None:
         self._set_steps()
 
-    def on_epoch_begin(self, *_: object) -> None:
+    def on_epoch_begin(self, epoch: int, *_: object) -> None:
         """Fit has just reset the metrics: until the next step they are 0."""
         self._reset_at = self._step
+        self._session.epoch_counts.begun = epoch + 1
 
     def on_train_batch_begin(self, *_: object) -> None:
         """Wait until the workers have little left to do; save if it is time to."""
@@ -310,9 +318,9 @@ class _Reporter(tf.keras.callbacks.Callback):  # type: ignore[misc]
         self._look_now_and_then()
         if self._stopped:
             raise _Stopped
-        # Not between epochs, where the next has begun here: save_if_due has saved.
+        # Not between epochs, where the next has begun here: epoch_ended has saved.
         if self._recorder.checkpoint_due and self._chief.dealer.reached % self._epoch:
-            self._chief.save(self.wait_until_idle())
+            self._chief.save(self.wait_until_idle(for_readers=False))
 
     def on_train_batch_end(self, *_: object) -> None:
         self._pace.follow(self._speed)
@@ -329,8 +337,9 @@ class _Reporter(tf.keras.callbacks.Callback):  # type: ignore[misc]
             # The callbacks after this one get the same dict.
             logs.update(_outside_scope(self._end_of_epoch, step, self.metrics))
 
-    def save_if_due(self) -> None:
-        """Save between two epochs, when all callbacks are done with the one before."""
+    def epoch_ended(self, epoch: int) -> None:
+        """Save between two epochs, if it is time to, when all callbacks are done with this one."""
+        self._session.epoch_counts.ended = epoch + 1
         if self._recorder.checkpoint_due:
             self._chief.save(self._step)
 
@@ -347,18 +356,23 @@ class _Reporter(tf.keras.callbacks.Callback):  # type: ignore[misc]
         if self._stopped and not (is_made and self._chief.is_idle):
             raise _Stopped
 
-    def wait_until_idle(self) -> int:
-        """Wait until all that is scheduled is done, or one worker hangs; return the step."""
+    def wait_until_idle(self, *, for_readers: bool = True) -> int:
+        """Wait until all that is scheduled is done, or one worker hangs; return the step.
+
+        `for_readers` has it wait for workers that read, if training cannot end without them.
+        """
         began = time.monotonic()
-        while not self._chief.is_idle:
+        while (reads := for_readers and self._awaits_readers) or not self._chief.is_idle:
             self._look_now_and_then()
             # Others may have to make all that is scheduled, and be slow: while they do, it is
             # waited for.
             stepped = self._session.run.progress.snapshot.stepped_at or began
             since = began if self._stopped else max(began, stepped)
-            if time.monotonic() - since > (LONGEST_STOP if self._stopped else self._patience):
+            patience = LONGEST_STOP if self._stopped else self._patience
+            if not reads and time.monotonic() - since > patience:
                 _LOG.info("a worker is still busy or hangs; continuing without it")
-                self._chief.dealer.give_up_waiting()
+                chief = self._chief
+                chief.dealer.give_up_waiting(also_readers=not chief.is_reading)
                 break
             time.sleep(_POLL_SECONDS)
         return self._look()
@@ -386,6 +400,10 @@ class _Reporter(tf.keras.callbacks.Callback):  # type: ignore[misc]
     def _set_steps(self) -> None:
         # Here, and not before a batch: Keras has then counted the steps that it schedules.
         self._session.model.steps_per_execution = self.steps_a_call
+
+    @property
+    def _awaits_readers(self) -> bool:
+        return self._chief.awaits_readers and not self._stopped
 
     @property
     def _stopped(self) -> bool:

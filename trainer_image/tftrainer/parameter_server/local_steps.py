@@ -54,6 +54,7 @@ def _call(chief: Chief) -> tf_types.Function:
         first: tf_types.Tensor,
         end: tf_types.Tensor,
         by: tf_types.Tensor,
+        near: tf_types.Tensor,
     ) -> tf_types.Tensor:
         began = tf.timestamp()
         copies = LocalCopies(variables, device=strategy.extended.worker_devices[0])
@@ -66,7 +67,7 @@ def _call(chief: Chief) -> tf_types.Function:
             begin, until = number, time_after(number) + _LONGEST_ROUND
             end_of_round = tf.minimum(number + round_steps * by, end)
             while number < end_of_round and time_after(number) < until:
-                read = shared.read(iterator, number, by, after=number)
+                read = shared.read(iterator, number, by, near=near, after=number)
                 with copies.substituted():
                     strategy.run(make_step, args=(read.batch,))
                 number += by

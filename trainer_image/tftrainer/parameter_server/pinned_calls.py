@@ -78,7 +78,7 @@ def fetched(values: tf_types.Tensor) -> tf_types.Tensor:
         return tf.nest.map_structure(tf.identity, values, expand_composites=True)
 
 
-def at_chief(numbers: Iterable[int]) -> list[tf_types.Tensor]:
+def at_chief(numbers: Iterable[int | tuple[int, ...]]) -> list[tf_types.Tensor]:
     """Make arguments (int64) at the chief, that go to the worker with the call; in a pinned call.
 
     Each one that were made at the worker would be a call of its own.

@@ -48,7 +48,7 @@ def longest_call(speed: float | None, granularity: int = 1) -> float:
 class ScheduledLoop:
     """The state of one training: what is scheduled, and how fast it is done.
 
-    `call(iterator, first, end, step)` is what is scheduled: a tf.function that trains on the
+    `call(iterator, first, end, step, near)` is what is scheduled: a tf.function that trains on the
     batches of these numbers on the worker it runs on, and on no more once LONGEST_CALL is over. It
     returns how many it made, and pass and index of the last (int64, [3]). It makes `granularity`
     steps at a time.
@@ -134,13 +134,13 @@ class ScheduledLoop:
                 self._pace.follow(self._speed)
                 if self._recorder.wants_metrics and now_at > start:
                     self._chief.publish(now_at, model.metrics(self._model))
-            waits = closed or all_given
+            waits = closed or (all_given and not self._chief.awaits_readers)
             if idle and waits:
                 return now_at
             idle_awaited_since = min(idle_awaited_since, now) if waits else math.inf
             if now - idle_awaited_since > (LONGEST_STOP if stopped else self._patience):
                 _LOG.info("a worker is still busy or hangs; continuing without it")
-                self._dealer.give_up_waiting()
+                self._dealer.give_up_waiting(also_readers=not self._chief.is_reading)
                 return now_at
             self._run.stop.wait(_POLL_SECONDS) if not closed else time.sleep(_POLL_SECONDS)
 

@@ -14,10 +14,12 @@ import tensorflow as tf
 from tftrainer import tf_types
 from tftrainer.data.batches import timed
 from tftrainer.data.input_stream import InputStream
-from tftrainer.data.position import Passes
+from tftrainer.data.position import ENDLESS, Passes
 
 # To make and drop so many batches is less than to read the pass again up to where they end.
 _FEW = 4
+# To make so many is less than to fill the buffer of a shuffle again.
+_FAR = 100
 _NOT_FOUND = (
     "the dataset has fewer batches than its cardinality says: give it its true length by "
     "tf.data.experimental.assert_cardinality, as with ignore_errors, which keeps the old one"
@@ -52,8 +54,13 @@ class SharedInput:
         self._is_copied = is_copied
         self._passes = passes
         self._is_dealt = stream.is_shared
-        self.lanes = workers if self._is_dealt and passes.are_known else 1
-        """The workers, if each makes its own batches; else 1."""
+        self._shares = workers if self._is_dealt and passes.are_known else 1
+        """How many shares the stream is divided into; a worker makes the batches of one alone."""
+        # Copies do not know whose they are: they find their share by the numbers they are given.
+        self._takes_any = passes.batches == ENDLESS and not is_copied
+        """Whether any batch will do: in a stream without passes none has to be found again."""
+        self.lanes = 1 if self._takes_any else self._shares
+        """The workers, if each has batches of its own; else 1."""
         # Traced once, although it is used in several graphs: it may hold all of the data.
         self._from = tf.function(
             self._made_by(stream),
@@ -81,18 +88,18 @@ class SharedInput:
         if not self._is_dealt:
             return _as_it_is(stream)
         batches = self._passes.batches
-        if self.lanes > 1 and batches is not None:
+        if self._shares > 1 and batches is not None:
             return lambda *start: stream.each(*start, batches=batches)
         return lambda data_pass, index, number, _: stream.numbered(data_pass, index, number)
 
     def _made(self) -> tf_types.Dataset:
         def from_lane(lane: tf_types.Tensor) -> tf_types.Dataset:
             first = tf.constant(self._passes.start.number, tf.int64) + lane
-            made = self._from(*self._start_of(first), tf.constant(self.lanes, tf.int64))
+            made = self._from(*self._start_of(first), tf.constant(self._shares, tf.int64))
             return made.prefetch(tf.data.AUTOTUNE)
 
         def of_one_worker() -> tf_types.Dataset:
-            if self.lanes == 1:
+            if self._shares == 1:
                 return from_lane(tf.constant(0, tf.int64))
             return from_lane(tf.distribute.coordinator.experimental_get_current_worker_index())
 
@@ -107,22 +114,29 @@ class SharedInput:
         iterator: tf_types.Iterator,
         number: tf_types.Tensor,
         step: tf_types.Tensor,
+        *,
+        near: tf_types.Tensor,
         after: tf_types.Tensor,
     ) -> Read:
         """Read the batch of this number (int64, no axes); in a tf.function on a worker.
 
-        `step` is how far the next number will be from it. `after` is of what comes before: waiting
-        counts from when that is done.
+        `step` is how far the next number will be from it. `near` is number, pass and index of one
+        not behind it, from which it is looked for where its place is not known (int64, [3]).
+        `after` is of what comes before: waiting counts from when that is done.
         """
-        element, waited = timed(lambda: self._sought(iterator, number, step), after)
+        element, waited = timed(lambda: self._sought(iterator, number, step, near), after)
         index, of_pass, batch = element[1]
         return Read(batch, waited, tf.stack([of_pass, index]))
 
     def _sought(
-        self, iterator: tf_types.Iterator, number: tf_types.Tensor, step: tf_types.Tensor
+        self,
+        iterator: tf_types.Iterator,
+        number: tf_types.Tensor,
+        step: tf_types.Tensor,
+        near: tf_types.Tensor,
     ) -> tf_types.Tensor:
         def begun_again() -> tf_types.Tensor:
-            data = self._from(*self._start_of(number), step).prefetch(tf.data.AUTOTUNE)
+            data = self._from(*self._found_by(number, step, near)).prefetch(tf.data.AUTOTUNE)
             # No public call puts an iterator that is in use somewhere else.
             handle = iterator._iterator_resource  # noqa: SLF001
             made = tf.raw_ops.MakeIterator(dataset=data._variant_tensor, iterator=handle)  # noqa: SLF001
@@ -133,20 +147,35 @@ class SharedInput:
         # loss of a connection, says that it ended.
         following = iterator.get_next_as_optional()
         element = tf.cond(following.has_value(), following.get_value, begun_again)
-        if not self._is_dealt:
+        if self._takes_any or not self._is_dealt:
             return element
         if self.lanes > 1:
             element = _passed_by(iterator, element, number, few=_FEW * step)
             element = tf.cond(element[0] == number, lambda: element, begun_again)
             tf.debugging.assert_equal(element[0], number, message=_NOT_FOUND)
             return element
-        element = tf.cond(element[0] > number, begun_again, lambda: element)
+        is_far = element[0] > number
+        if not self._passes.are_known:
+            # What it would make of the pass again, or of all since it began.
+            is_far |= number - element[0] > near[2] + number - near[0] + _FAR
+        element = tf.cond(is_far, begun_again, lambda: element)
         return _passed_by(iterator, element, number)
+
+    def _found_by(
+        self, number: tf_types.Tensor, step: tf_types.Tensor, near: tf_types.Tensor
+    ) -> tuple[tf_types.Tensor, ...]:
+        """Return pass, index, number and step from which a batch, or any, is found."""
+        if not self._passes.are_known:
+            return near[1], near[2], near[0], step
+        if not self._takes_any:
+            return *self._start_of(number), step
+        shares = tf.constant(self._shares, tf.int64)
+        return *self._start_of(self._passes.start.number + number % shares), shares
 
     def _start_of(
         self, number: tf_types.Tensor
     ) -> tuple[tf_types.Tensor, tf_types.Tensor, tf_types.Tensor]:
-        """Return pass, index and number from which a batch is found; nearest where it is known."""
+        """Return pass, index and number of a batch; of the first where its place is not known."""
         start, batches = self._passes.start, self._passes.batches
         if batches is None:
             first = (start.data_pass, start.index, start.number)

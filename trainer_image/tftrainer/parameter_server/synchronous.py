@@ -137,6 +137,7 @@ class SynchronousTraining:
         while waited_for := [w for w in asked if w.is_computing and not self._is_silent(w)]:
             waited_for[0].wait(_POLL_SECONDS)
             self._recorder.note(step)
+            self._recorder.note_reading(is_reading=self._chief.is_reading)
             if self._run.stop.is_set():
                 return []
         parts = []
@@ -236,10 +237,13 @@ def _part(chief: Chief) -> tuple[Callable[..., _Part], gradients.Packing]:
 
     @tf.function
     def compute(
-        iterator: tf_types.Iterator, number: tf_types.Tensor, by: tf_types.Tensor
+        iterator: tf_types.Iterator,
+        number: tf_types.Tensor,
+        by: tf_types.Tensor,
+        near: tf_types.Tensor,
     ) -> tuple[gradients.Packed, tf_types.Tensor]:
         began = tf.timestamp()
-        read = shared.read(iterator, number, by, after=began)
+        read = shared.read(iterator, number, by, near=near, after=began)
         # Not strategy.run, which would warn that this is no worker.
         replica = tf.distribute.ReplicaContext(session.setup.strategy, replica_id_in_sync_group=0)
         with gradients.taken(session.model) as taken, replica:
@@ -255,11 +259,12 @@ def _part(chief: Chief) -> tuple[Callable[..., _Part], gradients.Packing]:
         numbers = [examples, read.waited, busy, tf.cast(loss, tf.float64)]
         return packed, tf.concat([tf.stack(numbers), tf.cast(read.place, tf.float64)], axis=0)
 
-    number = tf.TensorSpec([], tf.int64)
-    concrete = compute.get_concrete_function(shared.spec, number, number)
+    number, three = tf.TensorSpec([], tf.int64), tf.TensorSpec([3], tf.int64)
+    concrete = compute.get_concrete_function(shared.spec, number, number, three)
 
     def part(iterator: tf_types.Iterator, first: int, by: int) -> _Part:
-        packed, numbers = fetched(concrete(iterator, *at_chief([first, by])))
+        near = chief.dealer.near(first)
+        packed, numbers = fetched(concrete(iterator, *at_chief([first, by, near])))
         examples, waiting, busy, loss, *place = numbers.numpy().tolist()
         return _Part(
             gradients={name: value.numpy() for name, value in packed.items()},

@@ -2,10 +2,19 @@
 
 import logging
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 
 from tftrainer.user.callbacks import Callbacks
 
 _LOG = logging.getLogger(__name__)
+
+
+@dataclass(slots=True)
+class EpochCounts:
+    """How many epochs callbacks have seen; saved with the position, which does not say it."""
+
+    begun: int = 0
+    ended: int = 0
 
 
 class Epochs:
@@ -17,10 +26,14 @@ class Epochs:
         *,
         batches: int,
         total: int,
+        counts: EpochCounts,
+        start: int = 0,
         validate: Callable[[int, Mapping[str, float]], Mapping[str, float]] | None = None,
         unfinished: Mapping[str, float] | None = None,
     ) -> None:
         """Count from here; so many `batches` make an epoch, `total` the training.
+
+        `counts` is kept up to date; `start` is the number of the batch at which this process began.
 
         `validate(done, metrics)` is called at the end of an epoch; callbacks get what it returns.
         `unfinished` are the metrics of the epoch before, if the process before ended in the middle
@@ -29,6 +42,8 @@ class Epochs:
         self._callbacks = callbacks
         self._batches = batches
         self._total = total
+        self._counts = counts
+        self._start = start
         self._validate = validate
         self._unfinished = unfinished
         self._number = 0
@@ -43,13 +58,17 @@ class Epochs:
 
         The end of the epoch before is finished first, if it was not.
         """
-        self._number, into_epoch = divmod(done, self._batches)
+        # Batches that a worker left out which hung may be of an epoch that has ended all the same.
+        self._number = max(done // self._batches, self._counts.ended)
         self._callbacks.begin_training()
-        if self._validate and self._unfinished is not None and self._number and not into_epoch:
+        is_between = self._number > 0 and done == self._number * self._batches
+        if self._validate and self._unfinished is not None and is_between:
             self._number -= 1
+            self._counts.ended = self._number
             # What it sets for this process, its end may read.
             self._callbacks.begin_epoch(self._number, again=True)
             return self.reached(done, self._unfinished)
+        self._counts.ended = self._number
         return True
 
     def before_steps(self, done: int) -> None:
@@ -57,11 +76,13 @@ class Epochs:
 
         What is saved between the epochs is so always of before.
         """
-        epoch, into_epoch = divmod(done, self._batches)
         # What a worker had that hung may be of an epoch before.
+        epoch = max(done // self._batches, self._number)
         if epoch > self._begun and done < self._total:
+            again = epoch * self._batches < self._start or epoch < self._counts.begun
             self._begun = epoch
-            self._callbacks.begin_epoch(epoch, again=into_epoch > 0)
+            self._counts.begun = epoch + 1
+            self._callbacks.begin_epoch(epoch, again=again)
 
     def reached(self, done: int, metrics: Mapping[str, float]) -> bool:
         """Call the callbacks of epochs that have ended by now; False if training must stop."""
@@ -69,6 +90,7 @@ class Epochs:
             logs = self._validate(done, metrics) if self._validate else metrics
             self._callbacks.end_epoch(self._number, logs)
             self._number += 1
+            self._counts.ended = self._number
             if self._callbacks.stop_asked:
                 _LOG.info("a callback stopped training after epoch %d", self._number)
                 return False

@@ -32,7 +32,7 @@ from tftrainer.saving.export import Exporter
 from tftrainer.saving.fence import Fence
 from tftrainer.saving.resume import Resumed
 from tftrainer.training.divergence import Divergence
-from tftrainer.training.epochs import Epochs
+from tftrainer.training.epochs import EpochCounts, Epochs
 from tftrainer.training.history import History
 from tftrainer.training.tensorboard import CHIEF, Logs
 from tftrainer.training.validation import Validation
@@ -63,6 +63,7 @@ class Recorder:
         meet: Callable[[], object] = lambda: None,
         workers: Sequence[str] = (),
         model: tf_types.Model | None = None,
+        epoch_counts: EpochCounts,
         exporter: Exporter,
     ) -> None:
         """`workers` are the names of the tasks whose work is reported; `model` is what is saved.
@@ -77,19 +78,21 @@ class Recorder:
         self._fence = fence
         self._is_chief = is_chief
         self._meet = meet
+        self._epoch_counts = epoch_counts
         self._divergence = Divergence(model, job.arguments.on_nan)
         self._exporter = exporter
         self._validation: Validation | None = None
         self._validated: Mapping[str, float] = {}
         goal, directory = job.arguments.keep_best, job.checkpoint_dir
         self._best = Best(directory, goal) if directory and goal and is_chief else None
-        self._started = time.monotonic()
+        self._started = self._stepped_at = time.monotonic()
         self._due = _Due(self._started, self._started, math.inf)
         self._rate = Rate(self._started, 0)
         self._throughput = Throughput(workers)
         self._history: History | None = None
         self._step = 0
         self._saved_step: int | None = None
+        self._is_reading = False
         self._is_ending = False
         self._marked: tuple[SavedCheckpoint, Mapping[str, float], bool] | None = None
 
@@ -101,7 +104,7 @@ class Recorder:
         """
         restored, own, last = self._resumed.path, self._resumed.is_own, self._resumed.last
         begun_with = found(restored, step) if restored else None
-        now = self._started = time.monotonic()
+        now = self._started = self._stepped_at = time.monotonic()
         arguments = self._job.arguments
         self._due = _Due(now, now + arguments.log_seconds, now + arguments.checkpoint_seconds)
         self._rate = Rate(now, step)
@@ -151,7 +154,7 @@ class Recorder:
         now = time.monotonic()
         self._rate.add(now, step)
         if step != self._step:
-            self._step = step
+            self._step, self._stepped_at = step, now
             self._run.watchdog.note(now, step)
             total = self._run.progress.snapshot.total_steps
             self._run.progress.update(
@@ -160,6 +163,28 @@ class Recorder:
                 activity=None,
                 steps_per_second=self._rate.recent,
             )
+
+    @property
+    def trained_seconds(self) -> float:
+        """How long it took from the beginning of this process to its last step."""
+        return self._stepped_at - self._started
+
+    @property
+    def seconds_since_step(self) -> float:
+        """How long ago the last step was made, or this process began."""
+        return time.monotonic() - self._stepped_at
+
+    def note_reading(self, *, is_reading: bool) -> None:
+        """Record whether a worker reads the data up to what it was given: it may take any time."""
+        now, progress = time.monotonic(), self._run.progress
+        if is_reading:
+            self._run.watchdog.pause(now)
+            if progress.snapshot.activity is None:
+                progress.update(activity=Activity.INPUT, active_since=now)
+        elif self._is_reading:
+            self._run.watchdog.expect(now)
+            progress.update(activity=None, stepped_at=now)
+        self._is_reading = is_reading
 
     def note_work(self, works: Sequence[Work], queue_depth: int | None = None) -> None:
         """Record what each worker has done since the start, and how many functions are queued."""
@@ -288,6 +313,8 @@ class Recorder:
             # Before the checkpoint: a start that goes on from it finds all rows up to it.
             self._history.write()
         if self._divergence.may_save(step, self._last_saved):
+            counts = self._epoch_counts
+            position = replace(position, begun=counts.begun, ended=counts.ended)
             saved = checkpoints.save(step, position)
             self._saved_step = step
             self._run.progress.update(last_checkpoint=saved)

@@ -26,7 +26,7 @@ from tftrainer.saving.fence import Fence, claim
 from tftrainer.saving.ownership import with_own_directory
 from tftrainer.saving.resume import Resumed, resume
 from tftrainer.training import tensorboard, validation
-from tftrainer.training.epochs import Epochs
+from tftrainer.training.epochs import EpochCounts, Epochs
 from tftrainer.training.members import Members
 from tftrainer.training.recorder import Recorder
 from tftrainer.training.step_losses import returning_loss
@@ -84,12 +84,14 @@ class Session:
     """Metrics of the epoch before, if the process before ended while that was validated."""
     total: int
     """Batches that make the training complete, counted from its beginning."""
+    epoch_counts: EpochCounts
+    """Kept up to date by who calls the callbacks; what is saved has it."""
     recorder: Recorder
 
     def announce(self, left: int) -> None:
         """Say that training begins, with so many batches left; the watchdog counts from here."""
         last = self.last_step(self.first_step, left)
-        self.recorder.start(self.first_step, last, skips_input=self.start.index > 0)
+        self.recorder.start(self.first_step, last, skips_input=self.start.needs_reading)
 
     def epochs(self, reached: Reached) -> Epochs:
         """Make what calls the user's callbacks, for loops that do it themselves."""
@@ -108,6 +110,8 @@ class Session:
             callbacks,
             batches=epoch,
             total=self.total,
+            counts=self.epoch_counts,
+            start=self.start.number,
             validate=validate,
             unfinished=self.unfinished,
         )
@@ -202,6 +206,10 @@ def begin(job: Job, run: Run, setup: Setup) -> Session:
     wanted = arguments.epochs * length.of_epoch
     logs = tensorboard.Logs(job.checkpoint_dir if members.is_chief else None)
     run.before_exit.append(logs.close)
+    total = resumed.total(wanted, start, setup.batches_a_step)
+    # Of fewer epochs than were asked for before, the last one ends once more.
+    ended = min(start.ended, (total - 1) // length.of_epoch)
+    epoch_counts = EpochCounts(begun=start.begun, ended=ended)
     return Session(
         job=job,
         run=run,
@@ -216,7 +224,8 @@ def begin(job: Job, run: Run, setup: Setup) -> Session:
         stream=InputStream(task, context, start.seed, dataset.options()),
         start=start,
         unfinished=resumed.unfinished,
-        total=resumed.total(wanted, start, setup.batches_a_step),
+        total=total,
+        epoch_counts=epoch_counts,
         recorder=Recorder(
             job,
             run,
@@ -227,6 +236,7 @@ def begin(job: Job, run: Run, setup: Setup) -> Session:
             meet=members.meet,
             workers=setup.workers,
             model=trained,
+            epoch_counts=epoch_counts,
             exporter=Exporter(task, context, dataset, arguments.export, fence),
         ),
     )
