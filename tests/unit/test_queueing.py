@@ -176,6 +176,23 @@ def test_pods_wait_for_a_flavor_that_cannot_be_read(operator: Operator) -> None:
     assert cluster.status(key).state == "Starting"
 
 
+def test_the_last_evaluation_waits_for_a_flavor_that_cannot_be_read(operator: Operator) -> None:
+    cluster = operator.cluster
+    cluster.cluster_objects[f"{FLAVORS}/spot"] = {"spec": {}}
+    key = queued(operator, a_job().with_evaluator())
+    kueue.admit(cluster, flavor="spot")
+    go_on(operator)
+    cluster.act(CHIEF, lambda pod: pod.exited(0))
+    go_on(operator)
+    cluster.collect("mnist-evaluator-0")
+    cluster.failing["read"] = [errors.TransientError("no route to host")] * 4
+    go_on(operator)
+    assert list(cluster.pods()) == [CHIEF]
+    operator.wait(20)
+    assert "mnist-evaluator-0" in cluster.pods(), "within its grace"
+    assert cluster.status(key).state == "Evaluating"
+
+
 def test_a_priority_that_is_gone_keeps_no_lost_pod_away(operator: Operator) -> None:
     cluster = operator.cluster
     cluster.cluster_objects[f"{WORKLOAD_PRIORITIES}/low"] = {"value": 1}

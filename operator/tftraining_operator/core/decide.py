@@ -152,7 +152,8 @@ def _completed(
         workload=workload_changes.while_admitted(job, observed, facts, now),
     )
     removals = [*released, *lost, *termination.overdue(job, observed, made_again=True)]
-    return _schedule(job, found, removals, facts, now, grace_ends, created.due)
+    again = _read_again(facts, now)
+    return _schedule(job, found, removals, facts, now, grace_ends, created.due, again)
 
 
 def _suspended(job: Job, observed: Observed, facts: Facts, now: datetime) -> Decision:
@@ -220,8 +221,7 @@ def _without_pods(
         )
     ending = termination.end_in_order(job, observed, pods, now)
     lost = termination.overdue(job, observed, made_again=False)
-    again = now + _READ_AGAIN if facts.queue.is_incomplete else None
-    return _schedule(job, found, [*ending, *lost], facts, now, again)
+    return _schedule(job, found, [*ending, *lost], facts, now, _read_again(facts, now))
 
 
 def _created(
@@ -312,7 +312,7 @@ def _active(
         stall.next_look(job, facts.reports.get(Role.CHIEF), age, now),
         age.awaited_until,
         explained_by(gang),
-        now + _READ_AGAIN if facts.queue.is_incomplete else None,
+        _read_again(facts, now),
         *(pod.startup_recheck_at for pod in observed.pods.values()),
     )
 
@@ -346,6 +346,10 @@ def _schedule(
         announced=tuple(announced),
         look_again=min((moment for moment in waits if moment > now), default=None),
     )
+
+
+def _read_again(facts: Facts, now: datetime) -> datetime | None:
+    return now + _READ_AGAIN if facts.queue.is_incomplete else None
 
 
 def _is_service_refused(job: Job, facts: Facts, now: datetime) -> bool:
