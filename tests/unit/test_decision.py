@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 from tftraining_operator.api.keys import ConditionType, Role
 from tftraining_operator.api.status import Disruption
+from tftraining_operator.core.cause import Cause
 from tftraining_operator.core.decide import decide
 from tftraining_operator.core.decision import Phase
 from tftraining_operator.core.facts import Facts
@@ -287,6 +288,32 @@ def test_an_ended_job_wakes_when_it_expires() -> None:
     ends = (a_condition(ConditionType.FAILED), a_condition(ConditionType.FINISHED))
     job.with_status(*ends, completion_time=stamp(5))
     assert decided(job).look_again == at(65)
+
+
+@pytest.mark.parametrize(
+    ("chief", "undeletable", "deleted"),
+    [
+        pytest.param(a_chief().running(), {}, False, id="its chief is to end"),
+        pytest.param(a_chief().running().deleting(), {}, False, id="its chief saves"),
+        pytest.param(a_chief().exited(143), {}, True, id="its chief has ended"),
+        pytest.param(
+            a_chief().running(),
+            {"mnist-chief-0": Cause("DeletionRefused")},
+            True,
+            id="its chief may not be deleted",
+        ),
+    ],
+)
+def test_an_expired_job_is_deleted_once_its_chief_has_saved(
+    chief: PodBuilder, undeletable: dict[str, Cause], *, deleted: bool
+) -> None:
+    job = a_job().with_policy(ttlSecondsAfterFinished=0)
+    ends = (a_condition(ConditionType.FAILED), a_condition(ConditionType.FINISHED))
+    job.with_status(*ends, completion_time=stamp(5))
+    server = a_pod(job.build(), Role.PS).running()
+    found = decided(job, chief, server, now=5, facts=Facts(undeletable=undeletable))
+    assert found.delete_job is deleted
+    assert all(removal.pod.role is Role.CHIEF for removal in found.removals), "the ps serves it"
 
 
 def test_a_chief_whose_ps_was_drained_restarts_without_being_counted() -> None:

@@ -101,10 +101,10 @@ def _decide(job: Job, observed: Observed, facts: Facts, now: datetime) -> Decisi
 
 
 def _finished(job: Job, observed: Observed, facts: Facts, now: datetime) -> Decision:
-    expiry = deadlines.expiry(job)
-    if expiry is not None and now >= expiry:
+    expiry, unwanted = deadlines.expiry(job), cleanup.pods_to_clean(job, observed)
+    saving = termination.is_saving(job, observed, unwanted, facts.undeletable)
+    if expiry is not None and now >= expiry and not saving:
         return replace(stay(job, Phase.FINISHED), delete_job=True)
-    unwanted = cleanup.pods_to_clean(job, observed)
     ending = termination.end_in_order(job, observed, unwanted, now)
     lost = termination.overdue(job, observed, made_again=False)
     return _schedule(

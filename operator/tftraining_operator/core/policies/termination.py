@@ -1,6 +1,6 @@
 """In which order pods end: the chief first, so that it saves while its servers still serve."""
 
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 from datetime import datetime, timedelta
 
 from tftraining_operator.core.job import Job
@@ -22,15 +22,22 @@ def end_in_order(
     job: Job, observed: Observed, unwanted: Iterable[Pod], now: datetime
 ) -> list[Removal]:
     """Return what to delete now of the pods that are to go, those that drive the attempt first."""
-    going = list(unwanted)
-    known = {pod.uid for pod in going}
-    going += [pod for pod in observed.pods.values() if pod.deleting and pod.uid not in known]
-    saving = [pod for pod in going if drives_attempt(job, pod.role) and _may_save(pod)]
+    going = _going(observed, unwanted)
+    saving = any(_may_save(job, pod) for pod in going)
     return [
         Removal(pod, now, grace=0 if pod.has_no_process else None)
         for pod in going
         if not pod.deleting and (not saving or drives_attempt(job, pod.role))
     ]
+
+
+def is_saving(
+    job: Job, observed: Observed, unwanted: Iterable[Pod], undeletable: Container[str]
+) -> bool:
+    """Tell whether one of the pods that are to go may save yet; not of those that cannot go."""
+    return any(
+        _may_save(job, pod) for pod in _going(observed, unwanted) if pod.name not in undeletable
+    )
 
 
 def overdue(job: Job, observed: Observed, *, made_again: bool) -> list[Removal]:
@@ -56,5 +63,11 @@ def overdue_at(pod: Pod) -> datetime | None:
     return parse(pod.grace_ends) + OVERDUE if pod.grace_ends is not None else None
 
 
-def _may_save(pod: Pod) -> bool:
-    return pod.active and pod.runs
+def _going(observed: Observed, unwanted: Iterable[Pod]) -> list[Pod]:
+    going = list(unwanted)
+    known = {pod.uid for pod in going}
+    return going + [pod for pod in observed.pods.values() if pod.deleting and pod.uid not in known]
+
+
+def _may_save(job: Job, pod: Pod) -> bool:
+    return drives_attempt(job, pod.role) and pod.active and pod.runs
