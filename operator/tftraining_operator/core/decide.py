@@ -106,7 +106,7 @@ def _finished(job: Job, observed: Observed, facts: Facts, now: datetime) -> Deci
     if expiry is not None and now >= expiry and not saving:
         return replace(stay(job, Phase.FINISHED), delete_job=True)
     ending = termination.end_in_order(job, observed, unwanted, now)
-    lost = termination.overdue(job, observed, made_again=False)
+    lost = termination.overdue(job, observed)
     return _schedule(
         job,
         replace(
@@ -151,7 +151,8 @@ def _completed(
         _created(observed, facts, found, created.slots),
         workload=workload_changes.while_admitted(job, observed, facts, now),
     )
-    removals = [*released, *lost, *termination.overdue(job, observed, made_again=True)]
+    overdue = termination.overdue(job, observed, made_again=(Role.EVALUATOR,))
+    removals = [*released, *lost, *overdue]
     again = _read_again(facts, now)
     return _schedule(job, found, removals, facts, now, grace_ends, created.due, again)
 
@@ -220,7 +221,7 @@ def _without_pods(
             membership=Membership(job.spec.replicas(Role.WORKER)),
         )
     ending = termination.end_in_order(job, observed, pods, now)
-    lost = termination.overdue(job, observed, made_again=False)
+    lost = termination.overdue(job, observed)
     return _schedule(job, found, [*ending, *lost], facts, now, _read_again(facts, now))
 
 
@@ -282,7 +283,7 @@ def _active(
     found = reachability(job, observed, facts, now)
     removals = [
         *termination.end_in_order(job, observed, unwanted, now),
-        *termination.overdue(job, observed, made_again=True),
+        *termination.overdue(job, observed, made_again=Role),
         *(r for r in lost_servers(job, observed, now) if r.pod.uid not in known),
         *found.replacements,
     ]

@@ -1,8 +1,9 @@
 """In which order pods end: the chief first, so that it saves while its servers still serve."""
 
-from collections.abc import Container, Iterable
+from collections.abc import Collection, Container, Iterable
 from datetime import datetime, timedelta
 
+from tftraining_operator.api.keys import Role
 from tftraining_operator.core.job import Job
 from tftraining_operator.core.observed import Observed, Pod
 from tftraining_operator.core.policies.failure import drives_attempt
@@ -40,19 +41,19 @@ def is_saving(
     )
 
 
-def overdue(job: Job, observed: Observed, *, made_again: bool) -> list[Removal]:
+def overdue(job: Job, observed: Observed, *, made_again: Collection[Role] = ()) -> list[Removal]:
     """Return the forced deletions of pods that do not end, each due when it counts as lost.
 
-    A pod that is `made_again` is replaced by another, which is told.
+    Those of roles that are `made_again` are replaced by others, which is told.
     """
-    return [
+
+    def cause(pod: Pod) -> str:
         # What drives the attempt has a restart of its own that says so.
-        Removal(
-            pod,
-            moment,
-            cause=NODE_LOST if made_again and not drives_attempt(job, pod.role) else "",
-            grace=0,
-        )
+        is_replaced = pod.role in made_again and pod.index < job.desired(pod.role)
+        return NODE_LOST if is_replaced and not drives_attempt(job, pod.role) else ""
+
+    return [
+        Removal(pod, moment, cause=cause(pod), grace=0)
         for pod in observed.pods.values()
         if (moment := overdue_at(pod)) is not None
     ]
