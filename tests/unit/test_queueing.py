@@ -668,6 +668,31 @@ def test_a_job_runs_on_while_kueues_api_is_away(operator: Operator) -> None:
     assert len(cluster.pods()) == 3
 
 
+def test_a_pod_that_is_lost_while_kueue_is_away_is_said_to_wait_for_it(operator: Operator) -> None:
+    key, cluster = running(operator), operator.cluster
+    known = kueue.workloads(cluster)
+    operator.offer = Offer()
+    for raw in known:
+        operator.store.forget(Kind.WORKLOAD, key, raw["metadata"]["name"], raw["metadata"]["uid"])
+    cluster.collect("mnist-worker-0")
+    go_on(operator)
+    found = condition(cluster, key, ConditionType.PODS_READY)
+    name = known[0]["metadata"]["name"]
+    assert (found.reason, found.message) == (
+        "SchedulerUnavailable",
+        f"Workload {name}: without Kueue no pod is created: the cluster does not serve"
+        " workloads.v1beta2.kueue.x-k8s.io, which needs Kueue 0.15 or newer",
+    )
+    cluster.collect(CHIEF)
+    go_on(operator)
+    assert cluster.status(key).state == "SchedulerUnavailable"
+    assert not cluster.pods().keys() & {CHIEF, "mnist-worker-0"}
+    operator = Operator(cluster, operator.runner, offer=KUEUE)
+    go_on(operator)
+    assert cluster.status(key).state == "Running"
+    assert len(cluster.pods()) == 3
+
+
 def test_a_workload_that_cannot_be_written_does_not_stop_a_running_job(
     operator: Operator,
 ) -> None:
