@@ -467,6 +467,7 @@ def test_a_job_that_runs_without_a_queue_stays_without(operator: Operator) -> No
     go_on(operator)
     assert cluster.status(key).state == "Running"
     assert not kueue.workloads(cluster)
+    assert cluster.calls["read"] == 0, "nothing of Kueue is looked up in each pass"
 
 
 def test_a_waiting_job_whose_queue_is_removed_starts_and_leaves_no_workload(
