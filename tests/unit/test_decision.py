@@ -257,6 +257,27 @@ def test_after_the_chief_the_evaluator(
     assert found.look_again == (at(120) if phase is Phase.EVALUATING else None)
 
 
+def test_servers_end_once_it_is_stored_that_the_chief_has_succeeded() -> None:
+    """Else an operator that ends in between would take them for lost."""
+    job = a_job().with_evaluator().with_status(RUNS)
+    built = job.build()
+    others = [a_pod(built, role).running() for role in (Role.WORKER, Role.PS, Role.EVALUATOR)]
+    first = decided(job, a_chief(job).exited(0), *others)
+    assert (first.phase, first.chief_completed) == (Phase.EVALUATING, at(0))
+    assert first.removals == first.creations == ()
+    job.with_status(RUNS, chief_completion_time=stamp())
+    then = decided(job, a_chief(job).exited(0), *others)
+    assert {removal.pod.role for removal in then.removals} == {Role.WORKER, Role.PS}
+
+
+def test_a_server_that_has_failed_is_left_for_its_log_once_the_chief_has_succeeded() -> None:
+    job = a_job().with_evaluator().with_status(RUNS, chief_completion_time=stamp())
+    built = job.build()
+    failed = a_pod(built, Role.WORKER).exited(1)
+    found = decided(job, a_chief(job).exited(0), failed, now=100)
+    assert found.removals == found.announced == ()
+
+
 @pytest.mark.parametrize("clock", [-600, 0, 600], ids=["behind", "right", "ahead"])
 def test_the_evaluators_grace_does_not_depend_on_a_nodes_clock(clock: float) -> None:
     job = a_job().with_evaluator().with_status(RUNS)
