@@ -29,7 +29,7 @@ def drives_attempt(job: Job, role: Role) -> bool:
 def fatal(job: Job, observed: Observed) -> Pod | None:
     """Return a pod whose failure ends the job at once."""
     for pod in _of_attempt(job, observed):
-        if pod.failure is None or pod.disrupted or pod.deleting or pod.ready:
+        if pod.failure is None or pod.disrupted or pod.deleting:
             continue
         given = job.spec.role(pod.role)
         policy = given.restart_policy if given is not None else RestartPolicy.EXIT_CODE
