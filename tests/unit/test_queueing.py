@@ -679,10 +679,10 @@ def test_a_pod_that_is_lost_while_kueue_is_away_is_said_to_wait_for_it(operator:
     go_on(operator)
     found = condition(cluster, key, ConditionType.PODS_READY)
     name = known[0]["metadata"]["name"]
-    assert (found.reason, found.message) == (
-        "SchedulerUnavailable",
+    assert found.reason == "SchedulerUnavailable"
+    assert found.message == (
         f"Workload {name}: without Kueue no pod is created: the cluster does not serve"
-        " workloads.v1beta2.kueue.x-k8s.io, which needs Kueue 0.15 or newer",
+        " workloads.v1beta2.kueue.x-k8s.io, which needs Kueue 0.15 or newer"
     )
     cluster.collect(CHIEF)
     go_on(operator)

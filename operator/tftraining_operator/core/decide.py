@@ -283,7 +283,7 @@ def _active(
     found = reachability(job, observed, facts, now)
     removals = [
         *termination.end_in_order(job, observed, unwanted, now),
-        *termination.overdue(job, observed, made_again=Role),
+        *termination.overdue(job, observed, made_again=tuple(Role)),
         *(r for r in lost_servers(job, observed, now) if r.pod.uid not in known),
         *found.replacements,
     ]
