@@ -113,6 +113,17 @@ def test_of_a_gang_the_member_ended_the_attempt_that_did_not_end_for_another(las
     assert found.name == "mnist-worker-1"
 
 
+@pytest.mark.parametrize("turned", [False, True])
+def test_of_two_pods_that_are_drained_at_once_it_is_the_chief_however_they_are_listed(
+    *, turned: bool
+) -> None:
+    job = a_job().with_status().build()
+    pods = [a_pod(job, role).running().disrupted(5) for role in (Role.PS, Role.CHIEF)]
+    found = failure.newest_disruption(job, seen(job, *pods[:: -1 if turned else 1]))
+    assert found is not None
+    assert found.pod == "mnist-chief-0"
+
+
 def test_a_chief_of_an_older_attempt_has_been_counted() -> None:
     job = a_job().with_status(attempt=1, restarts=1).build()
     observed = seen(job, a_pod(job, Role.CHIEF, attempt=0).exited(1))

@@ -103,6 +103,8 @@ def newest_disruption(job: Job, observed: Observed) -> Disruption | None:
 
 
 def _announced(job: Job, observed: Observed) -> list[Disruption]:
+    # Times are whole seconds: by their names, two at once are the same for each operator.
+    pods = sorted(observed.pods.values(), key=lambda pod: pod.name)
     return [
         Disruption(
             role=pod.role.value,
@@ -110,7 +112,7 @@ def _announced(job: Job, observed: Observed) -> list[Disruption]:
             reason=pod.disruption.reason,
             time=pod.disruption.time,
         )
-        for pod in observed.pods.values()
+        for pod in pods
         if pod.disruption is not None and pod.disruption.time and _is_needed(job, observed, pod)
     ]
 
