@@ -103,18 +103,18 @@ def newest_disruption(job: Job, observed: Observed) -> Disruption | None:
 
 
 def _announced(job: Job, observed: Observed) -> list[Disruption]:
-    # Times are whole seconds: by their names, two at once are the same for each operator.
-    pods = sorted(observed.pods.values(), key=lambda pod: pod.name)
-    return [
+    found = [
         Disruption(
             role=pod.role.value,
             pod=pod.name,
             reason=pod.disruption.reason,
             time=pod.disruption.time,
         )
-        for pod in pods
+        for pod in observed.pods.values()
         if pod.disruption is not None and pod.disruption.time and _is_needed(job, observed, pod)
     ]
+    # Times are whole seconds: of two at once, the first by name is the same for each operator.
+    return sorted(found, key=lambda each: each.pod)
 
 
 def _foremost(job: Job, found: Sequence[Disruption]) -> Disruption | None:
