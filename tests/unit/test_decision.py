@@ -257,6 +257,14 @@ def test_after_the_chief_the_evaluator(
     assert found.look_again == (at(120) if phase is Phase.EVALUATING else None)
 
 
+def test_a_pod_that_may_only_be_slow_wakes_the_operator_once_it_is_too_slow() -> None:
+    job = a_job().with_status().build()
+    chief = a_pod(job, Role.CHIEF).condition("PodScheduled", value=True, lastTransitionTime=stamp())
+    chief.condition("PodReadyToStartContainers", value=False)
+    found = decide(job, seen(job, chief, now=at(5)), Facts(), at(5))
+    assert found.look_again == at(10)
+
+
 def test_servers_end_once_it_is_stored_that_the_chief_has_succeeded() -> None:
     """Else an operator that ends in between would take them for lost."""
     job = a_job().with_evaluator().with_status(RUNS)
