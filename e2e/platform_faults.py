@@ -89,16 +89,13 @@ def without_apiserver(cluster: Cluster) -> Iterator[None]:
     """Have no API server; it answers again afterwards."""
     node = control_plane(cluster)
     # The kubelet restarts what has a manifest. Killed, it does not wait for its clients.
-    in_node(
-        cluster,
-        node,
-        f"mv {_APISERVER} {_ASIDE}; pkill -KILL -x kube-apiserver",
-        "stopping the API server",
-    )
+    stop = f"mv {_APISERVER} {_ASIDE}; pkill -KILL -x kube-apiserver"
     try:
+        in_node(cluster, node, stop, "stopping the API server")
         yield
     finally:
-        in_node(cluster, node, f"mv {_ASIDE} {_APISERVER}", "starting the API server")
+        start = f"if [ -e {_ASIDE} ]; then mv {_ASIDE} {_APISERVER}; fi"
+        in_node(cluster, node, start, "starting the API server")
     eventually(lambda: _answers(cluster), "the API server answers", _API_SECONDS)
 
 
@@ -118,8 +115,8 @@ def scaled_to_zero(cluster: Cluster, namespace: str, deployment: str) -> Iterato
     scope = ("-n", namespace)
     path = ("-o", "jsonpath={.spec.replicas}")
     replicas = cluster.kubectl(*scope, "get", deployment, *path)
-    cluster.kubectl(*scope, "scale", deployment, "--replicas=0")
     try:
+        cluster.kubectl(*scope, "scale", deployment, "--replicas=0")
         yield
     finally:
         cluster.kubectl(*scope, "scale", deployment, f"--replicas={replicas}")
@@ -142,13 +139,13 @@ def progress_unreachable(cluster: Cluster) -> Iterator[None]:
     """Drop the operator's requests for /progress, as a network policy may; all else passes."""
     rule = f"OUTPUT -p tcp --dport {_PROGRESS_PORT} -j DROP"
     pods = operator_pods(cluster)
-    for pod in pods:
-        pod.in_network(f"iptables --wait -A {rule}")
     try:
+        for pod in pods:
+            pod.in_network(f"iptables --wait -A {rule}")
         yield
     finally:
         for pod in pods:
-            # The rule is gone with a pod that is.
+            # The rule is gone with a pod that is, and another one may not have got it.
             with suppress(ClusterError):
                 pod.in_network(f"iptables --wait -D {rule}")
 
@@ -160,9 +157,9 @@ def no_room(cluster: Cluster) -> Iterator[None]:
     # One that its owner has cordoned stays so.
     free = ("--field-selector=spec.unschedulable=false",)
     nodes = cluster.kubectl("get", "nodes", *free, "-o", "name").split()
-    for node in nodes:
-        cluster.kubectl("cordon", node)
     try:
+        for node in nodes:
+            cluster.kubectl("cordon", node)
         yield
     finally:
         for node in nodes:

@@ -23,8 +23,8 @@ def slots(cluster: Cluster, count: int) -> Iterator[None]:
     """
     require_own(cluster, "slots of a node")
     node = cluster.kubectl("get", "nodes", "-o", "name").split()[0]
-    _offer(cluster, node, str(count))
     try:
+        _offer(cluster, node, str(count))
         yield
     finally:
         _offer(cluster, node, None)

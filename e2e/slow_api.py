@@ -36,13 +36,13 @@ def slow_api(cluster: Cluster, *, seconds: float, failing: float) -> Iterator[No
         lead = f"iptables --wait -t nat -{{}} {to_api} -j DNAT --to-destination {address}:{_PORT}"
         # What is connected by now has to connect again.
         end = f"iptables --wait -{{}} {to_api} -j REJECT --reject-with tcp-reset"
-        for pod in pods:
-            pod.in_network(f"{lead.format('A')}; {end.format('A')}")
         try:
+            for pod in pods:
+                pod.in_network(f"{lead.format('A')}; {end.format('A')}")
             yield
         finally:
             for pod in pods:
-                # The rules are gone with a pod that is.
+                # The rules are gone with a pod that is, and another one may not have got them.
                 with suppress(ClusterError):
                     pod.in_network(f"{lead.format('D')}; {end.format('D')}")
     finally:

@@ -32,12 +32,24 @@ def eventually(look: Callable[[], _T | None], what: str, seconds: float = 30.0) 
 
 @contextmanager
 def meanwhile(work: Callable[[threading.Event], None]) -> Iterator[None]:
-    """Run `work` in a thread during the block; its event is set at the end, then it is joined."""
-    end = threading.Event()
-    thread = threading.Thread(target=work, args=(end,))
+    """Run `work` in a thread during the block; its event is set at the end, then it is joined.
+
+    Raises what it raised, unless the block has failed.
+    """
+    end, failures = threading.Event(), list[Exception]()
+
+    def guarded() -> None:
+        try:
+            work(end)
+        except Exception as error:  # noqa: BLE001 - raised again in the caller's thread
+            failures.append(error)
+
+    thread = threading.Thread(target=guarded)
     thread.start()
     try:
         yield
     finally:
         end.set()
         thread.join()
+    if failures:
+        raise failures[0]

@@ -78,9 +78,14 @@ class Life:
     """About the jobs that have Succeeded, each from its chief's exit."""
 
     @property
+    def created(self) -> int:
+        """Number of jobs that `cpu` and `requests` are for: the small one is among them."""
+        return self.jobs + (self.small is not None)
+
+    @property
     def cpu_a_job(self) -> float | None:
         """CPU seconds of the operator for each job."""
-        return None if self.cpu is None else self.cpu / self.jobs
+        return None if self.cpu is None else self.cpu / self.created
 
     def so_far(self) -> str:
         """Say what is measured of a round that does not come to its end."""

@@ -107,7 +107,8 @@ def _ratio(results: Results, jobs: int, who: str | None, to: str) -> float | Non
 def _writes(lives: Sequence[Life]) -> float | None:
     if not lives:
         return None
-    began = sum(life.requests.writes.total() for life in lives) / sum(life.jobs for life in lives)
+    created = sum(life.created for life in lives)
+    began = sum(life.requests.writes.total() for life in lives) / created
     ends = sum(len(life.succeeded) for life in lives)
     return began + sum(life.ending.writes.total() for life in lives) / max(ends, 1)
 

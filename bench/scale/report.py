@@ -93,7 +93,7 @@ _RUNNING: tuple[_Column, ...] = (
 
 
 def _a_job(life: Life, counted: Counter[str]) -> float:
-    return counted.total() / life.jobs
+    return counted.total() / life.created
 
 
 def _writes(results: Results) -> list[tuple[str, str, str, str]]:
@@ -102,7 +102,7 @@ def _writes(results: Results) -> list[tuple[str, str, str, str]]:
     for (jobs, who), rounds in results.lives.items():
         if jobs == most:
             lives = list(rounds.values())
-            began = _mean([life.requests for life in lives], sum(life.jobs for life in lives))
+            began = _mean([life.requests for life in lives], sum(life.created for life in lives))
             ended = _mean([life.ending for life in lives], sum(len(x.succeeded) for x in lives))
             rows.append((str(jobs), who, began, ended))
     return rows

@@ -130,17 +130,18 @@ class Chaos:
             # Those who place a new job's pods: its startup deadline is short.
             self._wait_until_leads(platform_faults.controllers_lead, "scheduler and controllers")
             drill.start(paced(name, epochs=_EPOCHS, runPolicy=_RUN_POLICY, **spec))
-        counted = 0
+        counted = unreadable = 0
         for kind in kinds:
             time.sleep(random.uniform(*_PAUSES))
             with self._turns.alone() if kind.exclusive else self._turns.shared():
                 found = self._inject(drill, kind, random, counted)
             counted += kind.counted
+            unreadable += kind.skips_checkpoint
             self.outcome.injected.append(found)
             self._say(_line(found, len(self.outcome.injected)))
             if found.error or self._record.step(name) > _NEAR_THE_END * _EPOCHS * STEPS_AN_EPOCH:
                 break
-        self._end(drill, counted, sum(kind.skips_checkpoint for kind in kinds))
+        self._end(drill, counted, unreadable)
 
     def _inject(self, drill: Drill, kind: Kind, random: Random, counted: int) -> Injected:
         index = random.randrange(2) if kind.role == "worker" else 0

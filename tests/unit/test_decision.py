@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 from tftraining_operator.api.keys import ConditionType, Role
 from tftraining_operator.api.status import Disruption
+from tftraining_operator.core.cause import Cause
 from tftraining_operator.core.decide import decide
 from tftraining_operator.core.decision import Phase
 from tftraining_operator.core.facts import Facts
@@ -256,6 +257,35 @@ def test_after_the_chief_the_evaluator(
     assert found.look_again == (at(120) if phase is Phase.EVALUATING else None)
 
 
+def test_a_pod_that_may_only_be_slow_wakes_the_operator_once_it_is_too_slow() -> None:
+    job = a_job().with_status().build()
+    chief = a_pod(job, Role.CHIEF).condition("PodScheduled", value=True, lastTransitionTime=stamp())
+    chief.condition("PodReadyToStartContainers", value=False)
+    found = decide(job, seen(job, chief, now=at(5)), Facts(), at(5))
+    assert found.look_again == at(10)
+
+
+def test_servers_end_once_it_is_stored_that_the_chief_has_succeeded() -> None:
+    """Else an operator that ends in between would take them for lost."""
+    job = a_job().with_evaluator().with_status(RUNS)
+    built = job.build()
+    others = [a_pod(built, role).running() for role in (Role.WORKER, Role.PS, Role.EVALUATOR)]
+    first = decided(job, a_chief(job).exited(0), *others)
+    assert (first.phase, first.chief_completed) == (Phase.EVALUATING, at(0))
+    assert first.removals == first.creations == ()
+    job.with_status(RUNS, chief_completion_time=stamp())
+    then = decided(job, a_chief(job).exited(0), *others)
+    assert {removal.pod.role for removal in then.removals} == {Role.WORKER, Role.PS}
+
+
+def test_a_server_that_has_failed_is_left_for_its_log_once_the_chief_has_succeeded() -> None:
+    job = a_job().with_evaluator().with_status(RUNS, chief_completion_time=stamp())
+    built = job.build()
+    failed = a_pod(built, Role.WORKER).exited(1)
+    found = decided(job, a_chief(job).exited(0), failed, now=100)
+    assert found.removals == found.announced == ()
+
+
 @pytest.mark.parametrize("clock", [-600, 0, 600], ids=["behind", "right", "ahead"])
 def test_the_evaluators_grace_does_not_depend_on_a_nodes_clock(clock: float) -> None:
     job = a_job().with_evaluator().with_status(RUNS)
@@ -287,6 +317,32 @@ def test_an_ended_job_wakes_when_it_expires() -> None:
     ends = (a_condition(ConditionType.FAILED), a_condition(ConditionType.FINISHED))
     job.with_status(*ends, completion_time=stamp(5))
     assert decided(job).look_again == at(65)
+
+
+@pytest.mark.parametrize(
+    ("chief", "undeletable", "deleted"),
+    [
+        pytest.param(a_chief().running(), {}, False, id="its chief is to end"),
+        pytest.param(a_chief().running().deleting(), {}, False, id="its chief saves"),
+        pytest.param(a_chief().exited(143), {}, True, id="its chief has ended"),
+        pytest.param(
+            a_chief().running(),
+            {"mnist-chief-0": Cause("DeletionRefused")},
+            True,
+            id="its chief may not be deleted",
+        ),
+    ],
+)
+def test_an_expired_job_is_deleted_once_its_chief_has_saved(
+    chief: PodBuilder, undeletable: dict[str, Cause], *, deleted: bool
+) -> None:
+    job = a_job().with_policy(ttlSecondsAfterFinished=0)
+    ends = (a_condition(ConditionType.FAILED), a_condition(ConditionType.FINISHED))
+    job.with_status(*ends, completion_time=stamp(5))
+    server = a_pod(job.build(), Role.PS).running()
+    found = decided(job, chief, server, now=5, facts=Facts(undeletable=undeletable))
+    assert found.delete_job is deleted
+    assert all(removal.pod.role is Role.CHIEF for removal in found.removals), "the ps serves it"
 
 
 def test_a_chief_whose_ps_was_drained_restarts_without_being_counted() -> None:

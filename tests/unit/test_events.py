@@ -235,6 +235,14 @@ SUCCESS = a_status(
         ),
         pytest.param(
             a_status(no(T.SUCCEEDED)),
+            SUCCESS.model_copy(update={"active_seconds": 600}),
+            "Succeeded",
+            "the chief succeeded; evaluation at step 900: accuracy 0.97; 665 s in all",
+            "Normal",
+            id="success of a job that was suspended or preempted",
+        ),
+        pytest.param(
+            a_status(no(T.SUCCEEDED)),
             SUCCESS.model_copy(
                 update={
                     "model": ModelStatus(step=9, path="/c/export/9", formats=["keras"]),

@@ -316,6 +316,21 @@ def test_waiting_counts_towards_the_active_deadline(
     assert condition(cluster, key, ConditionType.FAILED).reason == "DeadlineExceeded"
 
 
+def test_a_waiting_gang_without_a_chief_is_formed_anew_without_a_restart(
+    operator: Operator, cluster: FakeCluster
+) -> None:
+    full = errors.ForbiddenError("exceeded quota: pods=2", status=403)
+    cluster.refuse = lambda kind, body: (
+        full if kind is Kind.POD and "chief" in body["metadata"]["name"] else None
+    )
+    key = submitted(operator, a_job().with_workers(2))
+    scaled(operator, key, 1)
+    status = cluster.status(key)
+    assert (status.attempt, status.last_restart) == (0, None), "nobody knew of the other workers"
+    assert status.gang is not None
+    assert status.gang.members == 3
+
+
 @pytest.mark.parametrize(("before", "after"), [(3, 1), (1, 3)], ids=["fewer", "more"])
 def test_a_waiting_gang_is_formed_anew_when_the_job_is_scaled(
     operator: Operator, cluster: FakeCluster, before: int, after: int

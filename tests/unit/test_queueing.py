@@ -176,6 +176,23 @@ def test_pods_wait_for_a_flavor_that_cannot_be_read(operator: Operator) -> None:
     assert cluster.status(key).state == "Starting"
 
 
+def test_the_last_evaluation_waits_for_a_flavor_that_cannot_be_read(operator: Operator) -> None:
+    cluster = operator.cluster
+    cluster.cluster_objects[f"{FLAVORS}/spot"] = {"spec": {}}
+    key = queued(operator, a_job().with_evaluator())
+    kueue.admit(cluster, flavor="spot")
+    go_on(operator)
+    cluster.act(CHIEF, lambda pod: pod.exited(0))
+    go_on(operator)
+    cluster.collect("mnist-evaluator-0")
+    cluster.failing["read"] = [errors.TransientError("no route to host")] * 4
+    go_on(operator)
+    assert list(cluster.pods()) == [CHIEF]
+    operator.wait(20)
+    assert "mnist-evaluator-0" in cluster.pods(), "within its grace"
+    assert cluster.status(key).state == "Evaluating"
+
+
 def test_a_priority_that_is_gone_keeps_no_lost_pod_away(operator: Operator) -> None:
     cluster = operator.cluster
     cluster.cluster_objects[f"{WORKLOAD_PRIORITIES}/low"] = {"value": 1}
@@ -450,6 +467,7 @@ def test_a_job_that_runs_without_a_queue_stays_without(operator: Operator) -> No
     go_on(operator)
     assert cluster.status(key).state == "Running"
     assert not kueue.workloads(cluster)
+    assert cluster.calls["read"] == 0, "nothing of Kueue is looked up in each pass"
 
 
 def test_a_waiting_job_whose_queue_is_removed_starts_and_leaves_no_workload(
@@ -646,6 +664,31 @@ def test_a_job_runs_on_while_kueues_api_is_away(operator: Operator) -> None:
     for raw in kueue.workloads(cluster):
         operator.store.forget(Kind.WORKLOAD, key, raw["metadata"]["name"], raw["metadata"]["uid"])
     operator.look(key)
+    go_on(operator)
+    assert cluster.status(key).state == "Running"
+    assert len(cluster.pods()) == 3
+
+
+def test_a_pod_that_is_lost_while_kueue_is_away_is_said_to_wait_for_it(operator: Operator) -> None:
+    key, cluster = running(operator), operator.cluster
+    known = kueue.workloads(cluster)
+    operator.offer = Offer()
+    for raw in known:
+        operator.store.forget(Kind.WORKLOAD, key, raw["metadata"]["name"], raw["metadata"]["uid"])
+    cluster.collect("mnist-worker-0")
+    go_on(operator)
+    found = condition(cluster, key, ConditionType.PODS_READY)
+    name = known[0]["metadata"]["name"]
+    assert found.reason == "SchedulerUnavailable"
+    assert found.message == (
+        f"Workload {name}: without Kueue no pod is created: the cluster does not serve"
+        " workloads.v1beta2.kueue.x-k8s.io, which needs Kueue 0.15 or newer"
+    )
+    cluster.collect(CHIEF)
+    go_on(operator)
+    assert cluster.status(key).state == "SchedulerUnavailable"
+    assert not cluster.pods().keys() & {CHIEF, "mnist-worker-0"}
+    operator = Operator(cluster, operator.runner, offer=KUEUE)
     go_on(operator)
     assert cluster.status(key).state == "Running"
     assert len(cluster.pods()) == 3

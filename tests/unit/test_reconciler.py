@@ -1301,6 +1301,27 @@ def test_a_server_that_stays_out_of_reach_is_replaced_ever_more_slowly(
     assert 3 <= cluster.made["mnist-worker-1"] <= 6
 
 
+def test_a_pod_of_a_lost_node_that_the_job_needs_no_more_is_not_said_to_be_replaced(
+    operator: Operator, cluster: FakeCluster
+) -> None:
+    job = a_job().with_workers(2).with_evaluator().with_policy(evaluatorGraceSeconds=1000)
+    key = running(operator, job)
+    cluster.lose_node("mnist-worker-1")
+    cluster.edit(key, lambda spec: spec["worker"].update(replicas=1))
+    operator.wait(10)
+    cluster.run_pods()
+    operator.wait(200)
+    cluster.run_pods()
+    operator.settle()
+    assert cluster.status(key).state == "Running"
+    cluster.lose_node("mnist-ps-0")
+    cluster.act("mnist-chief-0", lambda pod: pod.exited(0))
+    operator.wait(200)
+    assert cluster.status(key).state == "Evaluating"
+    assert not cluster.pods().keys() & {"mnist-worker-1", "mnist-ps-0"}
+    assert "Replacing" not in [event["reason"] for event in cluster.events]
+
+
 def test_a_job_is_deleted_when_its_time_to_live_is_over(
     operator: Operator, cluster: FakeCluster
 ) -> None:

@@ -88,6 +88,22 @@ def a_spec(*containers: Raw, **fields: Any) -> Raw:
             {"cpu": "1250m"},
             id="the overhead of a runtime class",
         ),
+        pytest.param(
+            [
+                a_spec(
+                    a_container(requests={"cpu": 1}),
+                    overhead={"cpu": "250m"},
+                    resources={"requests": {"cpu": 4}, "limits": {"cpu": 8, "memory": "1Gi"}},
+                )
+            ],
+            {"cpu": "4250m", "memory": "1073741824"},
+            id="what a pod requests as a whole",
+        ),
+        pytest.param(
+            [a_spec(a_container(requests={"cpu": 1}), resources={"limits": {"cpu": 8}})],
+            {"cpu": "1"},
+            id="the limit of a whole pod in which a container requests",
+        ),
     ],
 )
 def test_requests_of(specs: list[Raw], expected: dict[str, str]) -> None:

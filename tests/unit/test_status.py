@@ -281,6 +281,39 @@ def test_a_restarting_job_whose_pod_finds_no_node_says_so() -> None:
     assert drained in (waits.message or "")
 
 
+@pytest.mark.parametrize("reason", ["QuotaExceeded", "PodSecurity", "Refused", "InvalidPod"])
+def test_a_restarting_job_whose_pod_is_refused_says_so(reason: str) -> None:
+    job = running(a_job())
+    failed = everything(job, chief_0=lambda p: p.exited(75, "UnavailableError"))
+    job = stored(job, status_of(job, *failed, now=10))
+    facts = Facts(refused={"mnist-chief-0": Cause(reason, "it may not be created")})
+
+    waits = status_of(job, *everything(job)[:-1], now=20, facts=facts)
+
+    assert is_true(waits, T.RESTARTING)
+    assert (waits.state, waits.message) == (reason, "mnist-chief-0: it may not be created")
+
+
+@pytest.mark.parametrize(
+    ("pod", "word", "state"),
+    [
+        ("chief_0", "ErrImagePull", "ImagePullBackOff"),
+        ("chief_0", "CreateContainerConfigError", "CreateContainerConfigError"),
+        ("chief_0", "ContainerCreating", "Restarting"),
+        ("worker_0", "CrashLoopBackOff", "NoWorkersAvailable"),
+    ],
+)
+def test_a_restarting_job_whose_pod_cannot_start_says_so(pod: str, word: str, state: str) -> None:
+    job = running(a_job())
+    failed = everything(job, chief_0=lambda p: p.exited(75, "UnavailableError"))
+    job = stored(job, status_of(job, *failed, now=10))
+
+    waits = status_of(job, *everything(job, **{pod: lambda p: p.waiting(word)}), now=20)
+
+    assert is_true(waits, T.RESTARTING)
+    assert waits.state == state
+
+
 def test_stalled_lasts_until_the_next_chief_runs() -> None:
     job = running(a_job().with_policy(stallTimeoutSeconds=60))
     facts = Facts(reports={Role.CHIEF: report(seconds_since_step=60, received=at(60))})

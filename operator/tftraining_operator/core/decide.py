@@ -101,12 +101,12 @@ def _decide(job: Job, observed: Observed, facts: Facts, now: datetime) -> Decisi
 
 
 def _finished(job: Job, observed: Observed, facts: Facts, now: datetime) -> Decision:
-    expiry = deadlines.expiry(job)
-    if expiry is not None and now >= expiry:
+    expiry, unwanted = deadlines.expiry(job), cleanup.pods_to_clean(job, observed)
+    saving = termination.is_saving(job, observed, unwanted, facts.undeletable)
+    if expiry is not None and now >= expiry and not saving:
         return replace(stay(job, Phase.FINISHED), delete_job=True)
-    unwanted = cleanup.pods_to_clean(job, observed)
     ending = termination.end_in_order(job, observed, unwanted, now)
-    lost = termination.overdue(job, observed, made_again=False)
+    lost = termination.overdue(job, observed)
     return _schedule(
         job,
         replace(
@@ -151,8 +151,10 @@ def _completed(
         _created(observed, facts, found, created.slots),
         workload=workload_changes.while_admitted(job, observed, facts, now),
     )
-    removals = [*released, *lost, *termination.overdue(job, observed, made_again=True)]
-    return _schedule(job, found, removals, facts, now, grace_ends, created.due)
+    overdue = termination.overdue(job, observed, made_again=(Role.EVALUATOR,))
+    removals = [*released, *lost, *overdue]
+    again = _read_again(facts, now)
+    return _schedule(job, found, removals, facts, now, grace_ends, created.due, again)
 
 
 def _suspended(job: Job, observed: Observed, facts: Facts, now: datetime) -> Decision:
@@ -219,9 +221,8 @@ def _without_pods(
             membership=Membership(job.spec.replicas(Role.WORKER)),
         )
     ending = termination.end_in_order(job, observed, pods, now)
-    lost = termination.overdue(job, observed, made_again=False)
-    again = now + _READ_AGAIN if facts.queue.is_incomplete else None
-    return _schedule(job, found, [*ending, *lost], facts, now, again)
+    lost = termination.overdue(job, observed)
+    return _schedule(job, found, [*ending, *lost], facts, now, _read_again(facts, now))
 
 
 def _created(
@@ -282,7 +283,7 @@ def _active(
     found = reachability(job, observed, facts, now)
     removals = [
         *termination.end_in_order(job, observed, unwanted, now),
-        *termination.overdue(job, observed, made_again=True),
+        *termination.overdue(job, observed, made_again=tuple(Role)),
         *(r for r in lost_servers(job, observed, now) if r.pod.uid not in known),
         *found.replacements,
     ]
@@ -313,7 +314,7 @@ def _active(
         stall.next_look(job, facts.reports.get(Role.CHIEF), age, now),
         age.awaited_until,
         explained_by(gang),
-        now + _READ_AGAIN if facts.queue.is_incomplete else None,
+        _read_again(facts, now),
         *(pod.startup_recheck_at for pod in observed.pods.values()),
     )
 
@@ -347,6 +348,10 @@ def _schedule(
         announced=tuple(announced),
         look_again=min((moment for moment in waits if moment > now), default=None),
     )
+
+
+def _read_again(facts: Facts, now: datetime) -> datetime | None:
+    return now + _READ_AGAIN if facts.queue.is_incomplete else None
 
 
 def _is_service_refused(job: Job, facts: Facts, now: datetime) -> bool:

@@ -339,7 +339,8 @@ def _success_note(after: Status, now: datetime) -> str:
     if after.model is not None:
         note += f"; model ({', '.join(after.model.formats)}) in {after.model.path}"
     steps = f"{after.progress.step} steps, " if after.progress is not None else ""
-    return f"{note}; {steps}{round(seconds_since(after.start_time, now))} s in all"
+    seconds = after.active_seconds + round(seconds_since(after.start_time, now))
+    return f"{note}; {steps}{seconds} s in all"
 
 
 def _turned(before: Status, after: Status, kind: ConditionType) -> bool:

@@ -80,7 +80,7 @@ def refused_objects(
 ) -> list[tuple[str, Cause]]:
     """Return (what, cause) of the objects without which no pod is created, if they are refused.
 
-    In a queue of Kueue, one may also be unreadable.
+    In a queue of Kueue, one may also be unreadable, or Kueue away.
     """
     wanted = {f"service {job.name}": job.name}
     wanted |= {f"PodGroup {name}": name for name in group_names(gang)}
@@ -90,7 +90,18 @@ def refused_objects(
     if problem := facts.queue.flavor_problem:
         unread = Cause(Reason.FLAVOR_UNREADABLE, problem)
         found.append((f"Workload {job.workload_name}", unread))
+    if _misses_kueue(job, observed, facts):
+        away = f"without Kueue no pod is created: {facts.offer.kueue_problem()}"
+        cause = Cause(Reason.SCHEDULER_UNAVAILABLE, away)
+        found.append((f"Workload {job.workload_name}", cause))
     return found
+
+
+def _misses_kueue(job: Job, observed: Observed, facts: Facts) -> bool:
+    """Tell whether a job lacks pods that need what is not known while Kueue is away."""
+    if job.status.queue is None or facts.offer.kueue:
+        return False
+    return any(observed.get(role, index) is None for role, index, _ in slots(job))
 
 
 def describe_queued(

@@ -57,6 +57,9 @@ def _of_pod(spec: _Object) -> _Amounts:
         _add(running, _of_container(container))
     _add(running, sidecars)
     found = {name: max(running[name], starting[name]) for name in {*running, *starting}}
+    whole = spec.get("resources") or {}
+    # A limit of the pod as a whole is a request only of what none of its containers requests.
+    found = _amounts(whole.get("limits") or {}) | found | _amounts(whole.get("requests") or {})
     _add(found, _amounts(spec.get("overhead") or {}))
     return found
 

@@ -3,14 +3,16 @@
 from tftraining_operator.api.keys import ConditionType
 from tftraining_operator.api.reasons import Reason
 from tftraining_operator.api.status import Condition, Status
-from tftraining_operator.core.conditions import find, is_true
+from tftraining_operator.core.conditions import find, find_true, is_true
 from tftraining_operator.core.messages import NOT_PLACED
 
 _ROUTINE = frozenset({Reason.STARTING, Reason.POD_REPLACED, Reason.ALL_READY})
 """Reasons of PodsReady that name no problem."""
 _NO_PODS = frozenset({Reason.QUEUED, *NOT_PLACED, Reason.DELETION_REFUSED, Reason.NAME_CONFLICT})
-_NO_CLUSTER = frozenset({Reason.SERVERS_UNREACHABLE})
-"""Reasons of PodsReady and Running that come before a restart: until then nothing happens."""
+_NO_CLUSTER = frozenset({Reason.SERVERS_UNREACHABLE, Reason.NO_WORKERS})
+"""Reasons of PodsReady and Running that come before all else: until then nothing happens."""
+_PASSING = _ROUTINE | {"ContainerCreating", "PodInitializing", "CrashLoopBackOff"}
+"""Reasons of PodsReady that do not come before a restart: it may well go on."""
 
 
 def headline(status: Status) -> tuple[str, str]:
@@ -44,11 +46,9 @@ def _not_running(
     for found, reasons in ((pods, _NO_PODS), (running, _NO_CLUSTER)):
         if found is not None and found.reason in reasons:
             return found.reason, found.message
-    restarting = find(status.conditions, ConditionType.RESTARTING)
-    if restarting is not None and is_true(status, ConditionType.RESTARTING):
+    restarting = find_true(status, ConditionType.RESTARTING)
+    if restarting is not None and (pods is None or pods.reason in _PASSING):
         return "Restarting", restarting.message
-    if running is not None and running.reason == Reason.NO_WORKERS:
-        return running.reason, running.message
     if pods is not None and pods.reason not in _ROUTINE:
         return pods.reason, pods.message
     return "Starting", pods.message if pods else ""

@@ -117,7 +117,10 @@ async def _read(api: Api, path: str, what: str) -> _Object:
 def _may_need_any(job: Job) -> bool:
     if is_finished(job.status) or job.spec.run_policy.suspend:
         return False
-    return job.status.queue is not None or queueing.queue_name(job) is not None
+    if job.status.queue is not None:
+        return True
+    # A job that runs without a queue enters none.
+    return job.status.start_time is None and queueing.queue_name(job) is not None
 
 
 def _misses_pods(job: Job, observed: Observed) -> bool:

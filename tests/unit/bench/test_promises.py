@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from bench.scale.audit import Requests
 from bench.scale.life import Life
 from bench.scale.promises import promises
 from bench.scale.results import Results
@@ -39,6 +40,13 @@ def test_creation_is_compared_within_rounds() -> None:
     assert "training-operator (tuned) to ours | ≥ 2.00 times | 2.25 times | kept |" in text
     assert "ours to training-operator's (tuned) | ≤ 1.00 times | 1.25 times | missed |" in text
     assert "defaults" not in text
+
+
+def test_the_small_job_is_one_of_those_that_share_what_was_written() -> None:
+    requests = Requests()
+    requests.writes["create pods"] = 4020
+    text = promises(results(ours=[a_life(200, requests=requests, small=0.5)]))
+    assert "| 200 jobs: writes for a job's life | ≤ 20.0 | 20.0 | kept |" in text
 
 
 def test_what_one_operator_carries_is_the_worst_of_the_rounds() -> None:

@@ -314,6 +314,16 @@ def test_the_tables_compare_contenders_round_by_round_and_show_quantiles_of_all(
     assert "| 2 | raw | 3 | 2.0 s | 1.00 |" in text
 
 
+def test_what_a_job_costs_is_shared_by_the_small_one() -> None:
+    requests = Requests()
+    requests.writes["create pods"] += 24
+    results = Results("raw")
+    results.add("ours", 1, a_life(1.0, cpu=0.3, requests=requests, small=0.1))
+    text = report.markdown(results)
+    assert "| 1.0 s |  | 2.0 s | 100 ms | 8.0 | 0.0 | 100 ms |" in text
+    assert "| 2 | ours | 8.0 create pods |" in text
+
+
 def test_the_sizing_has_twice_what_was_used() -> None:
     results = Results("raw")
     results.add("raw", 1, a_life(1.0))

@@ -1,5 +1,6 @@
 """How chaos deals its faults to jobs, and how it finds the harm that was done."""
 
+import time
 from dataclasses import replace
 from pathlib import Path
 from random import Random
@@ -9,13 +10,15 @@ import pytest
 
 from e2e.api import Api
 from e2e.chaos.harm import ends_of_jobs, healthy_deleted
-from e2e.chaos.kinds import KINDS, deal
+from e2e.chaos.kinds import KINDS, Kind, deal
+from e2e.chaos.outcome import Injected
+from e2e.chaos.recovery import Recovery
 from e2e.chaos.run import Chaos
 from e2e.faults import NoNodeError
 from e2e.recording import Change, Recording
-from e2e.scenarios.drill import now
+from e2e.scenarios.drill import Drill, now
 from e2e.scenarios.space import Space
-from tools.cluster import Cluster
+from tools.cluster import Cluster, ClusterError
 
 
 def pod(
@@ -155,6 +158,46 @@ def test_a_job_that_ends_by_any_error_has_failed_and_the_others_run(
     assert begun == ["chaos-1", "chaos-2", "chaos-3"]
     said = f"{type(error).__name__}: {error}"
     assert outcome.errors == [f"{name}: {said}" for name in begun]
+
+
+def test_only_checkpoints_that_were_corrupted_excuse_a_start_behind_the_newest(
+    chaos: Chaos, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ended = list[tuple[int, int]]()
+
+    def inject(drill: Drill, kind: Kind, *_: object) -> Injected:
+        return Injected(0.0, drill.job, kind, Recovery(None))
+
+    def end(_drill: Drill, counted: int, unreadable: int) -> None:
+        ended.append((counted, unreadable))
+
+    monkeypatch.setattr(Drill, "start", lambda *_: None)
+    monkeypatch.setattr(Recording, "step", lambda *_: 10**9)
+    monkeypatch.setattr(chaos, "_wait_until_leads", lambda *_: None)
+    monkeypatch.setattr(chaos, "_inject", inject)
+    monkeypatch.setattr(chaos, "_end", end)
+    monkeypatch.setattr("e2e.chaos.run._PAUSES", (0.0, 0.0))
+    corrupts = next(kind for kind in KINDS if kind.skips_checkpoint)
+    deleted = next(kind for kind in KINDS if not kind.counted)
+
+    chaos._job("chaos-1", [deleted, corrupts], chance(1))
+    chaos._job("chaos-2", [corrupts, deleted], chance(1))
+    assert ended == [(0, 0), (1, 1)], "a job that is near its end is hit no more"
+
+
+def test_a_run_whose_operator_could_not_be_killed_fails(
+    chaos: Chaos, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def kill(_: Cluster) -> None:
+        raise ClusterError("no answer")
+
+    monkeypatch.setattr("e2e.chaos.run._KILLS_APART", (0.0, 0.0))
+    monkeypatch.setattr("e2e.platform_faults.kill_operator", kill)
+    monkeypatch.setattr(chaos, "_small_job", lambda _: None)
+    monkeypatch.setattr(chaos, "_together", lambda *_: time.sleep(0.2))
+
+    with pytest.raises(ClusterError, match="no answer"):
+        chaos.run_operator_kills(jobs=1, kills=3, at_once=1)
 
 
 def test_a_run_without_a_job_is_an_error(chaos: Chaos) -> None:

@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 from tftraining_operator.api.keys import Role
+from tftraining_operator.api.status import Disruption
 from tftraining_operator.core.policies import failure
 
-from tests.unit.builders import JobBuilder, PodBuilder, a_job, a_pod, seen
+from tests.unit.builders import JobBuilder, PodBuilder, a_job, a_pod, seen, stamp
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -111,6 +112,30 @@ def test_of_a_gang_the_member_ended_the_attempt_that_did_not_end_for_another(las
     found = failure.attempt_failure(job, seen(job, *pods))
     assert found is not None
     assert found.name == "mnist-worker-1"
+
+
+@pytest.mark.parametrize("turned", [False, True])
+def test_of_two_pods_that_are_drained_at_once_it_is_the_chief_however_they_are_listed(
+    *, turned: bool
+) -> None:
+    job = a_job().with_status().build()
+    pods = [a_pod(job, role).running().disrupted(5) for role in (Role.PS, Role.CHIEF)]
+    found = failure.newest_disruption(job, seen(job, *pods[:: -1 if turned else 1]))
+    assert found is not None
+    assert found.pod == "mnist-chief-0"
+
+
+@pytest.mark.parametrize(("born", "newest"), [(0, "mnist-ps-0"), (7, "mnist-worker-0")])
+def test_a_drained_ps_excuses_its_chief_though_a_worker_is_drained_after_it(
+    born: float, newest: str
+) -> None:
+    ps = Disruption(role="ps", pod="mnist-ps-0", reason="Drained", time=stamp(5))
+    job = a_job().with_status(last_disruption=ps).build()
+    chief = a_pod(job, Role.CHIEF).running().made(born)
+    worker = a_pod(job, Role.WORKER).running().disrupted(9)
+    found = failure.newest_disruption(job, seen(job, chief, worker))
+    assert found is not None
+    assert found.pod == newest, "that of before the chief concerns another one"
 
 
 def test_a_chief_of_an_older_attempt_has_been_counted() -> None:

@@ -60,6 +60,9 @@ def test_it_is_left_out_after_half_a_minute() -> None:
 
 def test_not_if_too_few_would_remain() -> None:
     assert found(a_cluster(least=3, unavailable_workers=away()), now=99).excluded == ()
+    job = a_cluster(least=2, unavailable_workers=[*away(0), *away(1)])
+    left = seen(job, a_pod(job, Role.WORKER, 2).running())
+    assert membership(job, left, at(99)).excluded == (), "one of the two would be waited for"
 
 
 def test_a_job_that_never_ran_waits_for_all() -> None:

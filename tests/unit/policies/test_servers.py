@@ -48,6 +48,13 @@ def test_is_lost(
     assert servers.is_lost(job, found) == lost
 
 
+def test_a_member_of_a_gang_is_lost_only_if_the_gang_is_without_it() -> None:
+    job = a_job().mirrored(workers=2).with_status(cluster_workers=1).build()
+    pods = [a_pod(job, Role.WORKER, index).exited(1) for index in range(2)]
+    observed = seen(job, *pods)
+    assert [servers.is_lost(job, pod) for pod in observed.of(Role.WORKER)] == [False, True]
+
+
 @pytest.mark.parametrize(
     ("count", "uid", "ago", "delay"),
     [

@@ -100,10 +100,16 @@ def test_the_first_report_is_waited_for() -> None:
             None,
             id="not while the training is interrupted",
         ),
+        pytest.param(
+            {"stallTimeoutSeconds": 90},
+            {"first_running_time": None},
+            None,
+            id="not before the training has run: the startup deadline limits that",
+        ),
     ],
 )
 def test_stall_timeout(policy: dict[str, Any], status: dict[str, Any], over: float | None) -> None:
-    job = a_job().with_policy(**policy).with_status(**RAN, **status).build()
+    job = a_job().with_policy(**policy).with_status(**{**RAN, **status}).build()
     for until in (159, 160, 900):
         found = StepAge(since=at(70), until=at(until), is_known=True)
         assert stall.has_timed_out(job, found) == (over is not None and until >= over)

@@ -29,7 +29,7 @@ def drives_attempt(job: Job, role: Role) -> bool:
 def fatal(job: Job, observed: Observed) -> Pod | None:
     """Return a pod whose failure ends the job at once."""
     for pod in _of_attempt(job, observed):
-        if pod.failure is None or pod.disrupted or pod.deleting or pod.ready:
+        if pod.failure is None or pod.disrupted or pod.deleting:
             continue
         given = job.spec.role(pod.role)
         policy = given.restart_policy if given is not None else RestartPolicy.EXIT_CODE
@@ -103,7 +103,7 @@ def newest_disruption(job: Job, observed: Observed) -> Disruption | None:
 
 
 def _announced(job: Job, observed: Observed) -> list[Disruption]:
-    return [
+    found = [
         Disruption(
             role=pod.role.value,
             pod=pod.name,
@@ -113,6 +113,8 @@ def _announced(job: Job, observed: Observed) -> list[Disruption]:
         for pod in observed.pods.values()
         if pod.disruption is not None and pod.disruption.time and _is_needed(job, observed, pod)
     ]
+    # Times are whole seconds: of two at once, the first by name is the same for each operator.
+    return sorted(found, key=lambda each: each.pod)
 
 
 def _foremost(job: Job, found: Sequence[Disruption]) -> Disruption | None:

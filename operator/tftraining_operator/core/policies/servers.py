@@ -29,7 +29,7 @@ def lost_servers(job: Job, observed: Observed, now: datetime) -> list[Removal]:
             grace=0 if pod.has_no_process else None,
         )
         for pod in observed.pods.values()
-        if is_lost(job, pod) and not pod.deleting and pod.index < job.desired(pod.role)
+        if is_lost(job, pod) and not pod.deleting
     ]
 
 

@@ -1,8 +1,9 @@
 """In which order pods end: the chief first, so that it saves while its servers still serve."""
 
-from collections.abc import Iterable
+from collections.abc import Collection, Container, Iterable
 from datetime import datetime, timedelta
 
+from tftraining_operator.api.keys import Role
 from tftraining_operator.core.job import Job
 from tftraining_operator.core.observed import Observed, Pod
 from tftraining_operator.core.policies.failure import drives_attempt
@@ -22,10 +23,8 @@ def end_in_order(
     job: Job, observed: Observed, unwanted: Iterable[Pod], now: datetime
 ) -> list[Removal]:
     """Return what to delete now of the pods that are to go, those that drive the attempt first."""
-    going = list(unwanted)
-    known = {pod.uid for pod in going}
-    going += [pod for pod in observed.pods.values() if pod.deleting and pod.uid not in known]
-    saving = [pod for pod in going if drives_attempt(job, pod.role) and _may_save(pod)]
+    going = _going(observed, unwanted)
+    saving = any(_may_save(job, pod) for pod in going)
     return [
         Removal(pod, now, grace=0 if pod.has_no_process else None)
         for pod in going
@@ -33,19 +32,28 @@ def end_in_order(
     ]
 
 
-def overdue(job: Job, observed: Observed, *, made_again: bool) -> list[Removal]:
+def is_saving(
+    job: Job, observed: Observed, unwanted: Iterable[Pod], undeletable: Container[str]
+) -> bool:
+    """Tell whether one of the pods that are to go may save yet; not of those that cannot go."""
+    return any(
+        _may_save(job, pod) for pod in _going(observed, unwanted) if pod.name not in undeletable
+    )
+
+
+def overdue(job: Job, observed: Observed, *, made_again: Collection[Role] = ()) -> list[Removal]:
     """Return the forced deletions of pods that do not end, each due when it counts as lost.
 
-    A pod that is `made_again` is replaced by another, which is told.
+    Those of roles that are `made_again` are replaced by others, which is told.
     """
-    return [
+
+    def cause(pod: Pod) -> str:
         # What drives the attempt has a restart of its own that says so.
-        Removal(
-            pod,
-            moment,
-            cause=NODE_LOST if made_again and not drives_attempt(job, pod.role) else "",
-            grace=0,
-        )
+        is_replaced = pod.role in made_again and pod.index < job.desired(pod.role)
+        return NODE_LOST if is_replaced and not drives_attempt(job, pod.role) else ""
+
+    return [
+        Removal(pod, moment, cause=cause(pod), grace=0)
         for pod in observed.pods.values()
         if (moment := overdue_at(pod)) is not None
     ]
@@ -56,5 +64,11 @@ def overdue_at(pod: Pod) -> datetime | None:
     return parse(pod.grace_ends) + OVERDUE if pod.grace_ends is not None else None
 
 
-def _may_save(pod: Pod) -> bool:
-    return pod.active and pod.runs
+def _going(observed: Observed, unwanted: Iterable[Pod]) -> list[Pod]:
+    going = list(unwanted)
+    known = {pod.uid for pod in going}
+    return going + [pod for pod in observed.pods.values() if pod.deleting and pod.uid not in known]
+
+
+def _may_save(job: Job, pod: Pod) -> bool:
+    return drives_attempt(job, pod.role) and pod.active and pod.runs

@@ -38,11 +38,14 @@ class Offer:
 
     def queue_problem(self, queue: str) -> str:
         """Say why a queue of Kueue cannot be used, and what to do."""
-        what = _missing(kueue.API, forbidden=self.kueue_forbidden, silent=self.kueue_silent)
         return (
-            f"queue {queue} is not available: {what}; or remove spec.scheduling.queue and the label"
-            f" {keys.LABEL_QUEUE}"
+            f"queue {queue} is not available: {self.kueue_problem()}; or remove"
+            f" spec.scheduling.queue and the label {keys.LABEL_QUEUE}"
         )
+
+    def kueue_problem(self) -> str:
+        """Say why Kueue cannot be used, and what to do."""
+        return _missing(kueue.API, forbidden=self.kueue_forbidden, silent=self.kueue_silent)
 
 
 def _missing(api: GroupApi, *, forbidden: bool, silent: bool) -> str:
