@@ -5,7 +5,6 @@ import os
 import textwrap
 import threading
 import urllib.request
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -13,9 +12,10 @@ import numpy as np
 import pytest
 from tftrainer.config.arguments import ExportFormat
 from tftrainer.context import Context
+from tftrainer.data.position import Position
 from tftrainer.errors import CheckpointUnavailableError, TerminatedError
 from tftrainer.runtime import process
-from tftrainer.runtime.progress import ExportedModel, SavedCheckpoint
+from tftrainer.runtime.progress import ExportedModel
 
 from tools.ports import free_port
 
@@ -129,8 +129,8 @@ class Trained:
         self.task = load(str(folder / "mine.py"))
         self.dataset = self.task.dataset("train", Context())
         self.model = model.build(self.task, Context(), self.dataset)
-        path = tf.train.Checkpoint(model=self.model).write(f"{folder}/ckpt-7")
-        self.saved = SavedCheckpoint(7, path, datetime.now(UTC))
+        kept = checkpoints.Checkpoints(str(folder), keep=1, model=self.model)
+        self.saved = kept.save(7, Position(seed=1, batch_size=4, epoch_batches=2))
 
     def export(
         self, formats: tuple[ExportFormat, ...] = BOTH, fence: Fence | None = None
@@ -497,6 +497,92 @@ def test_layers_that_are_adapted_anew_compute_with_what_is_restored(
         assert outputs.numpy() == pytest.approx(wanted, abs=1e-5)
 
 
+ADAPTED_TO_SAMPLES = """
+import itertools
+
+FEATURES = tf.constant([["a b"], ["c d"]] * 4)
+SAMPLES = itertools.cycle([["a a b", "c d a"], ["d d c", "b d a"]])
+
+def model():
+    layers = tf.keras.layers
+    text = layers.Input((1,), dtype=tf.string)
+    places = layers.TextVectorization(output_sequence_length=2)
+    weights = layers.TextVectorization(output_mode="tf_idf")
+    numbers = layers.IntegerLookup(output_mode="one_hot")
+    sample = next(SAMPLES)
+    places.adapt(sample)
+    weights.adapt(sample)
+    numbers.adapt([len(each) - ord(sample[0][0]) for each in sample] + [2])
+    coded = layers.Flatten()(layers.Embedding(6, 2)(places(text)))
+    lengths = numbers(tf.strings.length(text))
+    network = tf.keras.Model(text, layers.Dense(1)(
+        layers.Concatenate()([coded, weights(text), lengths])))
+    network.compile("adam", "mse")
+    return network
+"""
+
+
+def test_words_that_layers_learn_of_samples_are_those_that_were_trained(tmp_path: Path) -> None:
+    trained = Trained(tmp_path, ADAPTED_TO_SAMPLES)
+    assert trained.export() is not None
+
+    examples = tf.constant([["a"], ["b"], ["c d"], ["none"]])
+    wanted = trained.model(examples).numpy()
+    (found,) = served(trained.path)(examples).values()
+    again = tf.keras.models.load_model(trained.path / "model.keras")
+    built = [model.build(trained.task, Context(), trained.dataset) for _ in range(2)]
+    restored = checkpoints.Checkpoints(str(tmp_path), keep=1, model=built[1])
+    checkpoints.read(tf.train.Checkpoint(model=built[0]), trained.saved.path)
+    assert restored.restore() == trained.saved.path
+    for outputs in (found, again(examples), *(each(examples) for each in built)):
+        assert outputs.numpy() == pytest.approx(wanted, abs=1e-6)
+
+
+OWN_LAYERS = """
+FEATURES = tf.ones([8, 3])
+
+class Scaled(tf.keras.layers.Layer):
+    def __init__(self, factor, **more):
+        super().__init__(**more)
+        self.factor = factor
+
+    def call(self, inputs):
+        return inputs * self.factor
+
+    def get_config(self):
+        return dict(super().get_config(), factor=self.factor)
+{decorator}
+def bent(inputs):
+    return tf.nn.relu(inputs) + 1
+
+def model():
+    network = tf.keras.Sequential([Scaled(2.0), tf.keras.layers.Dense(1, {activation})])
+    network.compile("adam", "mse")
+    return network
+"""
+
+
+def test_layers_of_the_users_own_are_in_the_keras_file(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    register = "@tf.keras.utils.register_keras_serializable()"
+    functions = {"decorator": "", "activation": "activation=bent"}
+    exported = Trained(tmp_path, OWN_LAYERS.format(**functions)).export()
+    assert exported is not None
+    assert exported.formats == ("saved_model",)
+    assert f"function, {register} as well" in caplog.text
+
+    for parts in ({"decorator": "", "activation": ""}, {**functions, "decorator": register}):
+        trained = Trained(tmp_path, OWN_LAYERS.format(**parts))
+        exported = trained.export()
+        assert exported is not None
+        assert exported.formats == ("saved_model", "keras"), caplog.text
+        own = {"Scaled": trained.task.module.Scaled}
+        again = tf.keras.models.load_model(trained.path / "model.keras", own)
+        examples = tf.constant([[1.0, 2.0, 3.0]])
+        assert again(examples).numpy() == pytest.approx(trained.model(examples).numpy(), abs=1e-6)
+
+
 IN_A_SEQUENTIAL = """
 FEATURES = tf.ones([8, 3])
 
@@ -515,7 +601,7 @@ def test_what_is_advised_for_an_adapted_layer_has_it_exported(
     exported = Trained(tmp_path, IN_A_SEQUENTIAL).export()
     assert exported is not None
     assert exported.formats == ("saved_model",)
-    assert "a Sequential in which a layer is adapted an Input before it" in caplog.text
+    assert "Sequential in which a layer is adapted needs an Input before it" in caplog.text
 
     advised = IN_A_SEQUENTIAL.replace("[scaled,", "[tf.keras.layers.Input((3,)), scaled,")
     exported = Trained(tmp_path, advised).export()

@@ -26,9 +26,10 @@ from tftrainer.errors import BadConfigurationError, CheckpointUnavailableError
 from tftrainer.runtime.outages import is_outage
 from tftrainer.runtime.progress import SavedCheckpoint
 from tftrainer.saving import files
+from tftrainer.user import layers
 
 _LOG = logging.getLogger(__name__)
-_POSITION = "position/.ATTRIBUTES/VARIABLE_VALUE"
+_VOCABULARIES = "vocabularies"
 _OBJECT_GRAPH = "_CHECKPOINTABLE_OBJECT_GRAPH"
 _ASIDE = "-before"
 _NAME = re.compile(rf"/ckpt-(\d+)({_ASIDE})?$")
@@ -71,9 +72,14 @@ class Checkpoints:
         self._keep = keep
         self._devices = devices
         with tf.device(devices and devices.own):
-            self._position = tf.Variable("", trainable=False, dtype=tf.string, name="position")
+            self._position = _text("")
+            # As they are learned now, unless others are restored: training does not change them.
+            self._own = {
+                "position": self._position,
+                _VOCABULARIES: _text(layers.vocabularies(parts.get("model"))),
+            }
         self._parts = parts
-        self._checkpoint = tf.train.Checkpoint(**parts, position=self._position)
+        self._checkpoint = tf.train.Checkpoint(**parts, **self._own)
         with reached(directory, "opened"):
             tf.io.gfile.makedirs(directory)
             self._kept = _oldest_first(directory)
@@ -153,10 +159,12 @@ class Checkpoints:
 
     def _restore(self, path: str, otherwise: str = "use another checkpoint directory") -> None:
         try:
-            # One of an older trainer has none.
-            is_whole = _reader(path).has_tensor(_POSITION)
-            checkpoint = self._checkpoint if is_whole else tf.train.Checkpoint(**self._parts)
+            reader = _reader(path)
+            # One of an older trainer has not all.
+            own = {name: each for name, each in self._own.items() if reader.has_tensor(_key(name))}
+            checkpoint = tf.train.Checkpoint(**self._parts, **own)
             _read(checkpoint, path, self._options_to_read(path)).assert_existing_objects_matched()
+            _use_restored(checkpoint, reader)
         except (AssertionError, ValueError, tf.errors.InvalidArgumentError) as error:
             raise BadConfigurationError(
                 f"checkpoint {path} does not fit this model: {str(error)[:1000]} If the model was "
@@ -196,34 +204,27 @@ def read(checkpoint: tf_types.Checkpoint, path: str) -> Any:  # noqa: ANN401
     Raises UnreadableError, when some of the variables may be restored, and what TensorFlow raises
     for variables that do not fit.
     """
-    _reader(path)
-    return _read(checkpoint, path)
+    reader = _reader(path)
+    status = _read(checkpoint, path)
+    _use_restored(checkpoint, reader)
+    return status
 
 
 def _read(checkpoint: tf_types.Checkpoint, path: str, options: Any = None) -> Any:  # noqa: ANN401
     """Restore the variables of a checkpoint that `_reader` has opened."""
     try:
-        status = checkpoint.read(path, options=options)
+        return checkpoint.read(path, options=options)
     except tf.errors.InvalidArgumentError:
         raise
     except tf.errors.OpError as error:
         _raise_unreadable(path, error)
-    _use_restored(getattr(checkpoint, "model", None))
-    return status
 
 
-def _use_restored(model: tf_types.Model) -> None:
-    """Have adapted layers compute with what was restored.
-
-    They compute with copies of their variables. Those are of the adapt() of this process, which may
-    have seen other data, and Keras makes them anew only where it reads a file of its own.
-    """
-    if not isinstance(model, tf.keras.Model):
-        return
-    # Keras has no public word for the layers within layers.
-    for layer in model._flatten_layers():  # noqa: SLF001
-        if isinstance(layer, tf.keras.layers.Normalization | tf.keras.layers.Discretization):
-            layer.finalize_state()
+def _use_restored(checkpoint: tf_types.Checkpoint, reader: Any) -> None:  # noqa: ANN401
+    """Have the model compute with what was restored; `reader` is of the same checkpoint."""
+    key = _key(_VOCABULARIES)
+    learned = reader.get_tensor(key).decode() if reader.has_tensor(key) else None
+    layers.use_restored(getattr(checkpoint, "model", None), learned)
 
 
 def _raise_unreadable(path: str, error: tf.errors.OpError) -> NoReturn:
@@ -268,6 +269,15 @@ def _require_reachable(path: str) -> None:
             index.read(1)
     except tf.errors.OpError as error:
         _raise_if_away(path, error)
+
+
+def _text(value: str) -> tf_types.Variable:
+    return tf.Variable(value, trainable=False, dtype=tf.string)
+
+
+def _key(name: str) -> str:
+    """Return what TensorFlow calls the value of a variable of a checkpoint."""
+    return f"{name}/.ATTRIBUTES/VARIABLE_VALUE"
 
 
 def _graph_that_writes(

@@ -162,8 +162,9 @@ class Exporter:
 
 _ADVICE = {
     ExportFormat.SAVED_MODEL: "Define export(model, path) in the task to write it in your own way.",
-    ExportFormat.KERAS: "A class of your own needs get_config(), and a Sequential in which a layer "
-    "is adapted an Input before it. Or leave the format out with --export=saved_model.",
+    ExportFormat.KERAS: "A class of your own needs get_config(), and one that is no layer, or a "
+    "function, @tf.keras.utils.register_keras_serializable() as well; a Sequential in which a "
+    "layer is adapted needs an Input before it. Or leave the format out with --export=saved_model.",
 }
 
 

@@ -15,6 +15,7 @@ import tensorflow as tf
 from tftrainer import tf_types
 from tftrainer.config.arguments import ExportFormat
 from tftrainer.saving import saved_names
+from tftrainer.user import layers
 
 _LOG = logging.getLogger(__name__)
 KERAS_FILE = "model.keras"
@@ -51,16 +52,16 @@ def write_keras(model: tf_types.Model, _: tf_types.TensorSpec, folder: str) -> N
 
     The class of a layer or model that has no get_config may be rebuilt with other arguments.
     """
-    layers = model._flatten_layers()  # noqa: SLF001 -- no public word for those within others
-    if any(map(_is_adapted_discretization, layers)):
+    if layers.has_adapted_bins(model):
         raise ValueError(
             "Keras would not read the boundaries of an adapted Discretization layer again, and put "
             "all values into one bin: give it bin_boundaries."
         )
     path = f"{folder}/{KERAS_FILE}"
     model.save(path)
-    # It is the model that was just written: its functions may be trusted.
-    again = tf.keras.models.load_model(path, compile=False, safe_mode=False)
+    # Keras itself finds no layer's class of the user's, unless that is registered. It is the model
+    # that was just written: its functions may be trusted.
+    again = tf.keras.models.load_model(path, layers.own(model), compile=False, safe_mode=False)
     if not _have_same_weights(model, again):
         raise ValueError(
             "the file does not give the same model again: a layer or model without get_config() "
@@ -131,6 +132,6 @@ def _have_same_weights(model: tf_types.Model, other: tf_types.Model) -> bool:
     return len(one) == len(two) and all(np.array_equal(a, b) for a, b in zip(one, two, strict=True))
 
 
-def _is_adapted_discretization(layer: tf.Module) -> bool:
-    is_one = isinstance(layer, tf.keras.layers.Discretization)
-    return is_one and layer.input_bin_boundaries is None
+def _are_same(one: NDArray[Any], two: NDArray[Any]) -> bool:
+    # A weight that is not trained may be NaN. Words cannot.
+    return np.array_equal(one, two, equal_nan=np.issubdtype(one.dtype, np.inexact))
