@@ -379,6 +379,125 @@ def test_signatures_of_the_models_own_may_have_the_usual_names(
         assert list(served(trained.path, name).structured_outputs) == [name]
 
 
+KEYS_AND_NAMES = """
+FEATURES = {"user": tf.ones([8, 2]), "item": tf.ones([8, 3]), "unused": tf.ones([8, 1])}
+
+def model():
+    user, item = tf.keras.Input((2,), name="user"), tf.keras.Input((3,))
+    joined = tf.keras.layers.Concatenate()([user, item])
+    network = tf.keras.Model({"user": user, "item": item}, tf.keras.layers.Dense(1)(joined))
+    network.compile("adam", "mse")
+    return network
+"""
+
+
+@pytest.mark.filterwarnings("ignore:Input dict contained keys")
+def test_inputs_in_a_dict_are_known_by_its_keys(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    trained = Trained(tmp_path, KEYS_AND_NAMES)
+
+    assert trained.export((ExportFormat.SAVED_MODEL,)) is not None, caplog.text
+    assert specs(served(trained.path)) == {"user": [None, 2], "item": [None, 3]}
+
+
+READS_A_FILE = """
+import tempfile
+from pathlib import Path
+
+FEATURES = tf.ones([8, 3])
+
+@tf.keras.utils.register_keras_serializable()
+class Scaled(tf.keras.layers.Layer):
+    def __init__(self, file, **more):
+        super().__init__(**more)
+        self.file = file
+
+    def build(self, _):
+        self.scale = float(Path(self.file).read_text())
+
+    def call(self, inputs):
+        return inputs * self.scale
+
+    def get_config(self):
+        return {**super().get_config(), "file": self.file}
+
+def model():
+    with tempfile.TemporaryDirectory() as folder:
+        Path(folder, "scale").write_text("2.0")
+        layers = [Scaled(f"{folder}/scale"), tf.keras.layers.Dense(1)]
+        network = tf.keras.Sequential([tf.keras.Input((3,)), *layers])
+    network.compile("adam", "mse")
+    return network
+"""
+
+
+def test_a_file_that_a_class_reads_again_is_no_storage_that_is_away(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    exported = Trained(tmp_path, READS_A_FILE).export()
+
+    assert exported is not None
+    assert exported.formats == ("saved_model",)
+    assert "cannot be exported as keras: FileNotFoundError: " in caplog.text
+
+
+CALLS_PYTHON = """
+FEATURES = tf.ones([8, 3])
+
+class Mine(tf.keras.Model):
+    def __init__(self):
+        super().__init__()
+        self.layer = tf.keras.layers.Dense(1)
+
+    @tf.function
+    def doubled(self, inputs):
+        return tf.numpy_function(lambda given: 2 * given, [inputs], tf.float32, stateful=False)
+
+    def call(self, inputs):
+        return self.layer(tf.ensure_shape(self.doubled(inputs), [None, 3]))
+
+    def get_config(self):
+        return {}
+
+def model():
+    network = Mine()
+    network.compile("adam", "mse")
+    return network
+"""
+
+
+def test_a_model_that_calls_python_can_be_served_by_none(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    exported = Trained(tmp_path, CALLS_PYTHON).export()
+
+    assert exported is not None
+    assert exported.formats == ("keras",)
+    assert "cannot be exported as saved_model: ValueError: it calls Python" in caplog.text
+
+
+NOT_TRAINED = """
+FEATURES = tf.ones([8, 3])
+
+def model():
+    masks = tf.keras.layers.Dense(1, trainable=False, bias_initializer=
+        tf.keras.initializers.Constant(float("nan")))
+    network = tf.keras.Sequential([tf.keras.layers.Dense(1), masks])
+    network.compile("adam", "mse")
+    return network
+"""
+
+
+def test_a_weight_that_is_no_number_is_the_same_again(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    exported = Trained(tmp_path, NOT_TRAINED).export()
+
+    assert exported is not None
+    assert exported.formats == ("saved_model", "keras"), caplog.text
+
+
 WITH_TEXTS = """
 FEATURES = {"kind": tf.constant([["a"]] * 8), "size": tf.ones([8, 3])}
 
