@@ -526,6 +526,19 @@ def test_the_server_for_trying_answers_with_texts(tmp_path: Path) -> None:
     assert prediction["kind"] == ["ä"]
 
 
+def test_the_server_for_trying_asks_the_signature_that_is_named(tmp_path: Path) -> None:
+    trained = Trained(tmp_path, OWN_CLASS)
+    assert trained.export((ExportFormat.SAVED_MODEL,)) is not None
+    model = serve.ServedModel(trained.path.parent)
+
+    rows = {"instances": [[1.0, 2.0, 3.0]]}
+    assert isinstance(model.predict(rows)["predictions"][0][0], float)
+    classified = model.predict({**rows, "signature_name": "classify"})
+    assert isinstance(classified["predictions"][0][0], bool)
+    with pytest.raises(ValueError, match=r"no signature 'none', but \['classify', 'serve"):
+        model.predict({**rows, "signature_name": "none"})
+
+
 def test_an_older_attempt_leaves_the_version_of_a_newer_one_alone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
