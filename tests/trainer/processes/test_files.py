@@ -302,15 +302,46 @@ def test_checkpoints_of_the_manager_are_still_read(tmp_path: Path) -> None:
     assert resumed_step(job(tmp_path)) == 9
 
 
-def test_checkpoints_are_found_without_the_state_file(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "left",
+    [
+        pytest.param(None, id="deleted"),
+        pytest.param(b"", id="empty"),
+        pytest.param(bytes(64), id="of zeros"),
+        pytest.param(b"model_checkpoint_p", id="cut short"),
+        pytest.param(b"\xff\xfe", id="no text"),
+    ],
+)
+def test_checkpoints_are_found_without_the_state_file(tmp_path: Path, left: bytes | None) -> None:
     kept = checkpoints.Checkpoints(str(tmp_path), keep=2, step=tf.Variable(5))
     for step in (1, 2, 10):
         kept.save(step, POSITION)
-    (tmp_path / "checkpoint").unlink()
+    state = tmp_path / "checkpoint"
+    state.unlink()
+    if left is not None:
+        state.write_bytes(left)
 
     again = checkpoints.Checkpoints(str(tmp_path), keep=2, step=tf.Variable(0))
     assert again.restore() == f"{tmp_path}/ckpt-10"
     assert not (tmp_path / "ckpt-1.index").exists()
+
+
+def test_a_checkpoint_after_which_a_chief_was_killed_is_the_newest(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def killed(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    save(tmp_path, 5)
+    with monkeypatch.context() as patch:
+        patch.setattr(checkpoints, "write_state", killed)
+        with pytest.raises(KeyboardInterrupt):
+            save(tmp_path, 7)
+    assert resumed_step(job(tmp_path)) == 7
+
+    # One that an attempt of before had written when this one went on from an older one.
+    os.utime(tmp_path / "ckpt-7.index", (0, 0))
+    assert resumed_step(job(tmp_path)) == 5
 
 
 @pytest.mark.parametrize("end", [".index", ".data-00000-of-00001"])

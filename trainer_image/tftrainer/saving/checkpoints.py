@@ -338,13 +338,41 @@ def write_state(directory: str, names: list[str]) -> None:
 
 
 def _oldest_first(directory: str) -> list[str]:
-    """List by the time of writing; first those that the state file, which may be lost, lacks."""
-    state = tf.train.get_checkpoint_state(directory)
-    known = list(state.all_model_checkpoint_paths) if state else []
+    """List by the time of writing; first those that the state file, which may be lost, lacks.
+
+    But last the one after which a chief was killed that had not listed it yet.
+    """
+    known = _listed(directory)
     paths = (p.removesuffix(".index") for p in tf.io.gfile.glob(f"{directory}/ckpt-*.index"))
     # A copy before what it is a copy of.
     found = {(int(name[1]), not name[2]): p for p in paths if (name := _NAME.search(p))}
-    return [path for _, path in sorted(found.items()) if path not in known] + known
+    others = [path for _, path in sorted(found.items()) if path not in known]
+    newer = [path for path in others if known and _follows(path, known[-1])]
+    return [*(path for path in others if path not in newer), *known, *newer]
+
+
+def _follows(path: str, before: str) -> bool:
+    """Whether a checkpoint is of a later step than another, and was not written before it."""
+    steps = [int(name[1]) for each in (path, before) if (name := _NAME.search(each))]
+    if len(steps) == 1 or steps[0] <= steps[1]:
+        return False
+    try:
+        one, two = (tf.io.gfile.stat(f"{each}.index").mtime_nsec for each in (path, before))
+    except tf.errors.NotFoundError:
+        return False
+    # By whole seconds, as TensorFlow tells them.
+    return bool(one >= two)
+
+
+def _listed(directory: str) -> list[str]:
+    """Read the state file; none are listed in one that is lost or garbled."""
+    try:
+        state = tf.train.get_checkpoint_state(directory)
+    except ValueError as error:
+        # Empty, as a crash of the volume's server can leave it.
+        _LOG.warning("%s/checkpoint is garbled (%r); ignoring it", directory, error)
+        return []
+    return list(state.all_model_checkpoint_paths) if state else []
 
 
 @contextmanager
