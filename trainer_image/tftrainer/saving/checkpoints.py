@@ -190,6 +190,12 @@ def any_in(directory: str) -> bool:
         return bool(tf.io.gfile.glob(f"{directory}/ckpt-*.index"))
 
 
+def newest(directory: str) -> str | None:
+    """Return the path of the one that was written last; None if there is none."""
+    with reached(directory, "read"):
+        return next(reversed(_oldest_first(directory)), None)
+
+
 def found_or_none(path: str, step: int) -> SavedCheckpoint | None:
     """Do the same for one that the chief may have deleted meanwhile."""
     try:
