@@ -2,6 +2,7 @@
 
 import json
 import re
+import signal
 import textwrap
 from pathlib import Path
 
@@ -61,6 +62,20 @@ SLOW = """
     class Slow(tf.keras.callbacks.Callback):
         def on_epoch_end(self, epoch, logs=None):
             time.sleep(5)
+
+    def callbacks(context):
+        return [Slow()]
+"""
+SLOW_AT_THE_END = """
+    import time
+
+    import tensorflow as tf
+    from light_digits import dataset, model
+
+    class Slow(tf.keras.callbacks.Callback):
+        def HOOK(self, *_):
+            print("told: busy", flush=True)
+            time.sleep(60)
 
     def callbacks(context):
         return [Slow()]
@@ -210,6 +225,26 @@ def test_a_callback_may_take_longer_than_a_stall(
     more = ("--epochs=1", "--stall-seconds=3", "--first-step-seconds=60")
     chief = started(here, servers, mode, *more)
     assert chief.ends() == 0, chief.log
+
+
+@pytest.mark.parametrize(
+    ("hook", "says"),
+    [
+        ("on_train_end", "in the callbacks, which did not end within --grace-seconds; the chec"),
+        ("on_epoch_end", "the checkpoint was not saved within --grace-seconds"),
+    ],
+)
+def test_sigterm_in_a_callback_says_whether_the_checkpoint_is_saved(
+    here: Computer, hook: str, says: str
+) -> None:
+    (here.folder / "mine.py").write_text(textwrap.dedent(SLOW_AT_THE_END.replace("HOOK", hook)))
+    chief = here.start("chief", *SHORT, "--grace-seconds=1", "--checkpoint-dir=ckpt")
+    chief.says("told: busy")
+    chief.signal(signal.SIGTERM)
+
+    assert chief.ends() == 143, chief.log
+    assert says in chief.last_words
+    assert any((here.folder / "ckpt").glob("ckpt-*")) == (hook == "on_train_end")
 
 
 @pytest.mark.parametrize("mode", ["alone", GANG])
