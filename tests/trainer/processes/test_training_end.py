@@ -188,6 +188,50 @@ def test_more_epochs_are_made_although_the_end_was_reached_before(
     assert json.loads((here.folder / "ckpt/complete.json").read_text())["step"] == 4 * 10
 
 
+ADDING = """
+    import os
+    import signal
+    from pathlib import Path
+
+    import tensorflow as tf
+    from light_digits import dataset, model
+
+    class Adds(tf.keras.callbacks.Callback):
+        def on_train_begin(self, logs=None):
+            print("told: begins", flush=True)
+
+        def on_train_end(self, logs=None):
+            bias = self.model.layers[-1].bias
+            bias.assign(tf.ones([10]) if Path("killed").exists() else [42.0] * 10)
+
+    def callbacks(context):
+        return [Adds()]
+
+    def export(model, path):
+        Path(path, "model").touch()
+        if not Path("killed").exists():
+            Path("killed").touch()
+            os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+@pytest.mark.parametrize("mode", ["alone", "asynchronous", "fit"])
+def test_callbacks_that_are_done_are_not_called_again_for_the_export(
+    here: Computer, servers: Servers, mode: str
+) -> None:
+    (here.folder / "mine.py").write_text(textwrap.dedent(ADDING))
+    env = environment(here, servers, mode)
+    killed = here.start("killed", *arguments(mode, EXPORTS), env=env)
+    assert killed.ends() == -9, killed.log
+
+    again = here.start("again", *arguments(mode, EXPORTS), env=env)
+    assert again.ends() == 0, again.log
+    assert "told: begins" not in again.log
+    done = json.loads(again.last_words)
+    assert done["model"]["formats"] == ["custom"]
+    assert biases(done["lastCheckpoint"]["path"]) == [[42.0] * 10]
+
+
 @pytest.mark.parametrize(
     ("mode", "hook"),
     [*((mode, "on_train_end") for mode in EVERYWHERE), ("fit", "on_epoch_end")],
