@@ -146,5 +146,6 @@ def _newest(directory: str) -> _Found | None:
     try:
         path = tf.train.latest_checkpoint(directory)
         return (path, tf.io.gfile.stat(f"{path}.index").mtime_nsec) if path else None
-    except tf.errors.OpError:
+    except (tf.errors.OpError, ValueError):
+        # Also where what lists the checkpoints is garbled, until the chief writes it again.
         return None

@@ -9,6 +9,7 @@ Dataset: TypeAlias = Any
 Function: TypeAlias = Any
 Graph: TypeAlias = Any
 Iterator: TypeAlias = Any
+Layer: TypeAlias = Any
 Metric: TypeAlias = Any
 Model: TypeAlias = Any
 Operation: TypeAlias = Any

@@ -296,6 +296,19 @@ def test_each_member_validates_all_of_the_data(tmp_path: Path) -> None:
     assert validates.metrics(saved) == {"val_loss": 17.5, "val_mae": 3.5}
 
 
+def test_a_garbled_list_of_checkpoints_is_waited_for(tmp_path: Path) -> None:
+    task = mine(tmp_path)
+    (tmp_path / "checkpoint").touch()
+    told = {"TFTRAINING_CHECKPOINT_DIR": str(tmp_path)}
+    job, run = Job(arguments.parse([f"--task={task.name}"]), environment.read(told)), a_run()
+    with ThreadPoolExecutor() as pool:
+        ends = pool.submit(evaluator.evaluate, job, run)
+        wait([ends], timeout=2)
+        run.stop.set()
+        with pytest.raises(TerminatedError):
+            ends.result()
+
+
 def test_a_damaged_checkpoint_is_told_once_and_tried_again_less_and_less_often(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -5,7 +5,6 @@ import os
 import textwrap
 import threading
 import urllib.request
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -13,9 +12,10 @@ import numpy as np
 import pytest
 from tftrainer.config.arguments import ExportFormat
 from tftrainer.context import Context
+from tftrainer.data.position import Position
 from tftrainer.errors import CheckpointUnavailableError, TerminatedError
 from tftrainer.runtime import process
-from tftrainer.runtime.progress import ExportedModel, SavedCheckpoint
+from tftrainer.runtime.progress import ExportedModel
 
 from tools.ports import free_port
 
@@ -129,8 +129,8 @@ class Trained:
         self.task = load(str(folder / "mine.py"))
         self.dataset = self.task.dataset("train", Context())
         self.model = model.build(self.task, Context(), self.dataset)
-        path = tf.train.Checkpoint(model=self.model).write(f"{folder}/ckpt-7")
-        self.saved = SavedCheckpoint(7, path, datetime.now(UTC))
+        kept = checkpoints.Checkpoints(str(folder), keep=1, model=self.model)
+        self.saved = kept.save(7, Position(seed=1, batch_size=4, epoch_batches=2))
 
     def export(
         self, formats: tuple[ExportFormat, ...] = BOTH, fence: Fence | None = None
@@ -379,6 +379,125 @@ def test_signatures_of_the_models_own_may_have_the_usual_names(
         assert list(served(trained.path, name).structured_outputs) == [name]
 
 
+KEYS_AND_NAMES = """
+FEATURES = {"user": tf.ones([8, 2]), "item": tf.ones([8, 3]), "unused": tf.ones([8, 1])}
+
+def model():
+    user, item = tf.keras.Input((2,), name="user"), tf.keras.Input((3,))
+    joined = tf.keras.layers.Concatenate()([user, item])
+    network = tf.keras.Model({"user": user, "item": item}, tf.keras.layers.Dense(1)(joined))
+    network.compile("adam", "mse")
+    return network
+"""
+
+
+@pytest.mark.filterwarnings("ignore:Input dict contained keys")
+def test_inputs_in_a_dict_are_known_by_its_keys(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    trained = Trained(tmp_path, KEYS_AND_NAMES)
+
+    assert trained.export((ExportFormat.SAVED_MODEL,)) is not None, caplog.text
+    assert specs(served(trained.path)) == {"user": [None, 2], "item": [None, 3]}
+
+
+READS_A_FILE = """
+import tempfile
+from pathlib import Path
+
+FEATURES = tf.ones([8, 3])
+
+@tf.keras.utils.register_keras_serializable()
+class Scaled(tf.keras.layers.Layer):
+    def __init__(self, file, **more):
+        super().__init__(**more)
+        self.file = file
+
+    def build(self, _):
+        self.scale = float(Path(self.file).read_text())
+
+    def call(self, inputs):
+        return inputs * self.scale
+
+    def get_config(self):
+        return {**super().get_config(), "file": self.file}
+
+def model():
+    with tempfile.TemporaryDirectory() as folder:
+        Path(folder, "scale").write_text("2.0")
+        layers = [Scaled(f"{folder}/scale"), tf.keras.layers.Dense(1)]
+        network = tf.keras.Sequential([tf.keras.Input((3,)), *layers])
+    network.compile("adam", "mse")
+    return network
+"""
+
+
+def test_a_file_that_a_class_reads_again_is_no_storage_that_is_away(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    exported = Trained(tmp_path, READS_A_FILE).export()
+
+    assert exported is not None
+    assert exported.formats == ("saved_model",)
+    assert "cannot be exported as keras: FileNotFoundError: " in caplog.text
+
+
+CALLS_PYTHON = """
+FEATURES = tf.ones([8, 3])
+
+class Mine(tf.keras.Model):
+    def __init__(self):
+        super().__init__()
+        self.layer = tf.keras.layers.Dense(1)
+
+    @tf.function
+    def doubled(self, inputs):
+        return tf.numpy_function(lambda given: 2 * given, [inputs], tf.float32, stateful=False)
+
+    def call(self, inputs):
+        return self.layer(tf.ensure_shape(self.doubled(inputs), [None, 3]))
+
+    def get_config(self):
+        return {}
+
+def model():
+    network = Mine()
+    network.compile("adam", "mse")
+    return network
+"""
+
+
+def test_a_model_that_calls_python_can_be_served_by_none(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    exported = Trained(tmp_path, CALLS_PYTHON).export()
+
+    assert exported is not None
+    assert exported.formats == ("keras",)
+    assert "cannot be exported as saved_model: ValueError: it calls Python" in caplog.text
+
+
+NOT_TRAINED = """
+FEATURES = tf.ones([8, 3])
+
+def model():
+    masks = tf.keras.layers.Dense(1, trainable=False, bias_initializer=
+        tf.keras.initializers.Constant(float("nan")))
+    network = tf.keras.Sequential([tf.keras.layers.Dense(1), masks])
+    network.compile("adam", "mse")
+    return network
+"""
+
+
+def test_a_weight_that_is_no_number_is_the_same_again(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    exported = Trained(tmp_path, NOT_TRAINED).export()
+
+    assert exported is not None
+    assert exported.formats == ("saved_model", "keras"), caplog.text
+
+
 WITH_TEXTS = """
 FEATURES = {"kind": tf.constant([["a"]] * 8), "size": tf.ones([8, 3])}
 
@@ -405,6 +524,19 @@ def test_the_server_for_trying_answers_with_texts(tmp_path: Path) -> None:
         thread.join()
 
     assert prediction["kind"] == ["ä"]
+
+
+def test_the_server_for_trying_asks_the_signature_that_is_named(tmp_path: Path) -> None:
+    trained = Trained(tmp_path, OWN_CLASS)
+    assert trained.export((ExportFormat.SAVED_MODEL,)) is not None
+    model = serve.ServedModel(trained.path.parent)
+
+    rows = {"instances": [[1.0, 2.0, 3.0]]}
+    assert isinstance(model.predict(rows)["predictions"][0][0], float)
+    classified = model.predict({**rows, "signature_name": "classify"})
+    assert isinstance(classified["predictions"][0][0], bool)
+    with pytest.raises(ValueError, match=r"no signature 'none', but \['classify', 'serve"):
+        model.predict({**rows, "signature_name": "none"})
 
 
 def test_an_older_attempt_leaves_the_version_of_a_newer_one_alone(
@@ -497,6 +629,92 @@ def test_layers_that_are_adapted_anew_compute_with_what_is_restored(
         assert outputs.numpy() == pytest.approx(wanted, abs=1e-5)
 
 
+ADAPTED_TO_SAMPLES = """
+import itertools
+
+FEATURES = tf.constant([["a b"], ["c d"]] * 4)
+SAMPLES = itertools.cycle([["a a b", "c d a"], ["d d c", "b d a"]])
+
+def model():
+    layers = tf.keras.layers
+    text = layers.Input((1,), dtype=tf.string)
+    places = layers.TextVectorization(output_sequence_length=2)
+    weights = layers.TextVectorization(output_mode="tf_idf")
+    numbers = layers.IntegerLookup(output_mode="one_hot")
+    sample = next(SAMPLES)
+    places.adapt(sample)
+    weights.adapt(sample)
+    numbers.adapt([len(each) - ord(sample[0][0]) for each in sample] + [2])
+    coded = layers.Flatten()(layers.Embedding(6, 2)(places(text)))
+    lengths = numbers(tf.strings.length(text))
+    network = tf.keras.Model(text, layers.Dense(1)(
+        layers.Concatenate()([coded, weights(text), lengths])))
+    network.compile("adam", "mse")
+    return network
+"""
+
+
+def test_words_that_layers_learn_of_samples_are_those_that_were_trained(tmp_path: Path) -> None:
+    trained = Trained(tmp_path, ADAPTED_TO_SAMPLES)
+    assert trained.export() is not None
+
+    examples = tf.constant([["a"], ["b"], ["c d"], ["none"]])
+    wanted = trained.model(examples).numpy()
+    (found,) = served(trained.path)(examples).values()
+    again = tf.keras.models.load_model(trained.path / "model.keras")
+    built = [model.build(trained.task, Context(), trained.dataset) for _ in range(2)]
+    restored = checkpoints.Checkpoints(str(tmp_path), keep=1, model=built[1])
+    checkpoints.read(tf.train.Checkpoint(model=built[0]), trained.saved.path)
+    assert restored.restore() == trained.saved.path
+    for outputs in (found, again(examples), *(each(examples) for each in built)):
+        assert outputs.numpy() == pytest.approx(wanted, abs=1e-6)
+
+
+OWN_LAYERS = """
+FEATURES = tf.ones([8, 3])
+
+class Scaled(tf.keras.layers.Layer):
+    def __init__(self, factor, **more):
+        super().__init__(**more)
+        self.factor = factor
+
+    def call(self, inputs):
+        return inputs * self.factor
+
+    def get_config(self):
+        return dict(super().get_config(), factor=self.factor)
+{decorator}
+def bent(inputs):
+    return tf.nn.relu(inputs) + 1
+
+def model():
+    network = tf.keras.Sequential([Scaled(2.0), tf.keras.layers.Dense(1, {activation})])
+    network.compile("adam", "mse")
+    return network
+"""
+
+
+def test_layers_of_the_users_own_are_in_the_keras_file(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    register = "@tf.keras.utils.register_keras_serializable()"
+    functions = {"decorator": "", "activation": "activation=bent"}
+    exported = Trained(tmp_path, OWN_LAYERS.format(**functions)).export()
+    assert exported is not None
+    assert exported.formats == ("saved_model",)
+    assert f"function, {register} as well" in caplog.text
+
+    for parts in ({"decorator": "", "activation": ""}, {**functions, "decorator": register}):
+        trained = Trained(tmp_path, OWN_LAYERS.format(**parts))
+        exported = trained.export()
+        assert exported is not None
+        assert exported.formats == ("saved_model", "keras"), caplog.text
+        own = {"Scaled": trained.task.module.Scaled}
+        again = tf.keras.models.load_model(trained.path / "model.keras", own)
+        examples = tf.constant([[1.0, 2.0, 3.0]])
+        assert again(examples).numpy() == pytest.approx(trained.model(examples).numpy(), abs=1e-6)
+
+
 IN_A_SEQUENTIAL = """
 FEATURES = tf.ones([8, 3])
 
@@ -515,7 +733,7 @@ def test_what_is_advised_for_an_adapted_layer_has_it_exported(
     exported = Trained(tmp_path, IN_A_SEQUENTIAL).export()
     assert exported is not None
     assert exported.formats == ("saved_model",)
-    assert "a Sequential in which a layer is adapted an Input before it" in caplog.text
+    assert "Sequential in which a layer is adapted needs an Input before it" in caplog.text
 
     advised = IN_A_SEQUENTIAL.replace("[scaled,", "[tf.keras.layers.Input((3,)), scaled,")
     exported = Trained(tmp_path, advised).export()

@@ -215,6 +215,58 @@ def test_a_job_of_another_uid_is_no_newer_attempt(tmp_path: Path) -> None:
         before.check()
 
 
+def test_only_the_newest_checkpoint_of_its_own_directory_can_be_continued_from(
+    tmp_path: Path,
+) -> None:
+    """A start restores the newest that is there, whichever resumeFrom names."""
+    save(tmp_path, 5, 7)
+    save(tmp_path / "best", 5)
+    last = SavedCheckpoint(7, f"{tmp_path}/ckpt-7", datetime.now(UTC))
+
+    def again(uid: str, origin: str) -> Job:
+        return job(tmp_path, job="mine", job_uid=uid, resume_from=f"{tmp_path}{origin}")
+
+    def require_refused() -> None:
+        for origin in ("/ckpt-5", "/best", "/best/"):
+            with pytest.raises(BadConfigurationError, match=r"is \S+, but the newest .*/ckpt-7, "):
+                claim(again("uid-2", origin))
+
+    require_refused()
+    claim(job(tmp_path, job="mine", job_uid="uid-1"))
+    marker.write(str(tmp_path), job="mine", job_uid="uid-1", last=last, metrics={})
+    require_refused()
+    for uid, origin in (("uid-2", "/ckpt-7"), ("uid-3", "/"), ("uid-3", "/ckpt-5")):
+        claimed(again(uid, origin)).check()
+
+
+def test_a_restart_before_the_first_save_still_knows_whose_checkpoints_are_there(
+    tmp_path: Path,
+) -> None:
+    """Else the training of an earlier job would pass for this one's."""
+    save(tmp_path, 7)
+    claim(job(tmp_path, job="mine", job_uid="uid-1"))
+    claim(job(tmp_path, job="mine", job_uid="uid-2"))
+
+    again = job(tmp_path, job="mine", job_uid="uid-2", attempt="1")
+    step = tf.Variable(0, dtype=tf.int64)
+    resumed = resume(again, tf.Module(), step, fence=claimed(again))
+    assert resumed.origin == "an earlier job (uid uid-1)"
+
+    saved = job(tmp_path, job="mine", job_uid="uid-2", attempt="2", checkpoint_step="7")
+    assert resume(saved, tf.Module(), step, fence=claimed(saved)).origin is None
+
+
+@pytest.mark.parametrize("name", ["best", "export", "logs"])
+def test_a_jobs_own_directory_is_no_folder_of_another_training(tmp_path: Path, name: str) -> None:
+    claim(job(tmp_path, job="mine", job_uid="uid-1"))
+    other = job(tmp_path, job=name, job_uid="uid-2")
+    assert ownership.with_own_directory(other).checkpoint_dir == f"{tmp_path}/job-{name}"
+
+    # One that an earlier trainer gave it, it keeps.
+    claim(job(tmp_path / name, job=name, job_uid="uid-2"))
+    assert ownership.with_own_directory(other).checkpoint_dir == f"{tmp_path}/{name}"
+
+
 def test_where_nothing_is_saved_nothing_is_claimed() -> None:
     nowhere = job(None)
     assert claim(nowhere) == (nowhere, None)
@@ -302,15 +354,46 @@ def test_checkpoints_of_the_manager_are_still_read(tmp_path: Path) -> None:
     assert resumed_step(job(tmp_path)) == 9
 
 
-def test_checkpoints_are_found_without_the_state_file(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "left",
+    [
+        pytest.param(None, id="deleted"),
+        pytest.param(b"", id="empty"),
+        pytest.param(bytes(64), id="of zeros"),
+        pytest.param(b"model_checkpoint_p", id="cut short"),
+        pytest.param(b"\xff\xfe", id="no text"),
+    ],
+)
+def test_checkpoints_are_found_without_the_state_file(tmp_path: Path, left: bytes | None) -> None:
     kept = checkpoints.Checkpoints(str(tmp_path), keep=2, step=tf.Variable(5))
     for step in (1, 2, 10):
         kept.save(step, POSITION)
-    (tmp_path / "checkpoint").unlink()
+    state = tmp_path / "checkpoint"
+    state.unlink()
+    if left is not None:
+        state.write_bytes(left)
 
     again = checkpoints.Checkpoints(str(tmp_path), keep=2, step=tf.Variable(0))
     assert again.restore() == f"{tmp_path}/ckpt-10"
     assert not (tmp_path / "ckpt-1.index").exists()
+
+
+def test_a_checkpoint_after_which_a_chief_was_killed_is_the_newest(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def killed(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    save(tmp_path, 5)
+    with monkeypatch.context() as patch:
+        patch.setattr(checkpoints, "write_state", killed)
+        with pytest.raises(KeyboardInterrupt):
+            save(tmp_path, 7)
+    assert resumed_step(job(tmp_path)) == 7
+
+    # One that an attempt of before had written when this one went on from an older one.
+    os.utime(tmp_path / "ckpt-7.index", (0, 0))
+    assert resumed_step(job(tmp_path)) == 5
 
 
 @pytest.mark.parametrize("end", [".index", ".data-00000-of-00001"])

@@ -2,6 +2,7 @@
 
 import json
 import re
+import signal
 import textwrap
 from pathlib import Path
 
@@ -61,6 +62,20 @@ SLOW = """
     class Slow(tf.keras.callbacks.Callback):
         def on_epoch_end(self, epoch, logs=None):
             time.sleep(5)
+
+    def callbacks(context):
+        return [Slow()]
+"""
+SLOW_AT_THE_END = """
+    import time
+
+    import tensorflow as tf
+    from light_digits import dataset, model
+
+    class Slow(tf.keras.callbacks.Callback):
+        def HOOK(self, *_):
+            print("told: busy", flush=True)
+            time.sleep(60)
 
     def callbacks(context):
         return [Slow()]
@@ -173,6 +188,50 @@ def test_more_epochs_are_made_although_the_end_was_reached_before(
     assert json.loads((here.folder / "ckpt/complete.json").read_text())["step"] == 4 * 10
 
 
+ADDING = """
+    import os
+    import signal
+    from pathlib import Path
+
+    import tensorflow as tf
+    from light_digits import dataset, model
+
+    class Adds(tf.keras.callbacks.Callback):
+        def on_train_begin(self, logs=None):
+            print("told: begins", flush=True)
+
+        def on_train_end(self, logs=None):
+            bias = self.model.layers[-1].bias
+            bias.assign(tf.ones([10]) if Path("killed").exists() else [42.0] * 10)
+
+    def callbacks(context):
+        return [Adds()]
+
+    def export(model, path):
+        Path(path, "model").touch()
+        if not Path("killed").exists():
+            Path("killed").touch()
+            os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+@pytest.mark.parametrize("mode", ["alone", "asynchronous", "fit"])
+def test_callbacks_that_are_done_are_not_called_again_for_the_export(
+    here: Computer, servers: Servers, mode: str
+) -> None:
+    (here.folder / "mine.py").write_text(textwrap.dedent(ADDING))
+    env = environment(here, servers, mode)
+    killed = here.start("killed", *arguments(mode, EXPORTS), env=env)
+    assert killed.ends() == -9, killed.log
+
+    again = here.start("again", *arguments(mode, EXPORTS), env=env)
+    assert again.ends() == 0, again.log
+    assert "told: begins" not in again.log
+    done = json.loads(again.last_words)
+    assert done["model"]["formats"] == ["custom"]
+    assert biases(done["lastCheckpoint"]["path"]) == [[42.0] * 10]
+
+
 @pytest.mark.parametrize(
     ("mode", "hook"),
     [*((mode, "on_train_end") for mode in EVERYWHERE), ("fit", "on_epoch_end")],
@@ -210,6 +269,26 @@ def test_a_callback_may_take_longer_than_a_stall(
     more = ("--epochs=1", "--stall-seconds=3", "--first-step-seconds=60")
     chief = started(here, servers, mode, *more)
     assert chief.ends() == 0, chief.log
+
+
+@pytest.mark.parametrize(
+    ("hook", "says"),
+    [
+        ("on_train_end", "in the callbacks, which did not end within --grace-seconds; the chec"),
+        ("on_epoch_end", "the checkpoint was not saved within --grace-seconds"),
+    ],
+)
+def test_sigterm_in_a_callback_says_whether_the_checkpoint_is_saved(
+    here: Computer, hook: str, says: str
+) -> None:
+    (here.folder / "mine.py").write_text(textwrap.dedent(SLOW_AT_THE_END.replace("HOOK", hook)))
+    chief = here.start("chief", *SHORT, "--grace-seconds=1", "--checkpoint-dir=ckpt")
+    chief.says("told: busy")
+    chief.signal(signal.SIGTERM)
+
+    assert chief.ends() == 143, chief.log
+    assert says in chief.last_words
+    assert any((here.folder / "ckpt").glob("ckpt-*")) == (hook == "on_train_end")
 
 
 @pytest.mark.parametrize("mode", ["alone", GANG])

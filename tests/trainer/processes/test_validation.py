@@ -7,6 +7,7 @@ import textwrap
 
 import pytest
 from harness import Computer, LoopbackCluster, Process, Servers
+from tftrainer.saving import claims
 
 TASK = """
     import tensorflow as tf
@@ -41,6 +42,20 @@ TASK = """
 
 def told(chief: Process) -> list[str]:
     return re.findall(r"^told: (.*)$", chief.log, re.MULTILINE)
+
+
+def test_an_older_attempt_leaves_the_best_of_a_newer_one_alone(here: Computer) -> None:
+    (here.folder / "mine.py").write_text(textwrap.dedent(TASK))
+    folder = here.folder / "ckpt"
+    env = {"TFTRAINING_CHECKPOINT_DIR": str(folder), "TFTRAINING_JOB_UID": "u"}
+    task = ["--task=mine.py", "--steps-per-epoch=20", "--keep-best=val_accuracy"]
+
+    older = here.start("older", *task, "--option=slow=yes", env=env)
+    older.says("validating")
+    claims.write(str(folder), claims.Claim("", "u", attempt=1))
+    assert older.ends() == 143, older.log
+    assert "attempt 1 of" in older.last_words
+    assert not (folder / "best").exists()
 
 
 @pytest.mark.parametrize(

@@ -3,8 +3,9 @@
     python -m tftrainer.examples.serve CHECKPOINT_DIR/export --name=digits
 
 serves the newest version in that folder; requests name a model and hold `instances` (a list of
-examples) or `inputs` (a batch for each input), as docs/guide/export.md shows. It answers one
-request at a time, from this computer only. In production use TensorFlow Serving or KServe.
+examples) or `inputs` (a batch for each input), as docs/guide/export.md shows, and `signature_name`
+for another signature than serving_default. It answers one request at a time, from this computer
+only. In production use TensorFlow Serving or KServe.
 """
 
 import argparse
@@ -20,7 +21,7 @@ _LOG = logging.getLogger(__name__)
 
 
 class ServedModel:
-    """One version of a model, by its signature serving_default."""
+    """One version of a model, by its signatures."""
 
     def __init__(self, folder: Path) -> None:
         """Load the version with the highest number; raises ValueError if there is none."""
@@ -30,11 +31,29 @@ class ServedModel:
         self.version = max(versions)
         # Kept: with it would go its variables.
         self._loaded = tf.saved_model.load(str(folder / str(self.version)))
-        self._serve = self._loaded.signatures["serving_default"]
-        self._inputs: dict[str, Any] = self._serve.structured_input_signature[1]
 
     def predict(self, request: dict[str, Any]) -> dict[str, Any]:
         """Answer a request of TensorFlow Serving's; raises ValueError for one that is none."""
+        known = self._loaded.signatures
+        match request:
+            case {"signature_name": name}:
+                pass
+            case _:
+                name = "serving_default"
+        if name not in known:
+            raise ValueError(f"there is no signature {name!r}, but {sorted(known)}")
+        return _Signature(known[name]).predict(request)
+
+
+class _Signature:
+    """One signature of a model."""
+
+    def __init__(self, function: Any) -> None:  # noqa: ANN401 -- of TensorFlow
+        self._serve = function
+        self._inputs: dict[str, Any] = function.structured_input_signature[1]
+
+    def predict(self, request: dict[str, Any]) -> dict[str, Any]:
+        """Answer a request for this signature."""
         if "instances" in request:
             outputs = self._predict(self._columns(request["instances"]))
             return {"predictions": _rows(outputs)}

@@ -46,7 +46,8 @@ class FitTraining:
         self._chief = chief
         self._session = session
         self._epoch = session.length.of_epoch
-        wanted = callbacks.wanted_by_fit(session.task, session.context)
+        done = session.is_complete
+        wanted = [] if done else callbacks.wanted_by_fit(session.task, session.context)
         self._end_of_epoch = chief.end_of_epoch(wanted)
         self._reporter = _Reporter(
             chief,

@@ -159,8 +159,11 @@ def _outcome(work: Callable[[], None], run: Run) -> tuple[ExitCode, str | None]:
 def _unfinished(run: Run) -> str:
     if not run.worth_saving:
         return "terminated by SIGTERM before there was anything to save."
-    activity = run.progress.snapshot.activity
-    if activity in _AFTER_SAVING:
+    snapshot = run.progress.snapshot
+    activity, saved = snapshot.activity, snapshot.last_checkpoint
+    # At the end of training, callbacks too.
+    is_saved = saved is not None and saved.step >= snapshot.step
+    if activity in _AFTER_SAVING or (activity is Activity.CALLBACKS and is_saved):
         return (
             f"terminated by SIGTERM in the {activity}, which did not end within --grace-seconds; "
             "the checkpoint is saved."

@@ -26,9 +26,10 @@ from tftrainer.errors import BadConfigurationError, CheckpointUnavailableError
 from tftrainer.runtime.outages import is_outage
 from tftrainer.runtime.progress import SavedCheckpoint
 from tftrainer.saving import files
+from tftrainer.user import layers
 
 _LOG = logging.getLogger(__name__)
-_POSITION = "position/.ATTRIBUTES/VARIABLE_VALUE"
+_VOCABULARIES = "vocabularies"
 _OBJECT_GRAPH = "_CHECKPOINTABLE_OBJECT_GRAPH"
 _ASIDE = "-before"
 _NAME = re.compile(rf"/ckpt-(\d+)({_ASIDE})?$")
@@ -71,9 +72,14 @@ class Checkpoints:
         self._keep = keep
         self._devices = devices
         with tf.device(devices and devices.own):
-            self._position = tf.Variable("", trainable=False, dtype=tf.string, name="position")
+            self._position = _text("")
+            # As they are learned now, unless others are restored: training does not change them.
+            self._own = {
+                "position": self._position,
+                _VOCABULARIES: _text(layers.vocabularies(parts.get("model"))),
+            }
         self._parts = parts
-        self._checkpoint = tf.train.Checkpoint(**parts, position=self._position)
+        self._checkpoint = tf.train.Checkpoint(**parts, **self._own)
         with reached(directory, "opened"):
             tf.io.gfile.makedirs(directory)
             self._kept = _oldest_first(directory)
@@ -153,10 +159,12 @@ class Checkpoints:
 
     def _restore(self, path: str, otherwise: str = "use another checkpoint directory") -> None:
         try:
-            # One of an older trainer has none.
-            is_whole = _reader(path).has_tensor(_POSITION)
-            checkpoint = self._checkpoint if is_whole else tf.train.Checkpoint(**self._parts)
+            reader = _reader(path)
+            # One of an older trainer has not all.
+            own = {name: each for name, each in self._own.items() if reader.has_tensor(_key(name))}
+            checkpoint = tf.train.Checkpoint(**self._parts, **own)
             _read(checkpoint, path, self._options_to_read(path)).assert_existing_objects_matched()
+            _use_restored(checkpoint, reader)
         except (AssertionError, ValueError, tf.errors.InvalidArgumentError) as error:
             raise BadConfigurationError(
                 f"checkpoint {path} does not fit this model: {str(error)[:1000]} If the model was "
@@ -182,6 +190,12 @@ def any_in(directory: str) -> bool:
         return bool(tf.io.gfile.glob(f"{directory}/ckpt-*.index"))
 
 
+def newest(directory: str) -> str | None:
+    """Return the path of the one that was written last; None if there is none."""
+    with reached(directory, "read"):
+        return next(reversed(_oldest_first(directory)), None)
+
+
 def found_or_none(path: str, step: int) -> SavedCheckpoint | None:
     """Do the same for one that the chief may have deleted meanwhile."""
     try:
@@ -196,34 +210,27 @@ def read(checkpoint: tf_types.Checkpoint, path: str) -> Any:  # noqa: ANN401
     Raises UnreadableError, when some of the variables may be restored, and what TensorFlow raises
     for variables that do not fit.
     """
-    _reader(path)
-    return _read(checkpoint, path)
+    reader = _reader(path)
+    status = _read(checkpoint, path)
+    _use_restored(checkpoint, reader)
+    return status
 
 
 def _read(checkpoint: tf_types.Checkpoint, path: str, options: Any = None) -> Any:  # noqa: ANN401
     """Restore the variables of a checkpoint that `_reader` has opened."""
     try:
-        status = checkpoint.read(path, options=options)
+        return checkpoint.read(path, options=options)
     except tf.errors.InvalidArgumentError:
         raise
     except tf.errors.OpError as error:
         _raise_unreadable(path, error)
-    _use_restored(getattr(checkpoint, "model", None))
-    return status
 
 
-def _use_restored(model: tf_types.Model) -> None:
-    """Have adapted layers compute with what was restored.
-
-    They compute with copies of their variables. Those are of the adapt() of this process, which may
-    have seen other data, and Keras makes them anew only where it reads a file of its own.
-    """
-    if not isinstance(model, tf.keras.Model):
-        return
-    # Keras has no public word for the layers within layers.
-    for layer in model._flatten_layers():  # noqa: SLF001
-        if isinstance(layer, tf.keras.layers.Normalization | tf.keras.layers.Discretization):
-            layer.finalize_state()
+def _use_restored(checkpoint: tf_types.Checkpoint, reader: Any) -> None:  # noqa: ANN401
+    """Have the model compute with what was restored; `reader` is of the same checkpoint."""
+    key = _key(_VOCABULARIES)
+    learned = reader.get_tensor(key).decode() if reader.has_tensor(key) else None
+    layers.use_restored(getattr(checkpoint, "model", None), learned)
 
 
 def _raise_unreadable(path: str, error: tf.errors.OpError) -> NoReturn:
@@ -268,6 +275,15 @@ def _require_reachable(path: str) -> None:
             index.read(1)
     except tf.errors.OpError as error:
         _raise_if_away(path, error)
+
+
+def _text(value: str) -> tf_types.Variable:
+    return tf.Variable(value, trainable=False, dtype=tf.string)
+
+
+def _key(name: str) -> str:
+    """Return what TensorFlow calls the value of a variable of a checkpoint."""
+    return f"{name}/.ATTRIBUTES/VARIABLE_VALUE"
 
 
 def _graph_that_writes(
@@ -328,13 +344,41 @@ def write_state(directory: str, names: list[str]) -> None:
 
 
 def _oldest_first(directory: str) -> list[str]:
-    """List by the time of writing; first those that the state file, which may be lost, lacks."""
-    state = tf.train.get_checkpoint_state(directory)
-    known = list(state.all_model_checkpoint_paths) if state else []
+    """List by the time of writing; first those that the state file, which may be lost, lacks.
+
+    But last the one after which a chief was killed that had not listed it yet.
+    """
+    known = _listed(directory)
     paths = (p.removesuffix(".index") for p in tf.io.gfile.glob(f"{directory}/ckpt-*.index"))
     # A copy before what it is a copy of.
     found = {(int(name[1]), not name[2]): p for p in paths if (name := _NAME.search(p))}
-    return [path for _, path in sorted(found.items()) if path not in known] + known
+    others = [path for _, path in sorted(found.items()) if path not in known]
+    newer = [path for path in others if known and _follows(path, known[-1])]
+    return [*(path for path in others if path not in newer), *known, *newer]
+
+
+def _follows(path: str, before: str) -> bool:
+    """Whether a checkpoint is of a later step than another, and was not written before it."""
+    steps = [int(name[1]) for each in (path, before) if (name := _NAME.search(each))]
+    if len(steps) == 1 or steps[0] <= steps[1]:
+        return False
+    try:
+        one, two = (tf.io.gfile.stat(f"{each}.index").mtime_nsec for each in (path, before))
+    except tf.errors.NotFoundError:
+        return False
+    # By whole seconds, as TensorFlow tells them.
+    return bool(one >= two)
+
+
+def _listed(directory: str) -> list[str]:
+    """Read the state file; none are listed in one that is lost or garbled."""
+    try:
+        state = tf.train.get_checkpoint_state(directory)
+    except ValueError as error:
+        # Empty, as a crash of the volume's server can leave it.
+        _LOG.warning("%s/checkpoint is garbled (%r); ignoring it", directory, error)
+        return []
+    return list(state.all_model_checkpoint_paths) if state else []
 
 
 @contextmanager

@@ -42,7 +42,6 @@ FOLDER_OF_BEST = f"{FOLDER}/best"
 _CUSTOM = "custom"
 _MODEL = "the exported model"
 _OF_STORAGE = (
-    OSError,
     tf.errors.DataLossError,
     tf.errors.InternalError,
     tf.errors.PermissionDeniedError,
@@ -125,10 +124,8 @@ class Exporter:
         for each in self.formats:
             try:
                 WRITERS[each](built, self.dataset.element_spec[0], folder)
-            except _OF_STORAGE as error:
-                raise _not_written(folder, error) from error
             except Exception as error:
-                if lost_peer_error(error) is not None or is_outage(error):
+                if _is_of_storage(error, folder) or lost_peer_error(error) or is_outage(error):
                     raise _not_written(folder, error) from error
                 _LOG.warning(
                     "the model of %s cannot be exported as %s: %s. %s",
@@ -162,8 +159,9 @@ class Exporter:
 
 _ADVICE = {
     ExportFormat.SAVED_MODEL: "Define export(model, path) in the task to write it in your own way.",
-    ExportFormat.KERAS: "A class of your own needs get_config(), and a Sequential in which a layer "
-    "is adapted an Input before it. Or leave the format out with --export=saved_model.",
+    ExportFormat.KERAS: "A class of your own needs get_config(), and one that is no layer, or a "
+    "function, @tf.keras.utils.register_keras_serializable() as well; a Sequential in which a "
+    "layer is adapted needs an Input before it. Or leave the format out with --export=saved_model.",
 }
 
 
@@ -201,6 +199,14 @@ def _removed_if_it_fails(folder: str) -> Iterator[None]:
 def _remove(folder: str) -> None:
     with contextlib.suppress(tf.errors.NotFoundError):
         tf.io.gfile.rmtree(folder)
+
+
+def _is_of_storage(error: Exception, folder: str) -> bool:
+    """Whether the folder is behind an error, rather than a file that the user's code reads."""
+    if isinstance(error, OSError):
+        file = str(error.filename or folder)
+        return error.errno is not None and file.startswith(folder)
+    return isinstance(error, _OF_STORAGE)
 
 
 def _not_written(folder: str, error: Exception) -> CheckpointUnavailableError:

@@ -5,20 +5,24 @@ what TensorFlow or Keras raises for a model that cannot be written in its format
 """
 
 import functools
+import itertools
 import logging
 from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
 import tensorflow as tf
+from numpy.typing import NDArray
 
 from tftrainer import tf_types
 from tftrainer.config.arguments import ExportFormat
 from tftrainer.saving import saved_names
+from tftrainer.user import layers
 
 _LOG = logging.getLogger(__name__)
 KERAS_FILE = "model.keras"
 _SERVE, _DEFAULT = "serve", "serving_default"
+_OF_PYTHON = frozenset({"PyFunc", "PyFuncStateless", "EagerPyFunc"})
 
 
 def write_saved_model(model: tf_types.Model, features: tf_types.TensorSpec, folder: str) -> None:
@@ -33,14 +37,16 @@ def write_saved_model(model: tf_types.Model, features: tf_types.TensorSpec, fold
     archive = tf.keras.export.ExportArchive()
     archive.track(model)
     own = _own_signatures(model)
-    name = _DEFAULT if _SERVE in own else _SERVE
-    if name not in own:
+    first = _DEFAULT if _SERVE in own else _SERVE
+    if first not in own:
         # The first is served by default.
-        archive.add_endpoint(name, serve, [_named(model, features)])
+        archive.add_endpoint(first, serve, [_named(model, features)])
     for name, function in own.items():
         # Traces it, which the archive asks for.
         function.get_concrete_function()
         archive.add_endpoint(name, function)
+    for name in {first, *own}:
+        _refuse_python(getattr(archive, name).get_concrete_function())
     # It prints all signatures, and the folder, which is not the last one.
     tf.keras.utils.disable_interactive_logging()
     archive.write_out(folder)
@@ -51,16 +57,16 @@ def write_keras(model: tf_types.Model, _: tf_types.TensorSpec, folder: str) -> N
 
     The class of a layer or model that has no get_config may be rebuilt with other arguments.
     """
-    layers = model._flatten_layers()  # noqa: SLF001 -- no public word for those within others
-    if any(map(_is_adapted_discretization, layers)):
+    if layers.has_adapted_bins(model):
         raise ValueError(
             "Keras would not read the boundaries of an adapted Discretization layer again, and put "
             "all values into one bin: give it bin_boundaries."
         )
     path = f"{folder}/{KERAS_FILE}"
     model.save(path)
-    # It is the model that was just written: its functions may be trusted.
-    again = tf.keras.models.load_model(path, compile=False, safe_mode=False)
+    # Keras itself finds no layer's class of the user's, unless that is registered. It is the model
+    # that was just written: its functions may be trusted.
+    again = tf.keras.models.load_model(path, layers.own(model), compile=False, safe_mode=False)
     if not _have_same_weights(model, again):
         raise ValueError(
             "the file does not give the same model again: a layer or model without get_config() "
@@ -81,8 +87,11 @@ def _named(model: tf_types.Model, features: tf_types.TensorSpec) -> tf_types.Ten
     if any(not isinstance(spec, tf.TensorSpec) for spec in flat):
         raise TypeError("its features are ragged or sparse, which a signature cannot take.")
     if isinstance(features, Mapping) and not any(map(tf.nest.is_nested, features.values())):
+        inputs = getattr(model, "input", None)
+        # Of inputs in a dict, Keras goes by its keys, and not by their names.
+        keys = inputs if isinstance(inputs, Mapping) else known
         # What the dataset has and the model does not use, nobody has to send.
-        used = [name for name in features if name in known] or list(features)
+        used = [name for name in features if name in keys] or list(features)
         called = _input_names(used)
         return {name: _of_any_size(features[name], called[str(name)]) for name in used}
     if len(known) != len(flat):
@@ -125,12 +134,22 @@ def _own_signatures(model: tf_types.Model) -> dict[str, Any]:
     return found
 
 
+def _refuse_python(function: tf_types.Function) -> None:
+    """Raise ValueError for what would fail wherever it is served."""
+    graph = function.graph.as_graph_def()
+    nodes = itertools.chain(graph.node, *(each.node_def for each in graph.library.function))
+    if any(node.op in _OF_PYTHON for node in nodes):
+        raise ValueError(
+            "it calls Python (tf.py_function, tf.numpy_function), which a SavedModel does not hold."
+        )
+
+
 def _have_same_weights(model: tf_types.Model, other: tf_types.Model) -> bool:
     # Among weights are the vocabularies of adapted layers, which are no variables.
     one, two = model.get_weights(), other.get_weights()
-    return len(one) == len(two) and all(np.array_equal(a, b) for a, b in zip(one, two, strict=True))
+    return len(one) == len(two) and all(map(_are_same, one, two))
 
 
-def _is_adapted_discretization(layer: tf.Module) -> bool:
-    is_one = isinstance(layer, tf.keras.layers.Discretization)
-    return is_one and layer.input_bin_boundaries is None
+def _are_same(one: NDArray[Any], two: NDArray[Any]) -> bool:
+    # A weight that is not trained may be NaN. Words cannot.
+    return np.array_equal(one, two, equal_nan=np.issubdtype(one.dtype, np.inexact))

@@ -42,7 +42,7 @@ class Fence:
     context_before: int | None = None
     """Context of the chief that had it before, of the same job."""
     predecessor: str | None = None
-    """Whose checkpoints were here when this job came, if they were not its own."""
+    """Whose checkpoints were here when this job came, if it may have saved none of its own yet."""
 
     def check(self) -> None:
         """Raise if a newer attempt of this job, or another job, has claimed the directory."""
@@ -132,7 +132,10 @@ def _predecessor(job: Job, holder: Holder | None) -> str | None:
         return None
     if holder is None:
         return _UNKNOWN
-    return None if holder.uid == environment.job_uid else str(holder)
+    if holder.uid != environment.job_uid:
+        return str(holder)
+    # An attempt before has come here, and may have ended before it saved.
+    return f"an earlier job (uid {holder.earlier[-1]})" if holder.earlier else None
 
 
 def _earlier(before: Claim | None, *, is_own: bool) -> tuple[str, ...]:

@@ -27,6 +27,8 @@ from tftrainer.saving.marker import Marker
 
 # A job that has written within this time (seconds) may be running.
 _RECENT = 600.0
+_FOLDERS = ("best", "export", "logs")
+"""What a training writes beside its checkpoints."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,10 +58,16 @@ def with_own_directory(job: Job) -> Job:
     storage.require_usable(given)
     if not (environment.job and environment.job_uid and _is_whole_volume(job)):
         return job
-    own = f"{given.rstrip('/')}/{environment.job}"
+    own = _own_in(given.rstrip("/"), environment.job)
     if _belongs_to_another(given, environment) or _has_claim(own):
         return replace(job, environment=replace(environment, checkpoint_dir=own))
     return job
+
+
+def _own_in(volume: str, job: str) -> str:
+    own = f"{volume}/{job}"
+    # The job that uses all of the volume would delete what another has in its folder.
+    return f"{volume}/job-{job}" if job in _FOLDERS and not _has_claim(own) else own
 
 
 def is_in_use(job: Job) -> bool:
@@ -95,7 +103,10 @@ def holder_of(directory: str, claim: Claim | None) -> Holder | None:
 def require_own(job: Job, holder: Holder | None) -> None:
     """Raise BadConfigurationError if the job's directory is another job's."""
     environment, directory = job.environment, job.checkpoint_dir
-    if directory is None or holder is None or not environment.job_uid:
+    if directory is None or not environment.job_uid:
+        return
+    if holder is None:
+        _require_newest(job, directory)
         return
     if holder.uid == environment.job_uid:
         return
@@ -112,16 +123,37 @@ def require_own(job: Job, holder: Holder | None) -> None:
             f"{holder.completed.path}. It is not the result of {this}. {_OWN} To continue from "
             f"it, set spec.checkpoint.resumeFrom (--resume-from) to {directory} and raise --epochs."
         )
-    if holder.job == environment.job:
+    if holder.job == environment.job and holder.completed is None:
         return
     if not continues:
         raise BadConfigurationError(f"{directory} belongs to {holder}, not to {this}. {_OWN}")
+    _require_newest(job, directory)
     silent = _seconds_since_write(directory)
     if holder.completed is None and silent < _RECENT:
         raise BadConfigurationError(
             f"{holder} wrote to {directory} {silent:.0f} s ago and may still be running, so {this} "
             f"cannot take it over. Stop it first, or use another directory for {this}."
         )
+
+
+def _require_newest(job: Job, directory: str) -> None:
+    """Raise BadConfigurationError if an older checkpoint of the directory is to be gone on from.
+
+    A start restores the newest that is there.
+    """
+    origin = (job.resume_from or "").rstrip("/")
+    if not _starts_in(origin, directory):
+        return
+    newest = checkpoints.newest(directory)
+    if newest is None or origin in (directory, newest):
+        return
+    raise BadConfigurationError(
+        f"spec.checkpoint.resumeFrom (--resume-from) is {origin}, but the newest checkpoint in "
+        f"{directory}, the directory of this job, is {newest}, from which it would continue. To "
+        f"continue from that, set it to {directory}. To continue from {origin}, use another "
+        "directory: spec.checkpoint.uri or --checkpoint-dir, another volume, or another name for "
+        "the job, which then has a directory of that name."
+    )
 
 
 _OWN = (

@@ -41,6 +41,12 @@ class Resumed:
     saved_position: Position | None = None
     """What that checkpoint says; None without one, and in one of an older trainer."""
 
+    @property
+    def is_complete(self) -> bool:
+        """Whether this job's training is complete, and its callbacks are done with it."""
+        last = self.last
+        return last is not None and last.is_complete and last.step == self.step
+
     def position(self, seed: int, length: Length, batches_a_step: int = 1) -> Position:
         """Return where in the data training begins; `seed` is for one that begins anew."""
         if self.saved_position is None:

@@ -273,8 +273,6 @@ class Recorder:
         """
         if self._checkpoints is None:
             return
-        if self._fence is not None:
-            self._fence.check()
         with self._written_by_the_chief(goes_on=goes_on), self._fenced():
             if ending is not None and self._own_directory is not None:
                 epoch_end.begin(self._own_directory, step, ending)
@@ -299,14 +297,21 @@ class Recorder:
 
     @contextmanager
     def _fenced(self) -> Iterator[None]:
-        """Say of a save that failed because of it that a newer attempt has begun meanwhile."""
+        """Write nothing in this block if a newer attempt has begun.
+
+        Say so of what fails because one has begun meanwhile, too.
+        """
+        self._check()
         try:
             yield
         except CheckpointUnavailableError:
             # It deletes the parts of a checkpoint that is not complete.
-            if self._fence is not None:
-                self._fence.check()
+            self._check()
             raise
+
+    def _check(self) -> None:
+        if self._fence is not None:
+            self._fence.check()
 
     def _save(self, checkpoints: Checkpoints, step: int, position: Position) -> None:
         if self._history is not None:
@@ -355,7 +360,8 @@ class Recorder:
         best = self._run.progress.snapshot.best
         if self._job.arguments.keep_best is None:
             return best
-        with self._written_by_the_chief(goes_on=True):
+        # It may have been validated for long.
+        with self._written_by_the_chief(goes_on=True), self._fenced():
             if self._best is not None:
                 best = self._best.kept(best, saved, metrics)
         return best

@@ -84,6 +84,8 @@ class Session:
     """Metrics of the epoch before, if the process before ended while that was validated."""
     total: int
     """Batches that make the training complete, counted from its beginning."""
+    is_complete: bool
+    """Whether an attempt before was done, but for the export: callbacks are not called again."""
     epoch_counts: EpochCounts
     """Kept up to date by who calls the callbacks; what is saved has it."""
     recorder: Recorder
@@ -103,6 +105,7 @@ class Session:
             run=self.run,
             epochs=self.job.arguments.epochs,
             steps_per_epoch=math.ceil(epoch / self.setup.batches_a_step),
+            are_done=self.is_complete,
             of_any=self.setup.members.any,
         )
         validate = self.end_of_epoch(callbacks.all, reached)
@@ -225,6 +228,7 @@ def begin(job: Job, run: Run, setup: Setup) -> Session:
         start=start,
         unfinished=resumed.unfinished,
         total=total,
+        is_complete=resumed.is_complete,
         epoch_counts=epoch_counts,
         recorder=Recorder(
             job,

@@ -64,12 +64,14 @@ class Callbacks:
         epochs: int,
         steps_per_epoch: int,
         of_any: Callable[[bool], bool] = bool,
+        are_done: bool = False,
     ) -> Self:
         """Ask the task for its callbacks; not in a strategy's scope.
 
-        Raises BadConfigurationError for what is no callback, or cannot work here.
+        There are none if they `are_done`. Raises BadConfigurationError for what is no callback, or
+        cannot work here.
         """
-        made = wanted(task, context)
+        made = [] if are_done else wanted(task, context)
         for each in filter(_has_batch_hooks, made):
             _LOG.warning(
                 "callback %s has per-batch hooks, which are not called in this mode; hooks for "

@@ -18,6 +18,7 @@ from tftrainer.errors import BadConfigurationError, TrainerError
 from tftrainer.peering.peer_errors import lost_peer_error
 from tftrainer.runtime.exception_text import summary
 from tftrainer.runtime.outages import is_outage
+from tftrainer.user import layers
 from tftrainer.user.automatic_names import as_in_first_build
 from tftrainer.user.task import UserTask, kind
 
@@ -192,8 +193,7 @@ def _build_what_only_training_calls(
 
     Keras's fit does so in its first step.
     """
-    # Keras has no public word for the layers within layers.
-    if all(layer.built for layer in model._flatten_layers()):  # noqa: SLF001
+    if all(layer.built for layer in layers.all_in(model)):
         return
     # A step of the user's own may call the model otherwise; what is wrong with it, is said later.
     with suppress(Exception) if steps_itself(task, model) else nullcontext():
