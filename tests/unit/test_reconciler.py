@@ -985,7 +985,7 @@ def test_a_webhook_that_does_not_answer_for_a_moment_costs_no_more_than_that(
     cluster.act("mnist-chief-0", lambda pod: pod.exited(1))
     operator.wait(1)
     status = cluster.status(key)
-    assert (status.restarts, status.state) == (1, "Restarting")
+    assert (status.restarts, status.state) == (1, "Refused")
     assert "failed calling webhook" in condition(cluster, key, ConditionType.PODS_READY).message
     cluster.refuse = lambda _kind, _body: None
     operator.wait(1)
