@@ -47,11 +47,20 @@ def kill_operator(cluster: Cluster) -> None:
 
 
 def operator_leads(cluster: Cluster, since: datetime) -> bool:
-    """Whether a process of the operator has renewed its lease after a moment.
+    """Whether a process of the operator has renewed its lease after a moment, and is ready.
 
-    After an outage of the API server, the lease still names a leader that has ended.
+    After an outage of the API server, the lease still names a leader that has ended. And a leader
+    is ready once it has listed everything: on a busy machine that takes longer than a pod that is
+    evicted needs to be gone, so that nobody would know why it went.
     """
-    return any(time > since for time in _renewed(cluster, NAMESPACE, "leases"))
+    renewed = any(time > since for time in _renewed(cluster, NAMESPACE, "leases"))
+    return renewed and _is_ready(cluster, lease_holder(cluster))
+
+
+def _is_ready(cluster: Cluster, pod: str) -> bool:
+    path = "jsonpath={.status.containerStatuses[0].ready}"
+    scope = ("-n", NAMESPACE, "get", "pod", pod, "--ignore-not-found", "-o", path)
+    return bool(pod) and cluster.kubectl(*scope) == "true"
 
 
 def controllers_lead(cluster: Cluster, since: datetime) -> bool:

@@ -29,13 +29,26 @@ SINCE = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 
 
 @pytest.mark.parametrize(
-    ("age", "leads"), [(timedelta(seconds=1), False), (timedelta(seconds=-1), True), (None, False)]
+    ("age", "ready", "leads"),
+    [
+        pytest.param(timedelta(seconds=1), "true", False, id="of a leader that has ended"),
+        pytest.param(timedelta(seconds=-1), "true", True, id="a leader that has listed all"),
+        pytest.param(timedelta(seconds=-1), "false", False, id="a leader that lists"),
+        pytest.param(timedelta(seconds=-1), "", False, id="a leader whose pod is gone"),
+        pytest.param(None, "true", False, id="no lease"),
+    ],
 )
-def test_only_who_renewed_its_lease_leads(
-    age: timedelta | None, *, leads: bool, monkeypatch: pytest.MonkeyPatch
+def test_only_who_renewed_its_lease_and_has_listed_all_leads(
+    age: timedelta | None, ready: str, *, leads: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    said = f"{SINCE - age:%Y-%m-%dT%H:%M:%S.%fZ}" if age is not None else ""
-    monkeypatch.setattr(Cluster, "kubectl", lambda *_: said)
+    renewed = f"{SINCE - age:%Y-%m-%dT%H:%M:%S.%fZ}" if age is not None else ""
+
+    def kubectl(_cluster: Cluster, *arguments: str) -> str:
+        if "pod" in arguments:
+            return ready
+        return "operator-0_1" if "holderIdentity" in arguments[-1] else renewed
+
+    monkeypatch.setattr(Cluster, "kubectl", kubectl)
 
     assert operator_leads(Cluster("name", Path("kubeconfig")), SINCE) is leads
 
