@@ -25,6 +25,7 @@ SITE = ROOT / "site"
 OUTSIDE_DOCS = (
     "README.md",
     "CHANGELOG.md",
+    "CHANGELOG-builds.md",
     "CONTRIBUTING.md",
     "SECURITY.md",
     "charts/tftraining-operator/README.md",
