@@ -52,7 +52,8 @@ def _pods_may_do_little(drill: Drill) -> None:
         [container] = pod["spec"]["containers"]
         assert container["securityContext"]["readOnlyRootFilesystem"] is True
         assert pod["spec"]["securityContext"]["runAsNonRoot"] is True
-    program = ("sh", "-ec", "id -u; touch /opt/venv/mine")
+    # In one stream: two come in any order, and in one line.
+    program = ("sh", "-ec", "id -u >&2; touch /opt/venv/mine")
     with pytest.raises(ClusterError, match="Read-only file system") as refused:
         drill.space.kubectl("exec", "mnist-worker-0", "--", *program)
     assert "65532" in str(refused.value).splitlines()
