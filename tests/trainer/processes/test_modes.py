@@ -54,6 +54,26 @@ def dataset(split, context):
 """
 """e^x on 64 points, of which two batches of 32 are the halves."""
 
+WEIGHTED_WORDS = """
+import tensorflow as tf
+
+TEXTS = tf.constant([["a b"], ["c d"], ["a c"], ["d b"]] * 16)
+
+def model():
+    weights = tf.keras.layers.TextVectorization(output_mode="tf_idf")
+    weights.adapt(TEXTS)
+    made = tf.keras.Sequential(
+        [tf.keras.Input([1], dtype=tf.string), weights, tf.keras.layers.Dense(1)]
+    )
+    made.compile("adam", "mse")
+    return made
+
+def dataset(split, context):
+    labels = tf.ones([len(TEXTS), 1])
+    return tf.data.Dataset.from_tensor_slices((TEXTS, labels)).batch(context.batch_size)
+"""
+"""The layer has a variable of a shape that is not known, which TensorFlow brings to no worker."""
+
 WORDS = """
 import tensorflow as tf
 
@@ -265,6 +285,13 @@ def test_fit_begins_its_next_epochs_though_a_worker_hangs(here: Computer, server
         chief.step_beyond(chief.progress()["step"] + 400)
     finally:
         worker.signal(signal.SIGCONT)
+
+
+def test_local_steps_train_a_model_with_weights_of_words(here: Computer, servers: Servers) -> None:
+    (here.folder / "weighted.py").write_text(WEIGHTED_WORDS)
+    arguments = ("--task=weighted.py", "--batch-size=8", "--epochs=2", "--mode=local")
+    done = completed(start_chief(here, servers.cluster, *arguments))
+    assert done["step"] == 2 * 8
 
 
 def test_a_killed_worker_is_tolerated_with_local_steps(here: Computer, servers: Servers) -> None:

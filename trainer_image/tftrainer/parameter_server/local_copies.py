@@ -130,9 +130,12 @@ def variables_of(model: tf_types.Model) -> list[tf_types.Variable]:
     """Return all that a step can reach through the model: weights, optimizer, metrics.
 
     One that were left out, as the learning rate is from the optimizer's own list, would be reached
-    over the network in every step.
+    over the network in every step. Without those of a shape that is not known, by which TensorFlow
+    ends a worker, with a fatal check: the layer that has one, for weights of words, computes with a
+    constant.
     """
-    return [*held_by(model), *metrics_of(model)]
+    found = [*held_by(model), *metrics_of(model)]
+    return [each for each in found if each.shape.is_fully_defined()]
 
 
 def held_by(owner: tf_types.Model | tf_types.Optimizer) -> list[tf_types.Variable]:
