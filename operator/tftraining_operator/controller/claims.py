@@ -218,8 +218,6 @@ class Claims:
         except errors.NotFoundError:
             # There is no such namespace, and so no job in it.
             taken, unguarded, found.taken_by = False, False, ""
-        except errors.AdmissionUnavailableError:
-            raise  # that is no missing permission
         except errors.ForbiddenError as error:
             taken = unguarded = await self._may_work(found, error)
             if not taken:
@@ -241,7 +239,12 @@ class Claims:
                 self._hold(found)
 
     async def _may_work(self, found: _Namespace, error: errors.ForbiddenError) -> bool:
-        """Tell whether passes may run in a namespace whose lease is forbidden."""
+        """Tell whether passes may run in a namespace whose lease is forbidden.
+
+        Raises the error again where nobody forbids it, but a webhook does not answer.
+        """
+        if isinstance(error, errors.AdmissionUnavailableError):
+            raise error
         may = await self._worker.may_read(found.claim.namespace)
         if may:
             _warn_of_rights(found, error)
@@ -263,8 +266,6 @@ class Claims:
         except LeaseLostError:
             self._leave(found, found.claim.taken_by)
             return
-        except errors.AdmissionUnavailableError:
-            raise
         except errors.ForbiddenError as error:
             # As without the right from the beginning: the jobs are not to stop for it.
             found.unguarded = await self._may_work(found, error)

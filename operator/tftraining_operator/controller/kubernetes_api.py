@@ -25,6 +25,7 @@ from kubernetes.aio import client, config
 from tftraining_operator import __version__
 from tftraining_operator.api import keys
 from tftraining_operator.controller import wire
+from tftraining_operator.core.advice import UNANSWERED
 from tftraining_operator.core.naming import servers_selector
 from tftraining_operator.core.schedulers import SCHEDULERS, kueue
 from tftraining_operator.core.text import one_line, printable
@@ -83,8 +84,6 @@ _VERBS = {
 _VERBS_OF_COLLECTIONS = {"GET": "list", "DELETE": "deletecollection"}
 _DENIED = ("denied the request", "denied request")
 """How the API server begins what an admission webhook or a ValidatingAdmissionPolicy says."""
-_UNANSWERED = "failed calling webhook"
-"""What it says of an admission webhook that does not answer, and whose failurePolicy is Fail."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -577,7 +576,7 @@ def _error(method: str, status: int, text: bytes, headers: Any) -> errors.ApiErr
         return errors.InvalidObjectError(message, status=status)
     if status == 403 or denied:  # noqa: PLR2004 - HTTP
         return errors.ForbiddenError(message, status=status)
-    if _UNANSWERED in message:
+    if UNANSWERED in message:
         return errors.AdmissionUnavailableError(message, status=status)
     after = (headers or {}).get("Retry-After", "")
     retry_after = min(float(after), _MAX_RETRY_AFTER) if after.isdecimal() else None

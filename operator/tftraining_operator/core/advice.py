@@ -10,7 +10,9 @@ _KINDS = {
     "secret": "Secret",
     "persistentvolumeclaim": "PersistentVolumeClaim",
 }
-_UNANSWERED = r"\bfailed calling webhook "
+UNANSWERED = "failed calling webhook"
+"""What the API server says of an admission webhook that does not answer, and has to."""
+_UNANSWERED = rf"\b{UNANSWERED} "
 _MISSING = re.compile(rf'\b({"|".join(_KINDS)}) "([^"]+)" not found')
 _ADVICE = (
     (r"\bInsufficient \S", "request less (resources of the template), or add nodes"),

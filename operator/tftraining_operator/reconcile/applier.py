@@ -79,8 +79,6 @@ class _Refusal:
     cause: Cause
     holds_others: bool
     """Whether no more pods are tried: quota or admission would refuse them as well."""
-    unanswered: bool
-    """Whether nobody refused it, but a webhook did not answer."""
 
 
 class Applier:
@@ -316,14 +314,13 @@ class Applier:
             now, left = left[:batch], left[batch:]
             batch *= 2
             results = await self._objects.together(
-                key, (self._create_pod(job, pod, failed) for pod in now)
+                key, (self._create_pod(job, pod, outcome, failed) for pod in now)
             )
             stop = False
             for pod, result in zip(now, results, strict=True):
                 if isinstance(result, _Refusal):
                     outcome.refused[pod.name] = result.cause
                     outcome.held.add(pod.name)
-                    outcome.unanswered |= result.unanswered
                     stop = stop or result.holds_others
                 elif result is True:
                     outcome.created.append(pod.name)
@@ -332,7 +329,9 @@ class Applier:
                 outcome.held |= {pod.name for pod in left}
                 return
 
-    async def _create_pod(self, job: Job, pod: NewPod, failed: list[Exception]) -> bool | _Refusal:
+    async def _create_pod(
+        self, job: Job, pod: NewPod, outcome: Outcome, failed: list[Exception]
+    ) -> bool | _Refusal:
         """Create a pod; return whether it was us who made it, or why it was refused.
 
         Of other errors the first is added to `failed`. None else is kept: with its traceback, each
@@ -342,8 +341,8 @@ class Applier:
             return await self._objects.create(job, Kind.POD, pod.make())
         except (errors.ApiError, NameConflictError) as error:
             if (cause := pod_refusal(job, error)) is not None:
-                unanswered = isinstance(error, errors.AdmissionUnavailableError)
-                return _Refusal(cause, isinstance(error, errors.ForbiddenError), unanswered)
+                outcome.note(error)
+                return _Refusal(cause, isinstance(error, errors.ForbiddenError))
             if not failed:
                 failed.append(error)
             return False
