@@ -5,8 +5,8 @@ import re
 import pytest
 from harness import EXAMPLE, Computer, LoopbackCluster
 
-# Variables, gradients with the changes of metrics, and what a loop over two processes takes.
-_OF_A_STEP = 5
+# Variables, gradients with the changes of metrics, and whether the loop goes on.
+_OF_A_STEP = 3
 _TELLS_MESSAGES = {"TF_CPP_MIN_LOG_LEVEL": "0", "TF_CPP_VMODULE": "base_rendezvous_mgr=1"}
 _OF_A_LOOP = re.compile(r"RemoteRendezvous Recv .*;edge_\d+_.*while/")
 
@@ -21,6 +21,8 @@ def test_a_step_takes_few_messages(here: Computer, mode: str) -> None:
     chief = here.start("chief", EXAMPLE, "--epochs=4", f"--mode={mode}", env=cluster.env("chief"))
 
     assert chief.ends() == 0, chief.log
+    # TensorFlow warns of names that are ours, and of which a user can know nothing.
+    assert "not a valid node name" not in chief.log
     (steps,) = {int(last) for last in re.findall(r"training from step 0 to step (\d+)", chief.log)}
     received = sum(len(_OF_A_LOOP.findall(server.log)) for server in servers)
     # At the end of a function the condition of its loop is sent once more.

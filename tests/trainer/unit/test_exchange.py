@@ -85,28 +85,33 @@ def train(
 
     @tf.function
     def steps() -> None:
-        copies = exchange.copies(CPU) if exchange is not None else None
-        values = exchange.values() if exchange is not None else []
+        make = exchange.begin(CPU) if exchange is not None else None
         for number in tf.range(BATCHES):
             batch = (features[number], labels[number])
-            if exchange is not None:
-                values = exchange.make(copies, values, batch)
+            if make is not None:
+                make(batch)
             else:
                 model.train_step(batch)
                 step.assign_add(1)
 
     graph = steps.get_concrete_function().graph
     steps()
-    (loop,) = (op for op in graph.get_operations() if op.type == "While")
-    inputs = graph._get_function(loop.get_attr("body").name).graph.inputs
 
-    def uses(variable: tf.Variable) -> set[str]:
-        place = [each is graph.capture(variable.handle) for each in loop.inputs].index(True)
-        return {op.type for op in inputs[place].consumers()}
+    def types(tensor: tf.Tensor) -> set[str]:
+        return set().union(*(of_operation(op, tensor) for op in tensor.consumers()))
 
-    return uses
+    def of_operation(op: tf.Operation, tensor: tf.Tensor) -> set[str]:
+        """Return the type of an operation, or of those in the function that it calls with this."""
+        name = {"While": "body", "StatefulPartitionedCall": "f"}.get(op.type)
+        if name is None:
+            return {op.type}
+        inputs = graph._get_function(op.get_attr(name).name).graph.inputs
+        return types(inputs[[each is tensor for each in op.inputs].index(True)])
+
+    return lambda variable: types(graph.capture(variable.handle))
 
 
+@pytest.mark.parametrize("has_one_ps", [True, False])
 @pytest.mark.parametrize(
     ("made", "data", "spec"),
     [
@@ -142,16 +147,20 @@ def test_all_is_changed_as_by_steps_on_the_variables(
     made: Callable[[], tf.keras.Model],
     data: Callable[[], tuple[tf.Tensor, tf.Tensor]],
     spec: tuple[tf.TensorSpec, tf.TensorSpec],
+    *,
+    has_one_ps: bool,
 ) -> None:
     one, other = made(), made()
     steps = [tf.Variable(0, dtype=tf.int64) for _ in range(2)]
     exchange = Exchange.of(one, one.train_step, steps[0], spec)
+    assert exchange is not None
+    if not has_one_ps:
+        exchange.ps = None
     before = state(one)
 
     train(one, data(), steps[0], exchange)
     train(other, data(), steps[1], None)
 
-    assert exchange is not None
     assert [int(each) for each in steps] == [BATCHES, BATCHES]
     assert any(np.any(now != then) for now, then in zip(state(one), before, strict=True))
     for found, wanted in zip(state(one), state(other), strict=True):

@@ -43,13 +43,12 @@ def call(chief: Chief) -> tf_types.Function:
         examples = tf.constant(0, tf.int64)
         waiting = tf.constant(0.0, tf.float64)
         place = tf.zeros([2], tf.int64)
-        copies = exchange.copies(device) if exchange is not None else None
-        values = exchange.values() if exchange is not None else []
+        make_on_copies = exchange.begin(device) if exchange is not None else None
         # What a turn changes is known only when all of the turn is done.
         while number < end and time_after(number) < began + LONGEST_CALL:
             read = shared.read(iterator, number, by, near=near, after=number)
-            if exchange is not None:
-                values = strategy.run(exchange.make, args=(copies, values, read.batch))
+            if make_on_copies is not None:
+                make_on_copies(read.batch)
             else:
                 strategy.run(make_step, args=(read.batch,))
                 # Where no batch comes, nothing was trained.

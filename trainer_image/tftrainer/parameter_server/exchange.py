@@ -7,11 +7,15 @@ small variables messages are most of what distribution costs.
 Here the small variables come from each ps as one vector, into copies on the worker, which the step,
 Keras's or a user's, works on. What it changes goes back as one vector, and is applied on the ps. So
 the step does what it would do with the variables themselves.
+
+With one ps these are two of the three messages of a step; the third says whether the loop goes on.
 """
 
+import functools
 import inspect
-from collections.abc import Sequence
+from collections.abc import Callable, Collection, Sequence
 from contextlib import nullcontext
+from typing import TypeAlias
 
 import tensorflow as tf
 
@@ -25,7 +29,13 @@ from tftrainer.parameter_server.local_copies import (
     single,
     variables_of,
 )
+from tftrainer.parameter_server.routes import Routes
 from tftrainer.user.model import converted, trace
+
+_Pairs: TypeAlias = Sequence[tuple[tf_types.Tensor, tf_types.Variable]]
+"""Gradients, or changes, each with its variable."""
+_Tensors: TypeAlias = tuple[Sequence[tf_types.Tensor], Sequence[list[tf_types.Tensor]]]
+"""What is sent: vectors, and the parts of gradients that are sent alone."""
 
 # To copy more than this into a vector, and out of it again, takes longer than a message.
 _SMALL_BYTES = 1 << 20
@@ -49,11 +59,13 @@ class Exchange:
         added: Sequence[tf_types.Variable],
         packed: Sequence[tf_types.Variable],
         device: str | None,
+        ps: str | None,
     ) -> None:
         """Have the step made on copies of the variables in `copied`.
 
         `added` are those of them that it adds to, `packed` those whose gradients are sent together;
-        the optimizer's operations are on `device`, if there is one.
+        the optimizer's operations are on `device`, if there is one. `ps` has all variables; None if
+        several have.
         """
         self._model = model
         self._make_step = make_step
@@ -62,6 +74,7 @@ class Exchange:
         self._added = {id(each) for each in added}
         self._packed = {id(each) for each in packed}
         self._device = device
+        self.ps = ps
         self._options = _options(model.optimizer)
 
     @classmethod
@@ -95,10 +108,11 @@ class Exchange:
         packed = [
             plain(variable) for gradient, variable in taken.gradients if _fits(gradient, variable)
         ]
-        device = _device_of_all(taken.gradients, packed)
+        device = _only(packed) if len(packed) == len(taken.gradients) else None
+        ps = _only([*single(variables_of(model)), plain(step)])
         if device is None and _clips(model.optimizer):
             # That is computed on the worker: the gradients would come back for it.
-            packed = []
+            packed, ps = [], None
         return cls(
             model,
             make_step,
@@ -106,27 +120,41 @@ class Exchange:
             copied=[each for each, _ in copied],
             added=[each for each, how in copied if how & _ADDS],
             packed=packed,
-            device=device,
+            device=device or ps,
+            ps=ps,
         )
 
-    def copies(self, device: str) -> LocalCopies:
-        """Make what `make` works on; once in the function that makes the steps."""
-        return LocalCopies(self._copied, device=device)
+    def begin(self, device: str) -> Callable[[tf_types.Tensor], None]:
+        """Copy the variables to a device of the worker; return what makes a step (batch) there.
 
-    def values(self) -> list[tf_types.Tensor]:
-        """Return the values of the variables that the step is made on, as they are now."""
-        return _brought(self._copied)
+        Once in the function that makes the steps.
+        """
+        copies, routes = LocalCopies(self._copied, device=device), Routes(self._copied)
+        copies.assign(routes.part(routes.read()))
+        return functools.partial(self._make, copies)
 
     @tf.autograph.experimental.do_not_convert
-    def make(
-        self, copies: LocalCopies, before: Sequence[tf_types.Tensor], batch: tf_types.Tensor
-    ) -> list[tf_types.Tensor]:
-        """Make a step on one replica from these values, and count it.
+    def _make(self, copies: LocalCopies, batch: tf_types.Tensor) -> None:
+        """Make a step on one replica on the copies, count it, and give them the values after it.
 
-        Returns the values after it. To read them here, and not at the beginning of the next step,
-        saves half of the time that the worker waits.
+        To read those here, and not at the beginning of the next step, saves half of the time that
+        the worker waits. And as copies are assigned what a ps sends last, TensorFlow leaves out the
+        message that the ps has done its part of this turn of a loop.
         """
-        copies.assign(before)
+        run = tf.distribute.get_strategy().run
+        result: _Result = run(self._computed, args=(copies, batch))
+        back = Routes(self._copied)
+
+        def applied(tensors: _Tensors) -> list[tf_types.Tensor]:
+            run(self._applied, args=(result, tensors))
+            return back.read()
+
+        there = _as_one_operation(applied, result.tensors, self.ps) if self.ps else applied
+        copies.assign(back.part(there(result.tensors)))
+
+    def _computed(self, copies: LocalCopies, batch: tf_types.Tensor) -> "_Result":
+        """Make a step on the copies, up to where it applies gradients."""
+        before = copies.read()
         with copies.substituted(), gradients.taken(self._model) as taken:
             self._make_step(batch)
         changes = [
@@ -134,25 +162,80 @@ class Exchange:
             for variable, begin, after in zip(self._copied, before, copies.read(), strict=True)
             if id(variable) in self._added
         ]
-        packed = [pair for pair in taken.gradients if self._is_packed(pair[1])]
-        arrived = _sent([(tensor, plain(variable)) for tensor, variable in [*packed, *changes]])
-        there = iter(arrived)
-        pairs = [(next(there) if self._is_packed(v) else g, v) for g, v in taken.gradients]
+        return _Result(taken.gradients, changes, self._packed)
+
+    def _applied(self, result: "_Result", tensors: _Tensors) -> None:
+        """Apply what a step has computed, where the variables are, and count the step."""
+        pairs, changes = result.arrived(tensors)
         with tf.device(self._device) if self._device else nullcontext():
             self._model.optimizer.apply_gradients(pairs, **self._options)
-        for (_, variable), change in zip(changes, list(there), strict=True):
+        done = tf.nest.flatten([each for each, _ in [*pairs, *changes]], expand_composites=True)
+        for change, variable in changes:
             with tf.device(variable.device):
-                arrived.append(variable.assign_add(change).op)
+                done.append(variable.assign_add(change).op)
         # Who reads a step finds its loss, if both are on one ps. To wait for another costs a
         # message.
-        near = [each for each in arrived if each.device == self._step.device]
-        anything = arrived or tf.nest.flatten(pairs[0][0], expand_composites=True)
-        with tf.device(self._step.device), tf.control_dependencies(near or anything[:1]):
+        near = [each for each in done if each.device == self._step.device]
+        with tf.device(self._step.device), tf.control_dependencies(near or done[:1]):
             self._step.assign_add(1)
-        return self.values()
 
-    def _is_packed(self, variable: tf_types.Variable) -> bool:
-        return id(plain(variable)) in self._packed
+
+class _Result:
+    """What a step has computed; made and used in one trace."""
+
+    def __init__(self, gradients: _Pairs, changes: _Pairs, packed: Collection[int]) -> None:
+        """`packed` are the ids of variables whose gradients are sent together."""
+        self._learned = [variable for _, variable in gradients]
+        self._changed = [variable for _, variable in changes]
+        self._is_packed = [id(plain(variable)) in packed for variable in self._learned]
+        both = list(zip(gradients, self._is_packed, strict=True))
+        together = [*[pair for pair, is_packed in both if is_packed], *changes]
+        self._routes = Routes([plain(variable) for _, variable in together])
+        vectors = self._routes.join([tensor for tensor, _ in together])
+        alone = [_parts(gradient) for (gradient, _), is_packed in both if not is_packed]
+        self.tensors: _Tensors = vectors, alone
+
+    def arrived(self, tensors: _Tensors) -> tuple[_Pairs, _Pairs]:
+        """Return gradients and changes of these tensors, each where its variable is."""
+        vectors, alone = tensors
+        parts, others = iter(self._routes.part(vectors, there=True)), iter(alone)
+        gradients = [
+            (next(parts) if is_packed else _whole(next(others), variable), variable)
+            for variable, is_packed in zip(self._learned, self._is_packed, strict=True)
+        ]
+        return gradients, list(zip(parts, self._changed, strict=True))
+
+
+def _parts(gradient: tf_types.Tensor) -> list[tf_types.Tensor]:
+    """Return what has to be sent of a gradient: not the shape of its variable."""
+    is_sparse = isinstance(gradient, tf.IndexedSlices)
+    return [gradient.values, gradient.indices] if is_sparse else [gradient]
+
+
+def _whole(parts: list[tf_types.Tensor], variable: tf_types.Variable) -> tf_types.Tensor:
+    """Return the gradient of a variable that these are the parts of."""
+    shape = tf.constant(variable.shape.as_list(), tf.int64)
+    return parts[0] if len(parts) == 1 else tf.IndexedSlices(*parts, dense_shape=shape)
+
+
+def _as_one_operation(
+    function: Callable[[_Tensors], list[tf_types.Tensor]], tensors: _Tensors, ps: str
+) -> Callable[[_Tensors], list[tf_types.Tensor]]:
+    """Return it as one operation on a ps, for a loop; as it is if it uses variables elsewhere.
+
+    Of several, those without an input, such as constants, wait in each turn of the loop for a
+    message that the turn has begun.
+    """
+    one = tf.function(function, autograph=False, experimental_attributes={"_noinline": True})
+    if _only(one.get_concrete_function(tensors).variables) != ps:
+        return function
+
+    def there(tensors: _Tensors) -> list[tf_types.Tensor]:
+        with tf.device(ps):
+            vectors: list[tf_types.Tensor] = one(tensors)
+            return vectors
+
+    return there
 
 
 def _ends_with(
@@ -198,45 +281,10 @@ def _is_small(variable: tf_types.Variable) -> bool:
     return size <= _SMALL_BYTES
 
 
-def _brought(variables: Sequence[tf_types.Variable]) -> list[tf_types.Tensor]:
-    """Return the values of variables where this runs: one message a ps and type."""
-    values: dict[int, tf_types.Tensor] = {}
-    for (device, _), numbers in _routes(variables).items():
-        with tf.device(device):
-            vector = gradients.joined([variables[number].read_value() for number in numbers])
-        parts = gradients.parted(vector, [variables[number].shape for number in numbers])
-        values.update(zip(numbers, parts, strict=True))
-    return [values[number] for number in range(len(variables))]
-
-
-def _sent(
-    pairs: Sequence[tuple[tf_types.Tensor, tf_types.Variable]],
-) -> list[tf_types.Tensor]:
-    """Return tensors of the shapes of variables, where those are: one message a ps and type."""
-    variables = [variable for _, variable in pairs]
-    arrived: dict[int, tf_types.Tensor] = {}
-    for (device, _), numbers in _routes(variables).items():
-        vector = gradients.joined([pairs[number][0] for number in numbers])
-        with tf.device(device):
-            parts = gradients.parted(vector, [variables[number].shape for number in numbers])
-        arrived.update(zip(numbers, parts, strict=True))
-    return [arrived[number] for number in range(len(pairs))]
-
-
-def _routes(variables: Sequence[tf_types.Variable]) -> dict[tuple[str, tf.DType], list[int]]:
-    """Group the numbers of variables by the ps that has them, and by type."""
-    routes: dict[tuple[str, tf.DType], list[int]] = {}
-    for number, variable in enumerate(variables):
-        routes.setdefault((variable.device, variable.dtype), []).append(number)
-    return routes
-
-
-def _device_of_all(
-    pairs: Sequence[tuple[tf_types.Tensor, tf_types.Variable]], packed: Sequence[tf_types.Variable]
-) -> str | None:
-    """Return the ps that has all variables of these gradients, if all are packed; else None."""
-    devices = {variable.device for variable in packed}
-    return devices.pop() if len(devices) == 1 and len(packed) == len(pairs) else None
+def _only(variables: Sequence[tf_types.Variable]) -> str | None:
+    """Return the ps that has all of them; None if there is none, or several."""
+    devices = {variable.device for variable in variables}
+    return devices.pop() if len(devices) == 1 else None
 
 
 def _options(optimizer: tf_types.Optimizer) -> dict[str, bool]:

@@ -61,9 +61,15 @@ class SharedInput:
         """Whether any batch will do: in a stream without passes none has to be found again."""
         self.lanes = 1 if self._takes_any else self._shares
         """The workers, if each has batches of its own; else 1."""
+        made_by = self._made_by(stream)
+
+        def from_place(*start: tf_types.Tensor) -> tf_types.Dataset:
+            # Of a name that begins as `_` does TensorFlow warns in the user's log.
+            return made_by(*start)
+
         # Traced once, although it is used in several graphs: it may hold all of the data.
         self._from = tf.function(
-            self._made_by(stream),
+            from_place,
             input_signature=[tf.TensorSpec([], tf.int64)] * 4,
             autograph=False,
         ).get_concrete_function()
