@@ -130,11 +130,13 @@ class Exchange:
         Once in the function that makes the steps.
         """
         copies, routes = LocalCopies(self._copied, device=device), Routes(self._copied)
-        copies.assign(routes.part(routes.read()))
-        return functools.partial(self._make, copies)
+        vectors = routes.read()
+        with tf.device(device):
+            copies.assign(routes.part(vectors))
+        return functools.partial(self._make, copies, device)
 
     @tf.autograph.experimental.do_not_convert
-    def _make(self, copies: LocalCopies, batch: tf_types.Tensor) -> None:
+    def _make(self, copies: LocalCopies, device: str, batch: tf_types.Tensor) -> None:
         """Make a step on one replica on the copies, count it, and give them the values after it.
 
         To read those here, and not at the beginning of the next step, saves half of the time that
@@ -150,7 +152,9 @@ class Exchange:
             return back.read()
 
         there = _as_one_operation(applied, result.tensors, self.ps) if self.ps else applied
-        copies.assign(back.part(there(result.tensors)))
+        vectors = there(result.tensors)
+        with tf.device(device):
+            copies.assign(back.part(vectors))
 
     def _computed(self, copies: LocalCopies, batch: tf_types.Tensor) -> "_Result":
         """Make a step on the copies, up to where it applies gradients."""
