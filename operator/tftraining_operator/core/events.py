@@ -319,8 +319,9 @@ def _resumed_from_checkpoint(before: Status, after: Status) -> list[Event]:
     progress = after.progress
     if progress is None or progress.resumed_step is None:
         return []
-    # The chief of each attempt reports once where it began.
-    if before.progress is not None and before.progress_attempt == after.progress_attempt:
+    # The chief of each attempt tells once where it began: a script after its first report.
+    known = before.progress.resumed_step if before.progress is not None else None
+    if known is not None and before.progress_attempt == after.progress_attempt:
         return []
     saved = after.last_checkpoint
     path = f" {saved.path}" if saved and saved.step == progress.resumed_step else ""
