@@ -131,7 +131,7 @@ class Snapshot:
     step: int = 0
     stepped_at: float | None = None
     """When the step last changed (monotonic seconds), later by what activities took since; in the
-    future while no other step is due. None before training."""
+    future while no other step is due. None before training, unless a script says when it is due."""
     activity: Activity | None = None
     active_since: float = 0.0
     """When the activity began (monotonic seconds)."""
@@ -231,7 +231,7 @@ class Snapshot:
         ]
 
     def _step_age(self, now: float) -> float | None:
-        if self.stepped_at is None or self.phase is not Phase.TRAINING:
+        if self.stepped_at is None or self.phase not in (Phase.WAITING, Phase.TRAINING):
             return None
         # A time in which no step is expected is none without steps.
         until = now if self.activity is None else self.active_since
