@@ -31,13 +31,17 @@ What the API server refuses beyond types and bounds, in its words:
 
 def rendered() -> str:
     """Return the page."""
-    root = schema()["properties"]
+    root = schema()
     text = _INTRODUCTION
     for part in ("spec", "status"):
         head = ("field", "type", "default", "description")
-        text += f"\n## {part}\n\n{table(head, rows(root[part], part), others='---')}\n"
-    messages = dict.fromkeys(_rules(root["spec"], "spec"))
-    return text + _RULES + "".join(f"- `{field}`: {message}\n" for field, message in messages)
+        fields = rows(root["properties"][part], part)
+        text += f"\n## {part}\n\n{table(head, fields, others='---')}\n"
+    told: dict[str, list[str]] = {}
+    for field, message in _rules(root, ""):
+        told.setdefault(message, []).append(f"`{field}`")
+    lines = (f"- {', '.join(fields)}: {message}\n" for message, fields in told.items())
+    return text + _RULES + "".join(lines)
 
 
 def rows(node: _Object, path: str) -> Iterator[tuple[str, str, str, str]]:
@@ -61,9 +65,11 @@ def _type(node: _Object) -> str:
 
 def _rules(node: _Object, path: str) -> Iterator[tuple[str, str]]:
     for rule in node.get("x-kubernetes-validations", []):
-        yield path + rule.get("fieldPath", ""), rule["message"]
+        field = path + rule.get("fieldPath", "")
+        # Those of the whole object that name no field are about its name.
+        yield field.removeprefix(".") or "metadata.name", rule["message"]
     for name, child in node.get("properties", {}).items():
-        yield from _rules(child, f"{path}.{name}")
+        yield from _rules(child, f"{path}.{name}".removeprefix("."))
 
 
 def _cell(text: str) -> str:

@@ -20,6 +20,7 @@ _VERSIONS = {
     Path("pyproject.toml"): r'(?m)^version = "(.+)"$',
     Path("operator/tftraining_operator/__init__.py"): r'(?m)^__version__ = "(.+)"$',
     Path("trainer_image/tftrainer/__init__.py"): r'(?m)^__version__ = "(.+)"$',
+    Path("trainer_image/pyproject.toml"): r'(?m)^version = "(.+)"$',
     CHART / "Chart.yaml": r'(?m)^(?:version|appVersion): "?([^"\n]+)"?$',
 }
 """Where the version of a release stands, and how."""

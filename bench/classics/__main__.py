@@ -53,7 +53,7 @@ def mirrored_mnist() -> str:
     """Compare one replica with two, in turns."""
     images: dict[str, tuple[int, dict[str, str]]] = {"digits of 8x8": (3, {})}
     if folder := os.environ.get("MNIST_DIR"):
-        # 80 steps each: the 10,000 steps of the classic run.
+        # 160 steps each: twice the 10,000 of the classic run.
         images["MNIST's, 28x28"] = (125, {"MNIST_DIR": str(Path(folder).resolve())})
     settings = {
         "1, batch 100": {"--batch-size=50": "--batch-size=100", "cpus=2": "cpus=1"},

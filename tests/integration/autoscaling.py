@@ -50,20 +50,30 @@ class Chiefs:
     """The metrics of all chiefs that serve any."""
 
     _waits: dict[tuple[str, str], Mapping[str, float]] = field(default_factory=dict)
+    _speeds: dict[tuple[str, str], Mapping[str, float]] = field(default_factory=dict)
 
     def report(self, namespace: str, job: str, **waits: float) -> None:
         """Have a chief say which fraction of its time each worker waits for data: worker_0=0.5."""
         self._waits[namespace, job] = waits
 
+    def report_speeds(self, namespace: str, job: str, **speeds: float) -> None:
+        """Have a chief say how many examples per second each worker makes: worker_0=100."""
+        self._speeds[namespace, job] = speeds
+
     def page(self) -> str:
         """Return what Prometheus reads."""
-        lines = ["# TYPE tftraining_worker_input_wait_ratio gauge"]
-        for (namespace, job), waits in list(self._waits.items()):
-            chief = f'namespace="{namespace}",training_job="{job}",pod="{job}-chief-0",role="chief"'
-            for task, wait in waits.items():
-                labels = f'{chief},task="{task.replace("_", "-")}"'
-                lines.append(f"tftraining_worker_input_wait_ratio{{{labels}}} {wait}")
+        kinds = {"input_wait_ratio": self._waits, "examples_per_second": self._speeds}
+        lines = [line for name, values in kinds.items() for line in _metric(name, values)]
         return "\n".join(lines) + "\n"
+
+
+def _metric(name: str, values: Mapping[tuple[str, str], Mapping[str, float]]) -> Iterator[str]:
+    yield f"# TYPE tftraining_worker_{name} gauge"
+    for (namespace, job), of_tasks in list(values.items()):
+        chief = f'namespace="{namespace}",training_job="{job}",pod="{job}-chief-0",role="chief"'
+        for task, value in of_tasks.items():
+            labels = f'{chief},task="{task.replace("_", "-")}"'
+            yield f"tftraining_worker_{name}{{{labels}}} {value}"
 
 
 @contextmanager

@@ -60,11 +60,18 @@ class Scaled:
     space: Namespace
     chiefs: Chiefs
 
-    def start(self, *, workers: int, most: int = 8, **spec: Any) -> None:
-        """Have a job with so many workers run, and scale it at once, from 1 worker to so many."""
-        self.space.apply(manifest(worker={"replicas": workers}, **spec))
+    def start(self, *, workers: int, most: int = 8, speed: str | None = None) -> None:
+        """Have a job with so many workers run, and scale it at once, from 1 worker to so many.
+
+        By how busy they are, or so that each makes so many examples per second.
+        """
+        self.space.apply(manifest(worker={"replicas": workers}))
         autoscaler = yaml.safe_load(AUTOSCALER.read_text())
         autoscaler["spec"].update(minReplicas=1, maxReplicas=most)
+        if speed is not None:
+            (metric,) = autoscaler["spec"]["metrics"]
+            metric["pods"]["metric"]["name"] = "tftraining_worker_examples_per_second"
+            metric["pods"]["target"]["averageValue"] = speed
         for change in autoscaler["spec"]["behavior"].values():
             change.update(stabilizationWindowSeconds=0)
             for policy in change["policies"]:
@@ -81,6 +88,11 @@ class Scaled:
         """Have the chief say for which fraction of its time each worker waits for data."""
         named = {f"worker_{index}": wait for index, wait in enumerate(waits)}
         self.chiefs.report(self.space.name, "mnist", **named)
+
+    def report_speeds(self, *speeds: float) -> None:
+        """Have the chief say how many examples per second each worker makes."""
+        named = {f"worker_{index}": speed for index, speed in enumerate(speeds)}
+        self.chiefs.report_speeds(self.space.name, "mnist", **named)
 
     def train_as_wanted(self, workers: int) -> None:
         """Have so many workers train, as busy as the autoscaler wants them."""
@@ -169,6 +181,18 @@ def test_workers_that_have_joined_no_cluster_yet_count_as_idle_so_that_no_more_a
 def test_a_job_whose_chief_restarts_keeps_its_workers(scaled: Scaled) -> None:
     scaled.train_as_wanted(3)
     scaled.report()
+    scaled.wait_for_no_load()
+    assert scaled.workers == 3
+
+
+def test_a_job_that_is_scaled_by_examples_keeps_its_workers_while_it_validates(
+    scaled: Scaled,
+) -> None:
+    scaled.start(workers=3, speed="100")
+    scaled.run(3)
+    scaled.report_speeds(100, 100, 100)
+    scaled.wait_for_load("100")
+    scaled.report_speeds(0, 0, 0)
     scaled.wait_for_no_load()
     assert scaled.workers == 3
 

@@ -338,6 +338,9 @@ def test_where_a_chief_resumed_is_told_once() -> None:
     assert event.note == "resumed at step 8 from checkpoint /c/ckpt-8"
     assert told(at_attempt(1, 8), at_attempt(1, 8)) == []
     assert told(at_attempt(0, None), at_attempt(1, None)) == [], "it began anew"
+    assert len(told(at_attempt(1, None), at_attempt(1, 8))) == 1, "a script reports while it waits"
+    (unknown,) = told(at_attempt(0, None), at_attempt(1, 7))
+    assert unknown.note == "resumed at step 7 from a checkpoint"
 
 
 def test_what_was_repaired_in_the_status_is_told() -> None:

@@ -521,6 +521,18 @@ def test_a_chief_that_still_waits_does_not_set_progress_back() -> None:
     assert status_of(job, *everything(job), facts=facts).progress == progress
 
 
+def test_a_script_that_waits_again_does_not_set_progress_back() -> None:
+    """It says how many steps it will make before it connects, and restores after that."""
+    progress = Progress(step=500, updated_at=stamp())
+    job = a_job().with_status(first_running_time=stamp(), attempt=1, progress=progress)
+    waits = everything(job, chief_0=lambda pod: pod.running(ready=False))
+    facts = Facts(reports={Role.CHIEF: report(step=0, waiting_for=["worker-0"])})
+    assert status_of(job, *waits, facts=facts).progress == progress
+    trains = status_of(job, *everything(job), facts=Facts(reports={Role.CHIEF: report(step=0)}))
+    assert trains.progress is not None
+    assert trains.progress.step == 0, "it began anew"
+
+
 def test_what_the_chief_before_reported_is_progress_of_its_own_attempt() -> None:
     job = running(a_job())
     facts = Facts(reports={Role.CHIEF: report()})

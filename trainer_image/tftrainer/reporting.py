@@ -91,6 +91,8 @@ class Reporter:
         self.progress = Progress(Snapshot(role=role, attempt=attempt))
         self._rate: Rate | None = None
         self._newest_at = 0.0
+        self._due_at = 0.0
+        """When the next step is due, as far as is known."""
 
     def report(
         self,
@@ -107,22 +109,28 @@ class Reporter:
         known = {**before.metrics, **metrics}
         if len(known) > _MOST_METRICS:
             raise ValueError(f"{len(known)} metrics are reported: choose at most {_MOST_METRICS}.")
-        stepped_at, is_first = before.stepped_at, self._rate is None
-        if self._rate is None or step < before.step:
-            self._rate, self._newest_at = Rate(now, step), now
+        is_first = self._rate is None
+        if is_first or step < before.step:
+            self._newest_at = now
+        # What an earlier process made is no speed of this one.
+        is_restored = changes.get("resumed_step") not in (None, before.resumed_step)
+        if self._rate is None or step < before.step or is_restored:
+            self._rate = Rate(now, step)
         if is_first or step != before.step:
-            stepped_at = now + (now - self._newest_at)
+            self._due_at = now + (now - self._newest_at)
             self._newest_at = now
         if next_seconds is not None:
-            stepped_at = now + next_seconds
+            self._due_at = now + next_seconds
         self._rate.add(now, step)
-        after = replace(before, **changes)
+        phase = _phase(replace(before, **changes), is_first=is_first)
+        # While it waits for servers no step is due, unless it says when.
+        is_due = phase is not Phase.WAITING or next_seconds is not None
         return self.progress.update(
             **changes,
             metrics=known,
             steps_per_second=self._rate.recent,
-            stepped_at=stepped_at,
-            phase=_phase(after, is_first=is_first),
+            stepped_at=self._due_at if is_due else None,
+            phase=phase,
         )
 
 

@@ -319,13 +319,15 @@ def _resumed_from_checkpoint(before: Status, after: Status) -> list[Event]:
     progress = after.progress
     if progress is None or progress.resumed_step is None:
         return []
-    # The chief of each attempt reports once where it began.
-    if before.progress is not None and before.progress_attempt == after.progress_attempt:
+    # The chief of each attempt tells once where it began: a script after its first report.
+    known = before.progress.resumed_step if before.progress is not None else None
+    if known is not None and before.progress_attempt == after.progress_attempt:
         return []
-    saved = after.last_checkpoint
-    path = f" {saved.path}" if saved and saved.step == progress.resumed_step else ""
-    note = f"resumed at step {progress.resumed_step} from checkpoint{path}"
-    return [Event(Reason.RESUMED_FROM_CHECKPOINT, note.rstrip(), Action.OBSERVE)]
+    saved, where = after.last_checkpoint, "a checkpoint"
+    if saved is not None and saved.step == progress.resumed_step:
+        where = f"checkpoint {saved.path}"
+    note = f"resumed at step {progress.resumed_step} from {where}"
+    return [Event(Reason.RESUMED_FROM_CHECKPOINT, note, Action.OBSERVE)]
 
 
 def _success_note(after: Status, now: datetime) -> str:

@@ -237,7 +237,7 @@ def _reported(job: Job, observed: Observed, facts: Facts, now: datetime) -> dict
     said: dict[str, object] = {}
     chief = _report(observed, facts, Role.CHIEF)
     # That a chief only waits is not progress, nor a step back to 0.
-    if chief is not None and chief.has_steps and _has_begun(job, observed, chief):
+    if chief is not None and chief.has_steps and _has_begun(observed, chief):
         said["progress"] = progress_of(chief, job.status.progress, now)
         said["repeated_examples"] = chief.repeated_examples or None
         # A chief that has failed reports for as long as its pod is there.
@@ -259,9 +259,9 @@ def _reported(job: Job, observed: Observed, facts: Facts, now: datetime) -> dict
     return said
 
 
-def _has_begun(job: Job, observed: Observed, report: Report) -> bool:
+def _has_begun(observed: Observed, report: Report) -> bool:
     """Tell whether training has begun: a script may know its number of steps before it connects."""
-    if report.step or has_run(job.status):
+    if report.step:
         return True
     chief = observed.get(Role.CHIEF)
     return chief is not None and chief.counts_as_ready

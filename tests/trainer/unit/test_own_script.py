@@ -69,6 +69,28 @@ def test_a_step_is_missing_only_when_the_next_report_is_overdue() -> None:
     assert clock.at(880)["secondsSinceStep"] == 10
 
 
+def test_the_first_report_says_when_the_next_is_due_as_all_others() -> None:
+    clock = Clock()
+    clock.report(0, 0, next_seconds=600)
+    assert clock.at(599)["phase"] == "waiting"
+    assert clock.at(599)["secondsSinceStep"] == 0
+    assert clock.at(610)["secondsSinceStep"] == 10
+    clock.report(620, 100)
+    assert clock.at(620)["phase"] == "training"
+
+
+def test_steps_that_were_restored_are_no_speed() -> None:
+    clock = Clock()
+    clock.report(0, 0, total_steps=3000)
+    clock.report(20, 2000, resumed_step=2000)
+    assert clock.at(20)["stepsPerSecond"] is None
+    clock.report(30, 2100)
+    assert clock.at(30)["stepsPerSecond"] == 10.0
+    # A script may say so in each of its reports.
+    clock.report(40, 2200, resumed_step=2000)
+    assert clock.at(40)["stepsPerSecond"] == 10.0
+
+
 def test_the_speed_is_that_after_a_step_back() -> None:
     clock = Clock()
     for now, step in ((0, 0), (10, 1000), (20, 500), (30, 600)):

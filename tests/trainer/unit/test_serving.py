@@ -4,6 +4,7 @@ import json
 import socket
 import struct
 import threading
+import time
 import urllib.error
 import urllib.request
 from pathlib import Path
@@ -14,7 +15,7 @@ from tftrainer.config.cluster import Role
 from tftrainer.errors import TrainerError
 from tftrainer.runtime import http_server, termination
 from tftrainer.runtime.progress import Phase, Progress, Snapshot
-from tftrainer.runtime.throughput import WorkerRate
+from tftrainer.runtime.throughput import Throughput, Work, WorkerRate
 
 from tools.ports import free_port
 
@@ -56,6 +57,20 @@ def test_the_newest_snapshot_is_served(port: int) -> None:
     alive[0] = False
     assert get(port, "/healthz")[0] == 503
     assert get(port, "/else")[0] == 404
+
+
+def test_workers_that_nobody_looks_at_for_long_have_no_metric_to_scale_by(port: int) -> None:
+    throughput, began = Throughput(["worker-0"]), time.monotonic() - 60
+    for second in (1, 2, 3):
+        throughput.add(began + second, [Work(10 * second, 0.0, second)])
+    progress = Progress(Snapshot(role=Role.CHIEF, phase=Phase.TRAINING))
+    http_server.serve(port, progress, lambda: True)
+    progress.update(examples_per_second=10.0, workers=throughput.workers(began + 3))
+
+    metrics = get(port, "/metrics")[1]
+    assert "tftraining_examples_per_second 0.0" in metrics
+    assert 'tftraining_worker_examples_per_second{task="worker-0"} 0.0' in metrics
+    assert "tftraining_worker_input_wait_ratio{" not in metrics
 
 
 def test_one_who_asks_and_goes_leaves_no_traceback(

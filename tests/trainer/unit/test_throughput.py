@@ -1,6 +1,8 @@
 """Examples per second and input wait, from what each worker says that it has done."""
 
 import pytest
+from tftrainer.config.cluster import Role
+from tftrainer.runtime.progress import Phase, Snapshot
 from tftrainer.runtime.throughput import Throughput, Work, WorkerRate
 
 
@@ -45,6 +47,27 @@ def test_a_worker_that_does_nothing_any_more_has_neither_speed_nor_input_wait() 
     assert [worker.input_wait for worker in throughput.workers(30.0)] == [0.0, None]
     assert throughput.recent(30.0) == pytest.approx(10)
     assert throughput.recent(60.0) == 0.0
+
+
+def test_workers_that_nobody_looks_at_for_long_show_nothing() -> None:
+    """As while the chief validates, or waits for a step that does not end."""
+    throughput = Throughput(["worker-0"])
+    for second in range(1, 6):
+        throughput.add(float(second), [Work(10 * second, 0.0, second)])
+    snapshot = Snapshot(
+        role=Role.CHIEF,
+        phase=Phase.TRAINING,
+        examples_per_second=throughput.recent(5.0),
+        workers=throughput.workers(5.0),
+    )
+
+    def shown(now: float) -> tuple[float, float, float | None]:
+        document = snapshot.document(now)
+        (worker,) = document["workers"]
+        return document["examplesPerSecond"], worker["examplesPerSecond"], worker["inputWait"]
+
+    assert shown(15.0) == (10.0, 10.0, 0.0)
+    assert shown(25.1) == (0.0, 0.0, None)
 
 
 def test_an_input_wait_that_cannot_be_measured_is_left_out() -> None:

@@ -95,6 +95,11 @@ def test_no_ps_on_which_steps_are_made() -> None:
     assert silent(told(30, "worker-1", since_step=0))
 
 
+def test_a_ps_that_a_script_waits_for_whenever_the_first_step_is_due() -> None:
+    waits = told(10, "ps-0", since_step=0.0).model_copy(update={"waiting_for": ["ps-0"]})
+    assert list(silent(waits)) == ["mnist-ps-0"]
+
+
 @pytest.mark.parametrize(
     "change",
     [

@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import re
+
+from tftraining_operator.api.rules import RULES
+from tftraining_operator.api.transitions import TRANSITIONS
+
 from tools.fields_reference import rendered, rows
 
 SCHEMA = {
@@ -31,4 +36,8 @@ def test_every_field_has_a_row_but_those_of_kubernetes_own() -> None:
 
 
 def test_the_page_has_the_rules_that_the_api_server_tells() -> None:
-    assert "- `spec.ps`: strategy ParameterServer needs parameter servers: " in rendered()
+    page = rendered()
+    assert "- `spec.ps`: strategy ParameterServer needs parameter servers: " in page
+    for rule in (*RULES, *TRANSITIONS):
+        (line,) = re.findall(rf"^- (.*): {re.escape(rule.message)}$", page, re.MULTILINE)
+        assert f"`{rule.field}`" in line

@@ -27,6 +27,7 @@ VERSIONED = (
     "pyproject.toml",
     "operator/tftraining_operator/__init__.py",
     "trainer_image/tftrainer/__init__.py",
+    "trainer_image/pyproject.toml",
     "charts/tftraining-operator/Chart.yaml",
 )
 OPERATOR = Image("registry.example.com/tftraining/operator", f"sha256:{'1' * 64}")

@@ -330,8 +330,8 @@ def _add_modes(parser: argparse.ArgumentParser) -> None:
         type=_natural,
         default=0,
         metavar="N",
-        help="split variables across parameter servers into parts of at least this many bytes "
-        "(default 0: do not split)",
+        help="split variables of more than this many bytes across the parameter servers, into at "
+        "most one part for each (default 0: do not split)",
     )
     add(
         "--steps-per-closure",

@@ -4,6 +4,7 @@ import json
 import logging
 import socket
 import sys
+import time
 from collections.abc import Callable, Iterator
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -26,14 +27,14 @@ class _SnapshotCollector(Collector):
         self._progress = progress
 
     def collect(self) -> Iterator[Metric]:
-        now = self._progress.snapshot
+        now, moment = self._progress.snapshot, time.monotonic()
         plain = {
             "step": ("Steps completed.", now.step),
             "total_steps": ("Steps after which training is complete.", now.total_steps),
             "steps_per_second": ("Recent steps per second.", now.steps_per_second),
             "examples_per_second": (
                 "Recent examples per second of all workers.",
-                now.examples_per_second,
+                now.speed(moment),
             ),
             "queue_depth": ("Scheduled functions that no worker has started.", now.queue_depth),
             "checkpoint_step": (
@@ -62,10 +63,10 @@ class _SnapshotCollector(Collector):
         for name, number in now.metrics.items():
             metric.add_metric([name], number)
         yield metric
-        yield from _work(now)
+        yield from _work(now, moment)
 
 
-def _work(now: Snapshot) -> Iterator[Metric]:
+def _work(now: Snapshot, moment: float) -> Iterator[Metric]:
     yield CounterMetricFamily(
         "tftraining_examples",
         "Examples that the workers have processed since this process started; repeated steps count"
@@ -88,7 +89,7 @@ def _work(now: Snapshot) -> Iterator[Metric]:
         "Fraction of its time that a worker waits for the next batch, 0 to 1.",
         labels=["task"],
     )
-    for each in now.workers:
+    for each in now.rates(moment):
         speed.add_metric([each.task], each.examples_per_second)
         if each.input_wait is not None:
             wait.add_metric([each.task], each.input_wait)

@@ -131,7 +131,7 @@ class Snapshot:
     step: int = 0
     stepped_at: float | None = None
     """When the step last changed (monotonic seconds), later by what activities took since; in the
-    future while no other step is due. None before training."""
+    future while no other step is due. None before training, unless a script says when it is due."""
     activity: Activity | None = None
     active_since: float = 0.0
     """When the activity began (monotonic seconds)."""
@@ -158,6 +158,16 @@ class Snapshot:
         """Who has to answer before training begins."""
         return [each.task for each in self.unreachable] if self.phase is Phase.WAITING else []
 
+    def rates(self, now: float) -> list[WorkerRate]:
+        """Return the speed of each worker; those that nobody has looked at for long have none."""
+        return [each.at(now) for each in self.workers]
+
+    def speed(self, now: float) -> float | None:
+        """Return the examples per second of all workers, 0 if all of them stand still."""
+        stand_still = self.workers and all(now > each.stale_at for each in self.workers)
+        trains = self.phase is Phase.TRAINING and self.examples_per_second is not None
+        return 0.0 if trains and stand_still else self.examples_per_second
+
     def document(self, now: float) -> dict[str, Any]:
         """Return the snapshot as the contract writes it, with ages at `now` (monotonic seconds).
 
@@ -174,8 +184,8 @@ class Snapshot:
             "step": self.step,
             "totalSteps": self.total_steps,
             "stepsPerSecond": _rounded(self.steps_per_second),
-            "examplesPerSecond": _rounded(self.examples_per_second),
-            "workers": self._rates(),
+            "examplesPerSecond": _rounded(self.speed(now)),
+            "workers": self._speeds(now),
             "repeatedExamples": self.repeated_examples,
             "queueDepth": self.queue_depth,
             "secondsSinceStep": self._step_age(now),
@@ -217,7 +227,7 @@ class Snapshot:
             for each in longest_first[:_MOST_UNREACHABLE]
         ]
 
-    def _rates(self) -> list[dict[str, Any]]:
+    def _speeds(self, now: float) -> list[dict[str, Any]]:
         # Nobody works any more, and the termination log has little room.
         if self.phase is Phase.DONE:
             return []
@@ -227,11 +237,11 @@ class Snapshot:
                 "examplesPerSecond": _rounded(each.examples_per_second),
                 "inputWait": _rounded(each.input_wait),
             }
-            for each in self.workers[:_MOST_WORKERS]
+            for each in self.rates(now)[:_MOST_WORKERS]
         ]
 
     def _step_age(self, now: float) -> float | None:
-        if self.stepped_at is None or self.phase is not Phase.TRAINING:
+        if self.stepped_at is None or self.phase not in (Phase.WAITING, Phase.TRAINING):
             return None
         # A time in which no step is expected is none without steps.
         until = now if self.activity is None else self.active_since

@@ -29,10 +29,15 @@ class Rate:
         """Recent rate per second; None before there are two points."""
         return _slope(self._points[0], self._points[-1])
 
+    @property
+    def stale_at(self) -> float:
+        """Until when nothing may be added before that is longer than a slow step explains."""
+        newest, before = self._points[-1][0], self._points[0][0]
+        return newest + max(self._window, 2 * (newest - before))
+
     def is_stale(self, now: float) -> bool:
         """Whether nothing was added for longer than a slow step explains."""
-        newest, before = self._points[-1][0], self._points[0][0]
-        return now - newest > max(self._window, 2 * (newest - before))
+        return now > self.stale_at
 
     @property
     def overall(self) -> float | None:

@@ -1,8 +1,9 @@
 """Examples per second and input wait of each worker, from its counters; used by recorder. Pure."""
 
+import math
 from collections import deque
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 
 from tftrainer.runtime.rates import Rate
 
@@ -28,6 +29,17 @@ class WorkerRate:
     examples_per_second: float
     input_wait: float | None
     """Share of its time, 0 to 1, that it waited for the next batch; None if it is not known."""
+    stale_at: float = field(default=math.inf, compare=False)
+    """When (s) it counts as standing still, if nothing else is known of it by then."""
+
+    def at(self, now: float) -> "WorkerRate":
+        """Return what is shown of it: of a worker that stands still nothing is known.
+
+        It is asked for by who shows it: the chief does not look while it validates.
+        """
+        if now <= self.stale_at:
+            return self
+        return replace(self, examples_per_second=0.0, input_wait=None)
 
 
 class Throughput:
@@ -83,10 +95,10 @@ class _Worker:
             self._points.popleft()
 
     def rate(self, now: float) -> WorkerRate:
-        moving = self._rate is not None and not self._rate.is_stale(now)
-        speed = self._rate.recent if self._rate is not None and moving else None
-        # It is counted with the examples: of a worker that stands still nothing is known.
-        return WorkerRate(self._task, speed or 0.0, self._input_wait() if moving else None)
+        if self._rate is None:
+            return WorkerRate(self._task, 0.0, None, -math.inf)
+        speed, stale_at = self._rate.recent or 0.0, self._rate.stale_at
+        return WorkerRate(self._task, speed, self._input_wait(), stale_at).at(now)
 
     def _input_wait(self) -> float | None:
         if not self._points:

@@ -56,7 +56,8 @@ def reachability(job: Job, observed: Observed, facts: Facts, now: datetime) -> R
         if traits(job.spec.strategy, role).serves
         for index in job.members(role)
     ]
-    since_step = report.seconds_since_step
+    # A script may say when its first step is due, and wait for its servers meanwhile.
+    since_step = report.seconds_since_step if not report.waiting_for else None
     limit = SILENT_AT_START_SECONDS if since_step is None else SILENT_SECONDS
     out_of_reach = {
         pod_of_task(job.name, peer.task): peer
