@@ -258,3 +258,10 @@ class Servers:
         process = self.computer.start(f"{role}-{index}", DIGITS, env=env, serve=False)
         self.running[process.name] = process
         return process
+
+    def revive(self) -> None:
+        """Start those again that have ended."""
+        for name, process in list(self.running.items()):
+            if process.popen.poll() is not None:
+                role, index = name.split("-")
+                self.start(role, int(index))
