@@ -125,6 +125,31 @@ def test_the_first_line_and_the_exit_code_say_how_a_job_failed(space: Namespace)
     assert "mnist has ended (Failed): tftj restart starts it again" in said
 
 
+@pytest.mark.parametrize(
+    ("code", "told"), [(0, "mnist: Succeeded"), (64, "mnist: Failed (PermanentFailure): mnist-chief")]
+)
+def test_the_end_of_a_job_that_is_deleted_at_once_is_told(
+    space: Namespace, code: int, told: str
+) -> None:
+    space.apply(manifest(runPolicy={"ttlSecondsAfterFinished": 0}))
+    space.wait_for_pods("mnist-chief-0", "mnist-ps-0", "mnist-worker-0", "mnist-worker-1")
+    space.run_all()
+    process = subprocess.Popen(
+        command("progress", "mnist", f"--namespace={space.name}"),
+        env=environment(space),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+    assert process.stdout is not None
+    assert process.stdout.readline()
+    space.end("mnist-chief-0", code)
+    rest, _ = process.communicate(timeout=30)
+    assert rest.splitlines()[-1].startswith(told)
+    assert process.returncode == (1 if code else 0)
+    assert "uid" not in space.job().get("metadata", {}), "it is gone"
+
+
 @pytest.mark.usefixtures("garbage_collector")
 def test_a_finished_job_is_created_again_and_keeps_its_code(
     space: Namespace, tmp_path: Path

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import itertools
+import json
 import threading
 import time
 from dataclasses import dataclass, field
@@ -91,6 +92,7 @@ def finished(*, well: bool) -> JobBuilder:
 
 
 RUNNING = a_job().with_status(a_condition(ConditionType.RUNNING), observed_generation=1)
+RUNNING.raw["metadata"]["resourceVersion"] = "5"
 
 
 class Time:
@@ -736,3 +738,43 @@ def test_the_end_of_a_log_that_comes_slowly_is_waited_for_when_the_job_has_finis
 
     calls = Slow([job.raw], [a_pod(job.build(), Role.CHIEF).exited(1)])
     assert run(calls) == ["chief-0: first", "chief-0: the cause"]
+
+
+@dataclass
+class Deleted(Scripted):
+    """What a watch of the jobs tells of one that is gone."""
+
+    told: list[Raw] = field(default_factory=list)
+    watched: list[Mapping[str, str]] = field(default_factory=list)
+
+    @contextlib.contextmanager
+    def lines(self, path: str, query: Mapping[str, str]) -> Iterator[Iterator[str]]:
+        assert path.endswith("/namespaces/default/tftrainingjobs")
+        self.watched.append(query)
+        yield map(json.dumps, self.told)
+
+
+@pytest.mark.parametrize("again", [False, True], ids=["gone", "created again"])
+@pytest.mark.parametrize("well", [True, False])
+def test_the_end_of_a_job_that_is_deleted_at_once_counts(*, well: bool, again: bool) -> None:
+    """With ttlSecondsAfterFinished: 0 it is gone before the next look."""
+    ended, other = finished(well=well).raw, a_job().named("mnist", uid="uid-2").raw
+    events = [("MODIFIED", ended), ("DELETED", other), ("DELETED", ended), ("ADDED", other)]
+    told = [{"type": kind, "object": job} for kind, job in events]
+    calls = Deleted([RUNNING.raw, other if again else NotFoundError("gone")], told=told)
+    assert followed(calls) == (well, 2)
+    (query,) = calls.watched
+    assert (query["resourceVersion"], query["fieldSelector"]) == ("5", "metadata.name=mnist")
+
+
+@pytest.mark.parametrize(
+    "told",
+    [
+        pytest.param([], id="the API server says nothing"),
+        pytest.param([{"type": "DELETED", "object": RUNNING.raw}], id="it had not ended"),
+        pytest.param([{"type": "ERROR", "object": {"code": 410}}], id="it has forgotten it"),
+    ],
+)
+def test_a_job_that_is_deleted_before_its_end_is_not_found(told: list[Raw]) -> None:
+    with pytest.raises(NotFoundError, match="^job mnist was deleted$"):
+        followed(Deleted([RUNNING.raw, NotFoundError("gone")], told=told))
