@@ -126,7 +126,8 @@ def test_the_first_line_and_the_exit_code_say_how_a_job_failed(space: Namespace)
 
 
 @pytest.mark.parametrize(
-    ("code", "told"), [(0, "mnist: Succeeded"), (64, "mnist: Failed (PermanentFailure): mnist-chief")]
+    ("code", "told"),
+    [(0, "mnist: Succeeded"), (64, "mnist: Failed (PermanentFailure): mnist-chief")],
 )
 def test_the_end_of_a_job_that_is_deleted_at_once_is_told(
     space: Namespace, code: int, told: str
@@ -347,6 +348,31 @@ def test_a_certificate_that_is_not_to_be_checked_is_no_news(
         check=False,
     )
     assert (done.returncode, done.stderr) == (0, f"no jobs in namespace {space.name}\n")
+
+
+def test_who_acts_as_somebody_else_has_their_rights(space: Namespace, tmp_path: Path) -> None:
+    """As by kubectl; the user of the kubeconfig may do everything."""
+    config = json.loads(space.server.kubeconfig.read_text())
+    kubeconfig = tmp_path / "config"
+
+    def listed(**identity: object) -> tuple[int, str]:
+        for each in config["users"]:
+            each["user"] |= identity
+        kubeconfig.write_text(json.dumps(config))
+        done = subprocess.run(
+            command("list", f"--namespace={space.name}"),
+            env=environment(space) | {"KUBECONFIG": str(kubeconfig)},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        return done.returncode, done.stderr
+
+    code, said = listed(**{"as": "josé"})
+    assert code == 1
+    assert 'is forbidden: User "josé" cannot list resource "tftrainingjobs"' in said
+    groups = ["vision", "system:masters"]
+    assert listed(**{"as-groups": groups}) == (0, f"no jobs in namespace {space.name}\n")
 
 
 @pytest.mark.parametrize("file", sorted(TFJOBS.iterdir()), ids=lambda path: path.name)

@@ -776,5 +776,5 @@ def test_the_end_of_a_job_that_is_deleted_at_once_counts(*, well: bool, again: b
     ],
 )
 def test_a_job_that_is_deleted_before_its_end_is_not_found(told: list[Raw]) -> None:
-    with pytest.raises(NotFoundError, match="^job mnist was deleted$"):
+    with pytest.raises(NotFoundError, match=r"^job mnist was deleted$"):
         followed(Deleted([RUNNING.raw, NotFoundError("gone")], told=told))
