@@ -18,9 +18,10 @@ from pydantic import ValidationError
 from tftraining_operator.api import keys, rules
 from tftraining_operator.api.problems import Problem, from_error
 from tftraining_operator.api.status import Status
-from tftraining_operator.api.types import ObjectMeta, parse_spec
+from tftraining_operator.api.types import ObjectMeta, Spec, parse_spec
 from tftraining_operator.core.job import Job
 
+from tftraining import yaml_values
 from tftraining.errors import InputError
 
 _Object = dict[str, Any]
@@ -73,15 +74,6 @@ def parse(text: str, source: str, *, uid: str) -> Manifest:
     )
 
 
-class _Loader(yaml.SafeLoader):
-    """Keeps a date as text, as in JSON, which kubectl converts the file to."""
-
-    yaml_implicit_resolvers = {  # noqa: RUF012 - the base class' own form
-        first: [(tag, regexp) for tag, regexp in found if tag != "tag:yaml.org,2002:timestamp"]
-        for first, found in yaml.SafeLoader.yaml_implicit_resolvers.items()
-    }
-
-
 def documents(text: str, source: str) -> Iterator[_Object]:
     """Yield the objects of a file, those of a List one by one. Raises InputError."""
     found = json_of(text)
@@ -107,7 +99,7 @@ def json_of(text: str) -> _Object | None:
 
 def _loaded(text: str, source: str) -> list[Any]:
     try:
-        return list(yaml.load_all(text, Loader=_Loader))
+        return list(yaml.load_all(text, Loader=yaml_values.Loader))
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         where = f"{source}:{mark.line + 1}" if mark is not None else source
@@ -154,10 +146,37 @@ def job_of(raw: _Object, source: str, uid: str) -> Job:
     except ValidationError as error:
         problems += from_error(error)
     if meta is not None and spec is not None:
-        problems += rules.problems(meta.name, spec)
+        problems += [*rules.problems(meta.name, spec), *_without_quotes(spec)]
         if not problems:
             return Job(meta=meta, spec=spec, status=Status())
     raise InputError("\n".join(f"{source}: {problem}" for problem in problems))
+
+
+def _without_quotes(spec: Spec) -> Iterator[Problem]:
+    """Yield the values of templates that have to be text: a number there makes no pod."""
+    templates = {"spec.template": spec.template}
+    for role in keys.Role:
+        if (given := spec.role(role)) is not None:
+            templates[f"spec.{role}.template"] = given.template
+    for path, template in templates.items():
+        pod = (template.as_dict() if template is not None else {}).get("spec") or {}
+        for kind in ("initContainers", "containers"):
+            for at, container in enumerate(pod.get(kind) or []):
+                for name, value in _texts(container):
+                    if isinstance(value, bool | int | float):
+                        message = f'must be a string: write "{json.dumps(value)}" in quotes'
+                        yield Problem(f"{path}.spec.{kind}[{at}].{name}", message)
+
+
+def _texts(container: _Object) -> Iterator[tuple[str, object]]:
+    """Yield what has to be text in a container, by its field."""
+    for field_name in ("command", "args", "env"):
+        parts = container.get(field_name)
+        for at, part in enumerate(parts if isinstance(parts, list) else ()):
+            if field_name != "env":
+                yield f"{field_name}[{at}]", part
+            elif isinstance(part, dict):
+                yield f"env[{at}].value", part.get("value")
 
 
 def _stored(raw: _Object, job: Job) -> _Object:

@@ -70,6 +70,40 @@ def test_a_date_stays_text_as_in_json() -> None:
     assert args.as_dict()["spec"]["containers"][0]["args"] == ["2026-01-02"]
 
 
+@pytest.mark.parametrize(
+    ("text", "value"), [("0o644", 420), ("y", True), ("1:30", "1:30"), ("1e3", 1000), ("=", "=")]
+)
+def test_a_file_has_the_values_that_kubectl_would_send(text: str, value: object) -> None:
+    assert list(manifest.documents(f"{{x: {text}}}", "x")) == [{"x": value}]
+
+
+@pytest.mark.parametrize(
+    ("fields", "told"),
+    [
+        ({"args": ["--epochs", 5]}, 'args[1]: must be a string: write "5" in quotes'),
+        ({"command": ["run", True]}, 'command[1]: must be a string: write "true" in quotes'),
+        (
+            {"env": [{"name": "A", "value": "x"}, {"name": "RATE", "value": 1e-3}]},
+            'env[1].value: must be a string: write "0.001" in quotes',
+        ),
+    ],
+)
+def test_what_lacks_its_quotes_is_told_before_a_pod_is_refused_for_it(
+    fields: dict[str, Any], told: str
+) -> None:
+    shared, own = a_job().with_container(**fields), a_job()
+    (container,) = shared.raw["spec"]["template"]["spec"]["containers"]
+    pod = {"containers": [{"name": "tensorflow"}], "initContainers": [container]}
+    own.with_role("worker", template={"spec": pod})
+    for job, path in (
+        (shared, "spec.template.spec.containers[0]"),
+        (own, "spec.worker.template.spec.initContainers[0]"),
+    ):
+        with pytest.raises(InputError) as refused:
+            manifest.parse(a_file(job), "x", uid="")
+        assert str(refused.value) == f"x: {path}.{told}"
+
+
 def test_the_items_of_a_list_count_as_documents() -> None:
     listed = "kind: List\nitems:\n- " + JOB.replace("\n", "\n  ")
     assert manifest.parse(listed, "job.yaml", uid="").job.name == "mnist"
