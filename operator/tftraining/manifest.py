@@ -31,6 +31,8 @@ Files = Mapping[str, bytes]
 
 STDIN = "-"
 
+_TFJOB = "TFJob"
+
 _BYTE_ORDER_MARK = "\ufeff"
 
 _KEY = re.compile(r"(?!\.\.|\.$)[-._A-Za-z0-9]+")
@@ -122,8 +124,10 @@ def only_job(found: Sequence[_Object], source: str) -> _Object:
     if jobs:
         names = ", ".join(_name(job) for job in jobs)
         raise InputError(f"{source}: contains {len(jobs)} jobs ({names}); keep only one of them")
-    kinds = ", ".join(str(document.get("kind")) for document in found) or "nothing"
-    raise InputError(f"{source}: contains no {keys.KIND} (found: {kinds})")
+    kinds = [str(document.get("kind") or "an object without kind") for document in found]
+    hint = f"; tftj convert {source} makes one of a TFJob" if _TFJOB in kinds else ""
+    shown = ", ".join(kinds) or "nothing"
+    raise InputError(f"{source}: contains no {keys.KIND} (found: {shown}){hint}")
 
 
 def job_of(raw: _Object, source: str, uid: str) -> Job:

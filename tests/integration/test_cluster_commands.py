@@ -251,6 +251,7 @@ def test_a_manifest_says_its_namespace(space: Namespace) -> None:
         check=False,
     )
     assert done.stdout == f"mnist: submitted to namespace {space.name}\n", done.stderr
+    assert f"tftj progress mnist -n {space.name} follows it, " in done.stderr
     assert space.job()["metadata"]["namespace"] == space.name
 
 

@@ -72,7 +72,7 @@ class Connection:
         try:
             kubeconfig = kube_config.KubeConfigMerger(path)
             name = context or _current_context(kubeconfig)
-            contexts = _contexts(kubeconfig)
+            contexts = _contexts(kubeconfig, path)
             if context is not None:
                 _named(contexts, context)
             config.load_kube_config(path, name or None, client_configuration=configuration)
@@ -183,11 +183,11 @@ class Connection:
             ) from error
 
 
-def _contexts(kubeconfig: kube_config.KubeConfigMerger) -> list[_Object]:
+def _contexts(kubeconfig: kube_config.KubeConfigMerger, path: str) -> list[_Object]:
     """Return all contexts of the kubeconfig; the client's own list needs a current one."""
     merged = kubeconfig.config
     if merged is None:
-        raise config.ConfigException("Invalid kube-config file. No configuration found.")
+        raise config.ConfigException(f"no kubeconfig {path}")
     return [each.value for each in merged["contexts"].value]
 
 

@@ -161,6 +161,9 @@ def test_a_misspelt_job_is_answered_with_the_nearest_one() -> None:
         Cluster(calls).job("rsnet")
     with pytest.raises(NotFoundError, match="tftj list shows those that exist"):
         Cluster(calls).job("bert")
+    told = "that is a pod of job resnet: tftj logs resnet --role worker --index 12 shows its log"
+    with pytest.raises(NotFoundError, match=f"^no job resnet-worker-12 in .*; {told}$"):
+        Cluster(calls).job("resnet-worker-12")
 
 
 def test_a_condition_of_an_older_spec_is_not_what_was_waited_for() -> None:

@@ -156,6 +156,14 @@ def test_a_byte_order_mark_is_no_part_of_a_file(
             "kind: ConfigMap\n", "contains no TFTrainingJob (found: ConfigMap)", id="another kind"
         ),
         pytest.param(
+            "apiVersion: kubeflow.org/v1\nkind: TFJob\n",
+            "contains no TFTrainingJob (found: TFJob); tftj convert job.yaml makes one of a TFJob",
+            id="a TFJob",
+        ),
+        pytest.param(
+            '{"cells": []}', "contains no TFTrainingJob (found: an object without kind)", id="none"
+        ),
+        pytest.param(
             f"{JOB}---\n{JOB}",
             "contains 2 jobs (mnist, mnist); keep only one of them",
             id="two jobs",
