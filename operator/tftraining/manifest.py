@@ -5,6 +5,7 @@ What the API server would refuse is refused here, with the same message. Only `r
 
 import base64
 import binascii
+import io
 import json
 import re
 import sys
@@ -51,10 +52,12 @@ class Manifest:
 
 def read(source: str) -> str:
     """Return the text of a file, or of standard input for `-`. Raises InputError."""
+    if source == STDIN and isinstance(sys.stdin, io.TextIOWrapper):
+        sys.stdin.reconfigure(encoding="utf-8", errors="strict")  # whatever the terminal has
     try:
-        text = sys.stdin.read() if source == STDIN else Path(source).read_text()
+        text = sys.stdin.read() if source == STDIN else Path(source).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "not a text file"
+        reason = error.strerror if isinstance(error, OSError) else "not text in UTF-8"
         raise InputError(f"cannot read {source}: {reason}") from error
     # Editors on Windows write it; it would keep JSON from being read as that.
     return text.removeprefix(_BYTE_ORDER_MARK)

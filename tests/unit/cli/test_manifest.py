@@ -5,14 +5,18 @@ from __future__ import annotations
 import io
 import json
 import re
+import subprocess
+import sys
 from typing import TYPE_CHECKING, Any
 
 import pytest
+import yaml
 from tftraining import manifest
 from tftraining.errors import ExitCode, InputError
 from tftraining_operator.api import rules
 from tftraining_operator.core.job import parse_job
 
+from tests.conftest import ROOT
 from tests.unit.builders import NOW, a_job
 from tests.unit.cli.plans import a_file
 
@@ -270,3 +274,28 @@ def test_a_key_that_is_a_number_is_text() -> None:
 def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"cannot read .*absent\.yaml: No such file"):
         manifest.read(str(tmp_path / "absent.yaml"))
+
+
+@pytest.mark.parametrize("source", ["job.yaml", "-"])
+def test_files_and_what_is_printed_of_them_are_utf_8_in_every_locale(
+    tmp_path: Path, source: str
+) -> None:
+    """As for kubectl; a Python of another encoding would send other text, or refuse the file."""
+    given = yaml.safe_dump(
+        a_job().with_container(args=["caf\xe9"]).raw, allow_unicode=True
+    ).encode()
+    (tmp_path / "job.yaml").write_bytes(given)
+    done = subprocess.run(
+        [sys.executable, "-m", "tftraining.cli", "submit", "--dry-run", source],
+        env={
+            "PYTHONPATH": str(ROOT / "operator"),
+            "LC_ALL": "C",
+            "PYTHONUTF8": "0",
+            "PYTHONCOERCECLOCALE": "0",
+        },
+        cwd=tmp_path,
+        input=given,
+        capture_output=True,
+        check=False,
+    )
+    assert "- caf\xe9" in done.stdout.decode(), done.stderr.decode()

@@ -133,7 +133,7 @@ def submit(
     submission.check(plan.job, source)
     namespace = submission.namespace_of(plan.job, namespace, source)
     if dry_run:
-        console.write(sources.as_yaml(plan, namespace))
+        console.document(sources.as_yaml(plan, namespace))
         return
     client = options.client(namespace, context)
     name = client.send(plan, replace=replace, say=console.note).name
