@@ -16,7 +16,7 @@ from tftraining_operator.core.job import Job
 from tftraining.cluster.cluster import Cluster
 from tftraining.cluster.watching import end_of
 from tftraining.errors import (
-    ForbiddenError,
+    DeniedError,
     InputError,
     NotFoundError,
     TimedOutError,
@@ -110,13 +110,12 @@ class Wait:
         """Return the job as it is now, None while the cluster is away.
 
         Raises NotFoundError if it does not exist, or was deleted before its end, UnreachableError
-        if the cluster stays away, ForbiddenError for who may not read it, or no longer.
+        if the cluster stays away, DeniedError for who may not read it, or no longer.
         """
         began, self.pause = self.clock(), INTERVAL
         try:
             found = look(self.cluster, self.name)
-        except (ForbiddenError, UnreachableError):
-            # An API server that starts forbids everything for a moment.
+        except (DeniedError, UnreachableError):
             if self._patience.is_over:
                 raise
             return None

@@ -28,6 +28,7 @@ from tftraining.errors import (
     InputError,
     NotFoundError,
     TFTrainingError,
+    UnauthorizedError,
     UnreachableError,
 )
 
@@ -319,7 +320,9 @@ def _check(method: str, status: int, text: bytes) -> None:
     if status == 403:  # noqa: PLR2004 - HTTP
         raise ForbiddenError(message)
     if status == 401:  # noqa: PLR2004 - HTTP
-        message += ": the kubeconfig's credentials are not valid; log in again"
+        raise UnauthorizedError(
+            f"{message}: the kubeconfig's credentials are not valid; log in again"
+        )
     if status == 429 or status >= 500:  # noqa: PLR2004 - HTTP
         raise UnreachableError(f"the API server cannot answer now: {message}")
     raise TFTrainingError(message)

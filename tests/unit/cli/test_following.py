@@ -21,6 +21,7 @@ from tftraining.errors import (
     NotFoundError,
     TFTrainingError,
     TimedOutError,
+    UnauthorizedError,
     UnreachableError,
 )
 from tftraining.following import follow, reached
@@ -642,20 +643,25 @@ def test_a_log_is_opened_again_where_it_stopped_also_on_a_node_in_another_zone()
     assert run(calls) == ["chief-0: first", "chief-0: second"]
 
 
+UNKNOWN = UnauthorizedError("Unauthorized")
 FORBIDDEN = ForbiddenError('tftrainingjobs "mnist" is forbidden: User "jane" cannot get it')
 
 
-def test_an_api_server_that_starts_and_forbids_everything_is_waited_for() -> None:
-    """Until it has read the roles."""
-    away = [UnreachableError("away"), FORBIDDEN, FORBIDDEN]
+@pytest.mark.parametrize("refusal", [FORBIDDEN, UNKNOWN], ids=["forbidden", "unknown"])
+def test_an_api_server_that_starts_and_refuses_everybody_is_waited_for(
+    refusal: TFTrainingError,
+) -> None:
+    """Until it has read the roles, or the keys of whoever has signed the tokens (OIDC)."""
+    away = [UnreachableError("away"), refusal, refusal]
     assert followed(Scripted([RUNNING.raw, *away, finished(well=True).raw])) == (True, 2)
 
 
 def test_a_right_that_one_never_had_or_has_lost_for_long_ends_it() -> None:
-    with pytest.raises(ForbiddenError):
-        followed(Scripted([FORBIDDEN, RUNNING.raw]))
-    with pytest.raises(ForbiddenError):
-        followed(Scripted([RUNNING.raw, FORBIDDEN]))
+    for refusal in (FORBIDDEN, UNKNOWN):
+        with pytest.raises(type(refusal)):
+            followed(Scripted([refusal, RUNNING.raw]))
+        with pytest.raises(type(refusal)):
+            followed(Scripted([RUNNING.raw, refusal]))
 
 
 @dataclass
@@ -663,29 +669,32 @@ class Starting(Scripted):
     """An API server that forbids so many times to open a log again."""
 
     forbidden: int = 0
+    refusal: TFTrainingError = FORBIDDEN
 
     @contextlib.contextmanager
     def lines(self, path: str, query: Mapping[str, str]) -> Iterator[Iterator[str]]:
         if "sinceTime" in query and self.forbidden:
             self.forbidden -= 1
-            raise FORBIDDEN
+            raise self.refusal
         with super().lines(path, query) as found:
             yield found
 
 
+@pytest.mark.parametrize("refusal", [FORBIDDEN, UNKNOWN], ids=["forbidden", "unknown"])
 @pytest.mark.parametrize("forbidden", [0, 2], ids=["jobs", "jobs and logs"])
-def test_logs_are_followed_though_an_api_server_that_starts_forbids_everything(
-    forbidden: int,
+def test_logs_are_followed_though_an_api_server_that_starts_refuses_everybody(
+    forbidden: int, refusal: TFTrainingError
 ) -> None:
     job = finished(well=True)
-    answers = [RUNNING.raw, FORBIDDEN, FORBIDDEN, *[RUNNING.raw] * 4, job.raw]
-    calls = Starting(answers, [a_pod(job.build(), Role.CHIEF).exited(0)], forbidden=forbidden)
+    answers = [RUNNING.raw, refusal, refusal, *[RUNNING.raw] * 4, job.raw]
+    pods = [a_pod(job.build(), Role.CHIEF).exited(0)]
+    calls = Starting(answers, pods, forbidden=forbidden, refusal=refusal)
     calls.logs["mnist-chief-0", ""] = ["2026-01-02T03:04:05Z first", UnreachableError("broke")]
     rest = ["2026-01-02T03:04:05Z first", "2026-01-02T03:04:06Z second"]
     calls.logs["mnist-chief-0", "2026-01-02T03:04:05Z"] = [*rest]
     said: list[str] = []
     assert run(calls, say=said.append) == ["chief-0: first", "chief-0: second"]
-    assert said[:2] == [f"{FORBIDDEN}; trying again for 5 minutes", "the cluster answers again"]
+    assert said[:2] == [f"{refusal}; trying again for 5 minutes", "the cluster answers again"]
     assert len(said) == 2 + bool(forbidden)
 
 
