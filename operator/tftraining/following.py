@@ -127,7 +127,10 @@ class Wait:
             return self._end_of(self._last, "was deleted, and created again, in the meantime")
         self._patience.renew()
         self._last = found.raw
-        self.pause = pause_after(INTERVAL, self.clock() - began)
+        now = self.clock()
+        self.pause = pause_after(INTERVAL, now - began)
+        if self.timeout is not None:
+            self.pause = min(self.pause, max(0.0, self._began + self.timeout - now))
         return found
 
     def _end_of(self, last: dict[str, Any], fate: str) -> TrainingJob:

@@ -717,6 +717,27 @@ def test_a_job_that_takes_long_to_read_is_looked_at_less_often() -> None:
     assert slept == [8.0, following.INTERVAL, 8.0]
 
 
+def test_the_time_of_a_job_that_takes_long_to_read_is_over_when_it_is_over() -> None:
+    clock = Time()
+
+    class Large(Scripted):
+        def call(self, method: str, path: str, **given: Any) -> Raw:
+            clock.now += 2.0 if path.endswith("/pods") else 0.0
+            return super().call(method, path, **given)
+
+    with pytest.raises(TimedOutError, match="not finished after 5 s"):
+        follow(
+            Cluster(Large([RUNNING.raw])),
+            "mnist",
+            ConditionType.FINISHED,
+            lambda _seen: None,
+            timeout=5,
+            clock=clock,
+            sleep=clock.sleep,
+        )
+    assert clock.now == 7.0, "with one last look"
+
+
 def test_the_logs_of_a_job_that_takes_long_to_read_look_at_it_less_often() -> None:
     looks: list[float] = []
 
