@@ -186,6 +186,18 @@ def test_a_finished_job_is_created_again_and_keeps_its_code(
 
 
 @pytest.mark.usefixtures("garbage_collector")
+def test_a_job_is_replaced_by_what_get_printed_of_it(space: Namespace) -> None:
+    """A dry run does not find that its resource version is refused: the job was gone then."""
+    tftj(space, "submit", "-", given=json.dumps(manifest()))
+    before = space.job()["metadata"]["uid"]
+    printed, _ = tftj(space, "get", "mnist", "-o", "yaml")
+    tftj(space, "submit", "-", "--replace", given=printed)
+    assert space.job()["metadata"]["uid"] != before
+    tftj(space, "submit", "-", "--name=copy", given=printed)
+    assert space.job("copy")["spec"] == space.job()["spec"]
+
+
+@pytest.mark.usefixtures("garbage_collector")
 def test_a_job_is_deleted_only_if_the_api_server_takes_the_new_one(space: Namespace) -> None:
     tftj(space, "submit", "-", given=json.dumps(manifest()))
     before = space.job()["metadata"]["uid"]
