@@ -112,7 +112,11 @@ def send(cluster: Cluster, plan: Plan, *, replace: bool, say: Callable[[str], No
     _check_code(cluster, plan)
     say(f"deleting the job {name} that exists")
     _release(cluster, plan)
-    recreation.delete_and_wait(cluster, existing)
+    try:
+        recreation.delete_and_wait(cluster, existing)
+    except TFTrainingError as error:
+        text = f"{error}; the new job is not created: submit it again when the old one is gone"
+        raise type(error)(text) from error
     try:
         return _create(cluster, plan, recreation.create_replacement, say)
     except TFTrainingError as error:
