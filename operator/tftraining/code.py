@@ -83,7 +83,7 @@ def of_text(text: str, name: str) -> Code:
 
 def manifests(code: Code, wanted: Wanted) -> tuple[_Object, _Object]:
     """Return the ConfigMap and the job. Raises InputError."""
-    _check_replicas(wanted)
+    _check_roles(wanted)
     name = wanted.name or code.name
     config_map = f"{name}-code"
     items = _items(code.files)
@@ -134,8 +134,8 @@ def is_own(config_map: _Object) -> bool:
     return "tftj" in managers or _MANAGED_BY.items() <= labels.items()
 
 
-def _check_replicas(wanted: Wanted) -> None:
-    """Refuse replicas that a job of the strategy does not have."""
+def _check_roles(wanted: Wanted) -> None:
+    """Refuse roles that the job cannot have, in terms of the options."""
     if wanted.strategy is Strategy.MIRRORED and wanted.workers > 1:
         raise InputError(
             "--workers: strategy Mirrored trains in the chief alone: omit it, or choose strategy"
@@ -143,6 +143,11 @@ def _check_replicas(wanted: Wanted) -> None:
         )
     if wanted.strategy is not Strategy.PARAMETER_SERVER and wanted.ps > 1:
         raise InputError("--ps: only strategy ParameterServer has parameter servers: omit it")
+    if wanted.evaluator and not wanted.claim:
+        raise InputError(
+            "--evaluator: it reads the chief's checkpoints: name a claim for them (--checkpoint,"
+            " checkpoint=…)"
+        )
 
 
 def _items(files: Mapping[str, str]) -> dict[str, str]:

@@ -39,8 +39,16 @@ class NotFoundError(TFTrainingError):
     code = ExitCode.NOT_FOUND
 
 
-class ForbiddenError(TFTrainingError):
+class DeniedError(TFTrainingError):
+    """The API server refuses the user, as one that starts refuses everybody for a moment."""
+
+
+class ForbiddenError(DeniedError):
     """The user lacks the right to do that."""
+
+
+class UnauthorizedError(DeniedError):
+    """The API server does not know the user."""
 
 
 class AlreadyExistsError(InputError):

@@ -7,14 +7,16 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from typing import Any
 
 from tftraining_operator.api.keys import ConditionType
 from tftraining_operator.core.conditions import is_true
 from tftraining_operator.core.job import Job
 
 from tftraining.cluster.cluster import Cluster
+from tftraining.cluster.watching import end_of
 from tftraining.errors import (
-    ForbiddenError,
+    DeniedError,
     InputError,
     NotFoundError,
     TimedOutError,
@@ -95,7 +97,8 @@ class Wait:
     clock: Callable[[], float] = time.monotonic
     _began: float = field(init=False)
     _patience: Patience = field(init=False)
-    _uid: str | None = field(init=False, default=None)
+    _last: dict[str, Any] | None = field(init=False, default=None)
+    """The job as it was seen last, without its pods."""
     pause: float = field(init=False, default=INTERVAL)
     """Seconds until the next look."""
 
@@ -106,23 +109,40 @@ class Wait:
     def look(self) -> TrainingJob | None:
         """Return the job as it is now, None while the cluster is away.
 
-        Raises NotFoundError if it does not exist or is deleted, UnreachableError if the cluster
-        stays away, ForbiddenError for who may not read it, or no longer.
+        Raises NotFoundError if it does not exist, or was deleted before its end, UnreachableError
+        if the cluster stays away, DeniedError for who may not read it, or no longer.
         """
         began, self.pause = self.clock(), INTERVAL
         try:
             found = look(self.cluster, self.name)
-        except (ForbiddenError, UnreachableError):
-            # An API server that starts forbids everything for a moment.
+        except (DeniedError, UnreachableError):
             if self._patience.is_over:
                 raise
             return None
-        if self._uid not in (None, found.uid):
-            raise NotFoundError(f"job {self.name} was deleted, and created again, in the meantime")
+        except NotFoundError:
+            if self._last is None:
+                raise
+            return self._end_of(self._last, "was deleted")
+        if self._last is not None and self._last["metadata"]["uid"] != found.uid:
+            return self._end_of(self._last, "was deleted, and created again, in the meantime")
         self._patience.renew()
-        self._uid = found.uid
-        self.pause = pause_after(INTERVAL, self.clock() - began)
+        self._last = found.raw
+        now = self.clock()
+        self.pause = pause_after(INTERVAL, now - began)
+        if self.timeout is not None:
+            self.pause = min(self.pause, max(0.0, self._began + self.timeout - now))
         return found
+
+    def _end_of(self, last: dict[str, Any], fate: str) -> TrainingJob:
+        """Return how a job that is gone has ended. Raises NotFoundError if it had not.
+
+        With ttlSecondsAfterFinished: 0 it is deleted as soon as it has.
+        """
+        raw = end_of(self.cluster.calls, last)
+        ended = seen(raw, [], datetime.now(UTC)) if raw is not None else None
+        if ended is None or not ended.finished:
+            raise NotFoundError(f"job {self.name} {fate}")
+        return ended
 
     def is_over(self, found: TrainingJob | None) -> bool:
         """Tell whether the job is where it was waited for. Raises TimedOutError."""

@@ -11,7 +11,7 @@ from tftraining_operator.api.keys import CONTAINER, ConditionType, Role
 
 from tftraining.cluster.cluster import Cluster
 from tftraining.errors import (
-    ForbiddenError,
+    DeniedError,
     InputError,
     NotFoundError,
     TFTrainingError,
@@ -236,8 +236,7 @@ class Follower:
         """Start readers of what is new, and notice whether nothing more is to come."""
         try:
             seen = look(self._cluster, self._job)
-        except (ForbiddenError, UnreachableError) as error:
-            # An API server that starts forbids everything for a moment.
+        except (DeniedError, UnreachableError) as error:
             if self._patience.is_over:
                 raise
             if not self._away:
@@ -339,8 +338,8 @@ class Follower:
             self._complete.add(source)
 
     def _may_end(self, error: TFTrainingError) -> bool:
-        """Tell whether an error may be over soon: an API server that starts forbids everything."""
-        was_allowed = bool(self._was_read) and isinstance(error, ForbiddenError)
+        """Tell whether an error may be over soon: an API server that starts refuses everybody."""
+        was_allowed = bool(self._was_read) and isinstance(error, DeniedError)
         return was_allowed or isinstance(error, UnreachableError)
 
     def _query(self, source: Source) -> dict[str, str]:

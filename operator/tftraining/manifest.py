@@ -5,6 +5,7 @@ What the API server would refuse is refused here, with the same message. Only `r
 
 import base64
 import binascii
+import io
 import json
 import re
 import sys
@@ -18,9 +19,10 @@ from pydantic import ValidationError
 from tftraining_operator.api import keys, rules
 from tftraining_operator.api.problems import Problem, from_error
 from tftraining_operator.api.status import Status
-from tftraining_operator.api.types import ObjectMeta, parse_spec
+from tftraining_operator.api.types import ObjectMeta, Spec, parse_spec
 from tftraining_operator.core.job import Job
 
+from tftraining import yaml_values
 from tftraining.errors import InputError
 
 _Object = dict[str, Any]
@@ -29,6 +31,8 @@ Files = Mapping[str, bytes]
 """The contents of a ConfigMap or Secret by key."""
 
 STDIN = "-"
+
+_TFJOB = "TFJob"
 
 _BYTE_ORDER_MARK = "\ufeff"
 
@@ -48,10 +52,12 @@ class Manifest:
 
 def read(source: str) -> str:
     """Return the text of a file, or of standard input for `-`. Raises InputError."""
+    if source == STDIN and isinstance(sys.stdin, io.TextIOWrapper):
+        sys.stdin.reconfigure(encoding="utf-8", errors="strict")  # whatever the terminal has
     try:
-        text = sys.stdin.read() if source == STDIN else Path(source).read_text()
+        text = sys.stdin.read() if source == STDIN else Path(source).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "not a text file"
+        reason = error.strerror if isinstance(error, OSError) else "not text in UTF-8"
         raise InputError(f"cannot read {source}: {reason}") from error
     # Editors on Windows write it; it would keep JSON from being read as that.
     return text.removeprefix(_BYTE_ORDER_MARK)
@@ -71,15 +77,6 @@ def parse(text: str, source: str, *, uid: str) -> Manifest:
         config_maps=_contents(found, "ConfigMap", source),
         secrets=_contents(found, "Secret", source),
     )
-
-
-class _Loader(yaml.SafeLoader):
-    """Keeps a date as text, as in JSON, which kubectl converts the file to."""
-
-    yaml_implicit_resolvers = {  # noqa: RUF012 - the base class' own form
-        first: [(tag, regexp) for tag, regexp in found if tag != "tag:yaml.org,2002:timestamp"]
-        for first, found in yaml.SafeLoader.yaml_implicit_resolvers.items()
-    }
 
 
 def documents(text: str, source: str) -> Iterator[_Object]:
@@ -107,7 +104,7 @@ def json_of(text: str) -> _Object | None:
 
 def _loaded(text: str, source: str) -> list[Any]:
     try:
-        return list(yaml.load_all(text, Loader=_Loader))
+        return list(yaml.load_all(text, Loader=yaml_values.Loader))
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         where = f"{source}:{mark.line + 1}" if mark is not None else source
@@ -130,8 +127,10 @@ def only_job(found: Sequence[_Object], source: str) -> _Object:
     if jobs:
         names = ", ".join(_name(job) for job in jobs)
         raise InputError(f"{source}: contains {len(jobs)} jobs ({names}); keep only one of them")
-    kinds = ", ".join(str(document.get("kind")) for document in found) or "nothing"
-    raise InputError(f"{source}: contains no {keys.KIND} (found: {kinds})")
+    kinds = [str(document.get("kind") or "an object without kind") for document in found]
+    hint = f"; tftj convert {source} makes one of a TFJob" if _TFJOB in kinds else ""
+    shown = ", ".join(kinds) or "nothing"
+    raise InputError(f"{source}: contains no {keys.KIND} (found: {shown}){hint}")
 
 
 def job_of(raw: _Object, source: str, uid: str) -> Job:
@@ -154,10 +153,37 @@ def job_of(raw: _Object, source: str, uid: str) -> Job:
     except ValidationError as error:
         problems += from_error(error)
     if meta is not None and spec is not None:
-        problems += rules.problems(meta.name, spec)
+        problems += [*rules.problems(meta.name, spec), *_without_quotes(spec)]
         if not problems:
             return Job(meta=meta, spec=spec, status=Status())
     raise InputError("\n".join(f"{source}: {problem}" for problem in problems))
+
+
+def _without_quotes(spec: Spec) -> Iterator[Problem]:
+    """Yield the values of templates that have to be text: a number there makes no pod."""
+    templates = {"spec.template": spec.template}
+    for role in keys.Role:
+        if (given := spec.role(role)) is not None:
+            templates[f"spec.{role}.template"] = given.template
+    for path, template in templates.items():
+        pod = (template.as_dict() if template is not None else {}).get("spec") or {}
+        for kind in ("initContainers", "containers"):
+            for at, container in enumerate(pod.get(kind) or []):
+                for name, value in _texts(container):
+                    if isinstance(value, bool | int | float):
+                        message = f'must be a string: write "{json.dumps(value)}" in quotes'
+                        yield Problem(f"{path}.spec.{kind}[{at}].{name}", message)
+
+
+def _texts(container: _Object) -> Iterator[tuple[str, object]]:
+    """Yield what has to be text in a container, by its field."""
+    for field_name in ("command", "args", "env"):
+        parts = container.get(field_name)
+        for at, part in enumerate(parts if isinstance(parts, list) else ()):
+            if field_name != "env":
+                yield f"{field_name}[{at}]", part
+            elif isinstance(part, dict):
+                yield f"env[{at}].value", part.get("value")
 
 
 def _stored(raw: _Object, job: Job) -> _Object:

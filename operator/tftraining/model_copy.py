@@ -12,6 +12,7 @@ import tarfile
 import tempfile
 import time
 from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import IO, Any, cast
@@ -115,8 +116,12 @@ def copy(
         # Beside the target, so that renaming is atomic.
         place = Path(tempfile.mkdtemp(prefix=f".{model.step}-", dir=folder))
         try:
-            with _reader(cluster, job, say) as pod:
-                _receive(cluster, pod, model.path, place)
+            name = f"{job.name}-{_APP}-{secrets.token_hex(2)}"
+            command = ("python3", "-c", _SENDER, str(model.path), str(_CHUNK))
+            # Before the pod is made: for some it is refused.
+            sender = cluster.execute(name, _APP, command)
+            with _reader(cluster, job, name, say):
+                _receive(sender, place)
             place.chmod(0o755)
             place.rename(target)
         finally:
@@ -126,10 +131,9 @@ def copy(
     return target
 
 
-def _receive(cluster: Cluster, pod: str, path: PurePosixPath, place: Path) -> None:
-    command = ("python3", "-c", _SENDER, str(path), str(_CHUNK))
+def _receive(sender: AbstractContextManager[Execution], place: Path) -> None:
     try:
-        with cluster.execute(pod, _APP, command) as execution:
+        with sender as execution:
             stream = _Chunks(execution)
             file = cast("IO[bytes]", stream)  # all that tarfile calls is read()
             with tarfile.open(fileobj=file, mode="r|", bufsize=_CHUNK) as archive:
@@ -159,12 +163,13 @@ class _Chunks:
 
 
 @contextlib.contextmanager
-def _reader(cluster: Cluster, job: TrainingJob, say: Callable[[str], None]) -> Iterator[str]:
+def _reader(
+    cluster: Cluster, job: TrainingJob, name: str, say: Callable[[str], None]
+) -> Iterator[None]:
     """Run a pod that has the job's volume mounted, until the block ends."""
     image = helper_pod.image(job.raw, job.pods)
     if image is None:
         raise InputError(f"{job.name} has no pods, and neither template nor status names an image")
-    name = f"{job.name}-{_APP}-{secrets.token_hex(2)}"
     sleep = f"import time; time.sleep({_DEADLINE_SECONDS})"
     container = {
         "command": ["python3", "-c", sleep],
@@ -188,7 +193,7 @@ def _reader(cluster: Cluster, job: TrainingJob, say: Callable[[str], None]) -> I
         raise
     try:
         _wait_until_ready(cluster, name)
-        yield name
+        yield
     finally:
         say(_deleted(cluster, pod))
 

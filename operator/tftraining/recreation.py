@@ -21,7 +21,7 @@ from tftraining_operator.api import keys
 from tftraining.cluster.cluster import Cluster
 from tftraining.errors import (
     AlreadyExistsError,
-    ForbiddenError,
+    DeniedError,
     InputError,
     NotFoundError,
     TFTrainingError,
@@ -137,7 +137,7 @@ def _is_there(cluster: Cluster, name: str, uid: str, *, is_late: bool) -> bool:
     """
     try:
         found = cluster.find_job(name)
-    except (ForbiddenError, UnreachableError):  # an API server that starts forbids everything
+    except (DeniedError, UnreachableError):  # an API server that starts refuses everybody
         if is_late:
             raise
         return True

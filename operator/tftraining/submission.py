@@ -16,6 +16,15 @@ from tftraining.errors import AlreadyExistsError, InputError, NotFoundError, TFT
 _Object = dict[str, Any]
 
 
+_NOTED = frozenset(
+    {
+        *("uid", "resourceVersion", "generation", "managedFields", "selfLink"),
+        *("creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds"),
+    }
+)
+"""What an API server notes in the metadata of an object that it has created."""
+
+
 @dataclass(frozen=True, slots=True)
 class Plan:
     """What to send: one job, and before it the objects that it needs."""
@@ -31,7 +40,7 @@ def plan_of(documents: Sequence[_Object], source: str, name: str | None) -> Plan
 
     Raises InputError.
     """
-    job = manifest.only_job(documents, source)
+    job = _as_new(manifest.only_job(documents, source))
     metadata = job.get("metadata") or {}
     if name is not None and isinstance(metadata, dict):
         job = {**job, "metadata": {**metadata, "name": name}}
@@ -42,6 +51,19 @@ def plan_of(documents: Sequence[_Object], source: str, name: str | None) -> Plan
         if not other.get("kind") or not other.get("apiVersion") or not named:
             raise InputError(f"{source}: each object needs apiVersion, kind and metadata.name")
     return Plan(job, others)
+
+
+def _as_new(job: _Object) -> _Object:
+    """Return a job without what an API server has noted of it, as in `tftj get -o yaml`.
+
+    With a resource version none is created, which a dry run does not find: with --replace, the old
+    job would be gone.
+    """
+    job = {name: value for name, value in job.items() if name != "status"}
+    if isinstance(metadata := job.get("metadata"), dict):
+        kept = {name: value for name, value in metadata.items() if name not in _NOTED}
+        job["metadata"] = kept
+    return job
 
 
 def check(job: _Object, source: str) -> None:
@@ -90,7 +112,11 @@ def send(cluster: Cluster, plan: Plan, *, replace: bool, say: Callable[[str], No
     _check_code(cluster, plan)
     say(f"deleting the job {name} that exists")
     _release(cluster, plan)
-    recreation.delete_and_wait(cluster, existing)
+    try:
+        recreation.delete_and_wait(cluster, existing)
+    except TFTrainingError as error:
+        text = f"{error}; the new job is not created: submit it again when the old one is gone"
+        raise type(error)(text) from error
     try:
         return _create(cluster, plan, recreation.create_replacement, say)
     except TFTrainingError as error:

@@ -125,6 +125,32 @@ def test_the_first_line_and_the_exit_code_say_how_a_job_failed(space: Namespace)
     assert "mnist has ended (Failed): tftj restart starts it again" in said
 
 
+@pytest.mark.parametrize(
+    ("code", "told"),
+    [(0, "mnist: Succeeded"), (64, "mnist: Failed (PermanentFailure): mnist-chief")],
+)
+def test_the_end_of_a_job_that_is_deleted_at_once_is_told(
+    space: Namespace, code: int, told: str
+) -> None:
+    space.apply(manifest(runPolicy={"ttlSecondsAfterFinished": 0}))
+    space.wait_for_pods("mnist-chief-0", "mnist-ps-0", "mnist-worker-0", "mnist-worker-1")
+    space.run_all()
+    process = subprocess.Popen(
+        command("progress", "mnist", f"--namespace={space.name}"),
+        env=environment(space),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+    assert process.stdout is not None
+    assert process.stdout.readline()
+    space.end("mnist-chief-0", code)
+    rest, _ = process.communicate(timeout=30)
+    assert rest.splitlines()[-1].startswith(told)
+    assert process.returncode == (1 if code else 0)
+    assert "uid" not in space.job().get("metadata", {}), "it is gone"
+
+
 @pytest.mark.usefixtures("garbage_collector")
 def test_a_finished_job_is_created_again_and_keeps_its_code(
     space: Namespace, tmp_path: Path
@@ -157,6 +183,18 @@ def test_a_finished_job_is_created_again_and_keeps_its_code(
     assert code.body["data"] == {"mnist.py": f"{TASK}# changed\n"}
     tftj(space, "delete", "mnist", "--wait")
     assert not space.pods()
+
+
+@pytest.mark.usefixtures("garbage_collector")
+def test_a_job_is_replaced_by_what_get_printed_of_it(space: Namespace) -> None:
+    """A dry run does not find that its resource version is refused: the job was gone then."""
+    tftj(space, "submit", "-", given=json.dumps(manifest()))
+    before = space.job()["metadata"]["uid"]
+    printed, _ = tftj(space, "get", "mnist", "-o", "yaml")
+    tftj(space, "submit", "-", "--replace", given=printed)
+    assert space.job()["metadata"]["uid"] != before
+    tftj(space, "submit", "-", "--name=copy", given=printed)
+    assert space.job("copy")["spec"] == space.job()["spec"]
 
 
 @pytest.mark.usefixtures("garbage_collector")
@@ -225,6 +263,7 @@ def test_a_manifest_says_its_namespace(space: Namespace) -> None:
         check=False,
     )
     assert done.stdout == f"mnist: submitted to namespace {space.name}\n", done.stderr
+    assert f"tftj progress mnist -n {space.name} follows it, " in done.stderr
     assert space.job()["metadata"]["namespace"] == space.name
 
 
@@ -322,6 +361,31 @@ def test_a_certificate_that_is_not_to_be_checked_is_no_news(
         check=False,
     )
     assert (done.returncode, done.stderr) == (0, f"no jobs in namespace {space.name}\n")
+
+
+def test_who_acts_as_somebody_else_has_their_rights(space: Namespace, tmp_path: Path) -> None:
+    """As by kubectl; the user of the kubeconfig may do everything."""
+    config = json.loads(space.server.kubeconfig.read_text())
+    kubeconfig = tmp_path / "config"
+
+    def listed(**identity: object) -> tuple[int, str]:
+        for each in config["users"]:
+            each["user"] |= identity
+        kubeconfig.write_text(json.dumps(config))
+        done = subprocess.run(
+            command("list", f"--namespace={space.name}"),
+            env=environment(space) | {"KUBECONFIG": str(kubeconfig)},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        return done.returncode, done.stderr
+
+    code, said = listed(**{"as": "josé"})
+    assert code == 1
+    assert 'is forbidden: User "josé" cannot list resource "tftrainingjobs"' in said
+    groups = ["vision", "system:masters"]
+    assert listed(**{"as-groups": groups}) == (0, f"no jobs in namespace {space.name}\n")
 
 
 @pytest.mark.parametrize("file", sorted(TFJOBS.iterdir()), ids=lambda path: path.name)

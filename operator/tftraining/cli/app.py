@@ -10,6 +10,7 @@ from typing import Annotated
 
 import typer
 from typer.core import TyperGroup, TyperOption
+from typer.exceptions import TyperException
 
 from tftraining.cli.commands import change, convert, local, look, results, setup, web
 from tftraining.errors import TFTrainingError
@@ -24,13 +25,13 @@ class _Group(TyperGroup):
         return option
 
     def invoke(self, ctx: typer.Context) -> object:  # type: ignore[override]
-        """Run a command; a mistyped value is answered with the nearest one."""
+        """Run a command; a mistyped value or option is answered with the nearest one."""
         try:
             return super().invoke(ctx)
-        except typer.BadParameter as error:
-            from tftraining.cli.suggestions import suggest_value
+        except TyperException as error:
+            from tftraining.cli.suggestions import suggest
 
-            suggest_value(error)
+            suggest(error)
             raise
 
 
@@ -71,7 +72,7 @@ def main() -> None:
         _end(str(error), error.code)
     except Exception as error:  # noqa: BLE001 - whatever it is, nobody wants a traceback unasked
         text = f"unexpected {type(error).__name__}: {error}"
-        _end(f"{text}\n-v after {name} shows where ({name} -v …); please report it", 1)
+        _end(f"{text}\n-v after {name} shows where ({name} -v COMMAND ...); please report it", 1)
     finally:
         gc.freeze()  # else the interpreter's last collection looks at all that was imported
 

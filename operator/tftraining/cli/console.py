@@ -44,8 +44,15 @@ def show(text: str | Text) -> None:
     out().print(text, soft_wrap=True)
 
 
+def document(text: str) -> None:
+    """Write a document, which is to be read again: in UTF-8, whatever the terminal has."""
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(encoding="utf-8")
+    write(text)
+
+
 def write(text: str) -> None:
-    """Write text as it is, such as a document or a line of a log: rich would replace tabs."""
+    """Write text as it is, such as a line of a log: rich would replace tabs."""
     sys.stdout.write(text)
     sys.stdout.flush()
 
@@ -58,7 +65,7 @@ def note(text: str) -> None:
 def _replace_what_cannot_be_shown() -> None:
     """Let results have ? for characters that the encoding of the output does not have.
 
-    Programs write what they like. Documents, which are to be read again, need all characters.
+    Programs write what they like.
     """
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="replace")

@@ -90,7 +90,7 @@ def convert(
             _write(text, folder / source.target, source, converted)
     if folder is None:
         body = "---\n".join(text if text.endswith("\n") else f"{text}\n" for text in texts)
-        console.write(body)
+        console.document(body)
     if not jobs:
         console.note(f"no {direction.kind} found; nothing was changed")
     return ExitCode.SUCCEEDED if whole else ExitCode.FAILED
@@ -123,7 +123,7 @@ def _write(text: str, target: Path, source: Source, converted: Converted) -> Non
         )
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
-        target.write_text(text)
+        target.write_text(text, encoding="utf-8")
     except OSError as error:
         raise InputError(f"cannot write {target}: {error.strerror}") from error
 

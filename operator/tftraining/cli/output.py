@@ -29,7 +29,7 @@ def show_jobs(
     """Print jobs; `one` prints a single object, and not a list of one."""
     if form in (OutputFormat.JSON, OutputFormat.YAML):
         document: _Object = {"apiVersion": "v1", "kind": "List", "items": list(jobs)}
-        console.write(dumped(jobs[0] if one else document, form))
+        console.document(dumped(jobs[0] if one else document, form))
         return
     if form is OutputFormat.NAME:
         for job in jobs:

@@ -23,7 +23,7 @@ FIELD_MANAGER = "tftj"
 _MERGE = "application/merge-patch+json"
 _APPLY = "application/apply-patch+yaml"
 _NO_KIND = "the cluster has no TFTrainingJobs: install the operator's chart (tftj doctor)"
-_TASK = re.compile(rf"-({'|'.join(Role)})-\d+")
+_TASK = re.compile(rf"-({'|'.join(Role)})-(\d+)")
 """What a pod's name has after that of its job; volumes of its own begin with its name."""
 
 
@@ -247,6 +247,10 @@ class Cluster:
             names = [_name(job) for job in self.jobs()]
         except ForbiddenError:
             return text
+        for job in names:
+            if name.startswith(job) and (task := _TASK.fullmatch(name, len(job))) is not None:
+                its_log = f"tftj logs {job} --role {task[1]} --index {task[2]}"
+                return f"{text}; that is a pod of job {job}: {its_log} shows its log"
         near = difflib.get_close_matches(name, names, n=1)
         if near:
             return f"{text}; did you mean {near[0]}?"

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from ipaddress import ip_address
 from typing import Any, Self
-from urllib.parse import urlencode, urlsplit
+from urllib.parse import quote, urlencode, urlsplit
 from urllib.request import getproxies
 
 import urllib3
@@ -28,10 +28,12 @@ from tftraining.errors import (
     InputError,
     NotFoundError,
     TFTrainingError,
+    UnauthorizedError,
     UnreachableError,
 )
 
 _Object = dict[str, Any]
+_Headers = tuple[tuple[str, str], ...]
 
 _TIMEOUT = 30.0
 _STREAM_SILENCE = 300.0
@@ -42,7 +44,9 @@ times _TIMEOUT, and whoever waits in a loop tries again anyway."""
 _DEFAULT_NAMESPACE = "default"
 _OWN_KUBECONFIG = "~/.kube/config"
 _IDENTITY = ("as", "as-uid", "as-groups", "as-user-extra")
-"""Fields of a user in the kubeconfig by which kubectl impersonates another one."""
+"""Fields of a user in the kubeconfig, which acts as another one; kubectl sends them as headers."""
+_OF_NAMES = "!#$&'*+^`|"
+"""What the name of a header may have besides what `quote` leaves as it is."""
 _MALFORMED = (AttributeError, LookupError, OSError, TypeError, ValueError, yaml.YAMLError)
 """What the client raises for a kubeconfig that is no file, or whose contents are none."""
 
@@ -50,9 +54,11 @@ _MALFORMED = (AttributeError, LookupError, OSError, TypeError, ValueError, yaml.
 class Connection:
     """Calls to one API server, with the namespace that commands use by default."""
 
-    def __init__(self, api: client.ApiClient, namespace: str) -> None:
+    def __init__(self, api: client.ApiClient, namespace: str, identity: _Headers = ()) -> None:
         self._api = api
         self.namespace = namespace
+        self._identity = identity
+        """Headers that say as whom the user acts, if as another one."""
 
     @classmethod
     def open(cls, namespace: str | None, context: str | None) -> Self:
@@ -67,20 +73,20 @@ class Connection:
         try:
             kubeconfig = kube_config.KubeConfigMerger(path)
             name = context or _current_context(kubeconfig)
-            contexts = _contexts(kubeconfig)
+            contexts = _contexts(kubeconfig, path)
             if context is not None:
                 _named(contexts, context)
             config.load_kube_config(path, name or None, client_configuration=configuration)
             current = _named(contexts, name)["context"]
             default = current.get("namespace") or _DEFAULT_NAMESPACE
-            _refuse_another_identity(kubeconfig, name, current.get("user"))
+            identity = _identity(kubeconfig, name, current.get("user"))
         except config.ConfigException as error:
             if name or not _load_own_pod(configuration):
                 raise InputError(
                     f"no cluster to talk to: {str(error).rstrip('.')}; set KUBECONFIG, or choose a"
                     " context of it with --context"
                 ) from error
-            default = _own_namespace()
+            default, identity = _own_namespace(), ()
         except _MALFORMED as error:
             reason = one_line(str(error))
             raise InputError(f"cannot read the kubeconfig {path}: {reason}") from error
@@ -89,11 +95,12 @@ class Connection:
             configuration.proxy = None
         configuration.connection_pool_maxsize = 32
         configuration.retries = urllib3.Retry(_RETRIES, connect=0, read=0, other=0)
-        return cls(client.ApiClient(configuration=configuration), namespace or default)
+        api = client.ApiClient(configuration=configuration)
+        return cls(api, namespace or default, identity)
 
     def within(self, namespace: str | None) -> Self:
         """Return the same connection for another namespace; None leaves it as it is."""
-        return self if namespace is None else type(self)(self._api, namespace)
+        return self if namespace is None else type(self)(self._api, namespace, self._identity)
 
     def call(
         self,
@@ -130,7 +137,16 @@ class Connection:
     def execute(
         self, pod: str, container: str, command: Sequence[str]
     ) -> AbstractContextManager[Execution]:
-        """Run a program in a container of the namespace until the block ends."""
+        """Run a program in a container of the namespace until the block ends.
+
+        Raises InputError, before that, for a user who acts as another one.
+        """
+        if self._identity:
+            # The client's WebSocket sends no headers of ours.
+            raise InputError(
+                "the kubeconfig's user acts as somebody else (as), and as such tftj cannot run a"
+                " program in a pod: choose another context (--context)"
+            )
         from tftraining.cluster.execution import execute  # noqa: PLC0415 - WebSocket, rarely needed
 
         return execute(self._api.configuration, self.namespace, pod, container, command)
@@ -146,15 +162,20 @@ class Connection:
         silence: float = _TIMEOUT,
     ) -> Any:  # noqa: ANN401 - the client is untyped
         url = f"{path}?{urlencode(query)}" if query else path
-        serialized = self._api.param_serialize(
+        method, url, headers, *rest = self._api.param_serialize(
             method,
             url,
             header_params={"Accept": "application/json, */*", "Content-Type": content_type},
             body=body,
             auth_settings=["BearerToken"],
         )
+        headers = urllib3.HTTPHeaderDict(headers)
+        for name, value in self._identity:
+            headers.add(name, value)
         try:
-            return self._api.call_api(*serialized, _request_timeout=(_TIMEOUT, silence))
+            return self._api.call_api(
+                method, url, headers, *rest, _request_timeout=(_TIMEOUT, silence)
+            )
         except (urllib3.exceptions.HTTPError, client.ApiException, OSError) as error:
             host = self._api.configuration.host
             raise UnreachableError(
@@ -163,11 +184,11 @@ class Connection:
             ) from error
 
 
-def _contexts(kubeconfig: kube_config.KubeConfigMerger) -> list[_Object]:
+def _contexts(kubeconfig: kube_config.KubeConfigMerger, path: str) -> list[_Object]:
     """Return all contexts of the kubeconfig; the client's own list needs a current one."""
     merged = kubeconfig.config
     if merged is None:
-        raise config.ConfigException("Invalid kube-config file. No configuration found.")
+        raise config.ConfigException(f"no kubeconfig {path}")
     return [each.value for each in merged["contexts"].value]
 
 
@@ -188,18 +209,41 @@ def _named(contexts: list[_Object], name: str) -> _Object:
     return found
 
 
-def _refuse_another_identity(
-    kubeconfig: kube_config.KubeConfigMerger, context: str, name: str | None
-) -> None:
-    """Raise InputError for a user that acts as another one, as the client does not know that."""
+def _identity(kubeconfig: kube_config.KubeConfigMerger, context: str, name: str | None) -> _Headers:
+    """Return the headers by which a user acts as another one, as kubectl sends them.
+
+    The client does not know them, and the user's own rights may be greater. Raises InputError.
+    """
     users = [each.value for each in kubeconfig.config["users"].value]
     given = next((each.get("user") for each in users if each["name"] == name), None) or {}
-    found = next((each for each in _IDENTITY if given.get(each)), None)
-    if found is not None:
+    found = [each for each in _IDENTITY if given.get(each)]
+    if not found:
+        return ()
+    if "as" not in found:
         raise InputError(
-            f"user {name} of context {context} acts as somebody else ({found}), which tftj cannot:"
+            f"user {name} of context {context} has {found[0]} but not as: add whom to act as, or"
             " choose another context (--context)"
         )
+    extra = given.get("as-user-extra") or {}
+    headers = [
+        ("Impersonate-User", given["as"]),
+        *(("Impersonate-Uid", given[each]) for each in found if each == "as-uid"),
+        *(("Impersonate-Group", group) for group in _listed(given, "as-groups")),
+        *(
+            (f"Impersonate-Extra-{quote(key, safe=_OF_NAMES)}", value)
+            for key in extra
+            for value in _listed(extra, key)
+        ),
+    ]
+    # In UTF-8, as kubectl writes them; http.client writes Latin-1.
+    return tuple((key, str(value).encode().decode("latin-1")) for key, value in headers)
+
+
+def _listed(given: _Object, field: str) -> list[Any]:
+    found = given.get(field) or []
+    if not isinstance(found, list):  # the letters of a text would be taken for names
+        raise TypeError(f"{field} of a user must be a list")
+    return found
 
 
 def _is_here(url: str) -> bool:
@@ -276,7 +320,9 @@ def _check(method: str, status: int, text: bytes) -> None:
     if status == 403:  # noqa: PLR2004 - HTTP
         raise ForbiddenError(message)
     if status == 401:  # noqa: PLR2004 - HTTP
-        message += ": the kubeconfig's credentials are not valid; log in again"
+        raise UnauthorizedError(
+            f"{message}: the kubeconfig's credentials are not valid; log in again"
+        )
     if status == 429 or status >= 500:  # noqa: PLR2004 - HTTP
         raise UnreachableError(f"the API server cannot answer now: {message}")
     raise TFTrainingError(message)

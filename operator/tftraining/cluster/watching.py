@@ -1,5 +1,9 @@
-"""Follows the jobs of a namespace, or of all, by a listing and a watch."""
+"""Follows the jobs of a namespace, or of all, by a listing and a watch.
 
+`end_of` asks a watch for the end of one that is gone.
+"""
+
+import contextlib
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -10,12 +14,14 @@ from tftraining_operator.api.keys import API_VERSION, PLURAL
 from tftraining_operator.core import bounds, slim
 
 from tftraining.cluster.cluster import Calls, pages
-from tftraining.errors import UnreachableError
+from tftraining.errors import TFTrainingError, UnreachableError
 
 _Object = dict[str, Any]
 
 WATCH_SECONDS = 60
 """How long one watch lasts; then there is another one, or the API server does not answer."""
+_END_SECONDS = 5
+"""How long to wait for what became of a job that is gone: the API server knows it already."""
 _PAGE = 100
 """Jobs that are listed at once: each may have a megabyte, and decoded several times that."""
 
@@ -69,6 +75,27 @@ def changes(calls: Calls, *, everywhere: bool) -> Iterator[Change]:
                 version = str(event["object"]["metadata"]["resourceVersion"])
                 yield _change(event["type"], event["object"])
         yield Change(Kind.HEARD, [])
+
+
+def end_of(calls: Calls, job: _Object) -> _Object | None:
+    """Return a job as it was when it was deleted, None if the API server cannot tell that.
+
+    It knows for a minute or more what became of a version that was seen.
+    """
+    metadata = job["metadata"]
+    query = {
+        "watch": "true",
+        "fieldSelector": f"metadata.name={metadata['name']}",
+        "resourceVersion": str(metadata["resourceVersion"]),
+        "timeoutSeconds": str(_END_SECONDS),
+    }
+    path = f"/apis/{API_VERSION}/namespaces/{metadata['namespace']}/{PLURAL}"
+    with contextlib.suppress(TFTrainingError), calls.lines(path, query) as lines:
+        for event in map(_parsed, lines):
+            found: _Object = event["object"]
+            if event["type"] == "DELETED" and found["metadata"]["uid"] == metadata["uid"]:
+                return found
+    return None
 
 
 def _parsed(line: str) -> _Object:

@@ -50,8 +50,13 @@ class Line:
     text: str
     """The line, without its end."""
 
+    @property
+    def shown(self) -> str:
+        """The text as a terminal shows it: a progress bar as it was last, and no controls."""
+        return printable(last_state(self.text)).replace("\n", " ")
+
     def __str__(self) -> str:
-        return f"{self.source.label} {printable(self.text)}"
+        return f"{self.source.label} {self.shown}"
 
 
 def sources(
@@ -106,6 +111,12 @@ def parse(source: Source, line: str) -> Line:
     if moment := _in_utc(time):
         return Line(source, moment, text)
     return Line(source, "", line)
+
+
+def last_state(text: str) -> str:
+    """Return what is left of a line that was written over, as progress bars do."""
+    states = (each.strip("\b") for each in text.split("\r"))
+    return next((each for each in reversed([*states]) if each.strip()), "")
 
 
 def _in_utc(time: str) -> str:

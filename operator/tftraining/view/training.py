@@ -14,6 +14,8 @@ from tftraining_operator.core.observed import observe
 from tftraining.view.table import TRAINING
 
 _Object = dict[str, Any]
+Point = tuple[int, float]
+"""A step and its loss."""
 
 _BARS = "▁▂▃▄▅▆▇█"
 _KEPT = 400
@@ -29,7 +31,7 @@ ROLE_COLOURS = {
 class Losses:
     """The course of the losses that were seen: each step once, in order, and a limited number."""
 
-    points: list[tuple[int, float]] = field(default_factory=list)
+    points: list[Point] = field(default_factory=list)
     """Steps and losses."""
     _spacing: float = 0.0
     """Steps between two points at least; the newest may be closer."""
@@ -40,23 +42,36 @@ class Losses:
         return [value for _, value in self.points]
 
     def see(self, job: Job) -> None:
-        """Remember a job's present loss.
+        """Remember a job's present loss."""
+        if (point := newest_loss(job)) is not None:
+            self.add(*point)
+
+    def add(self, step: int, loss: float) -> None:
+        """Remember the loss of a step.
 
         Steps that are repeated, because training resumed from a checkpoint, replace those of
         before. When there are too many points, every second one is dropped.
         """
-        progress = job.status.progress
-        if progress is None or progress.loss is None:
+        if self.points and self.points[-1][0] == step:
             return
-        if self.points and self.points[-1][0] == progress.step:
-            return
-        before = [point for point in self.points if point[0] < progress.step]
+        before = [point for point in self.points if point[0] < step]
         if len(before) > 1 and before[-1][0] - before[-2][0] < self._spacing:
             before.pop()
-        self.points = [*before, (progress.step, float(progress.loss))]
+        self.points = [*before, (step, loss)]
         if len(self.points) > _KEPT:
             self.points = self.points[::2]
             self._spacing = (self.points[-1][0] - self.points[0][0]) / len(self.points)
+
+
+def newest_loss(job: Job) -> Point | None:
+    """Return the step that a job has reported and its loss, None without a loss."""
+    progress = job.status.progress
+    if progress is None or progress.loss is None:
+        return None
+    try:
+        return progress.step, float(progress.loss)
+    except ValueError:  # not of the operator's making
+        return None
 
 
 def sparkline(values: Sequence[float], width: int) -> str:

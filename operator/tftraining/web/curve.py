@@ -3,9 +3,8 @@
 import math
 from collections.abc import Iterator, Sequence
 
+from tftraining.view.training import Point
 from tftraining.web.markup import Markup, tag
-
-Point = tuple[int, float]
 
 _WIDTH, _HEIGHT = 600, 160
 """Of the drawing, which the page stretches to its own width."""

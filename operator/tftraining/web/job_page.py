@@ -10,8 +10,9 @@ from tftraining_operator.core.conditions import is_finished
 from tftraining_operator.core.job import InvalidJobError, Job, parse_job
 
 from tftraining.view import describe, training
+from tftraining.view.training import Point
 from tftraining.view.why import why
-from tftraining.web.curve import Point, curve
+from tftraining.web.curve import curve
 from tftraining.web.document import bar, document, state
 from tftraining.web.markup import Markup, table, tag
 

@@ -10,11 +10,27 @@ from typing import Any
 
 from tftraining_operator.core.job import InvalidJobError, parse_job
 
-from tftraining.view.training import Losses
-from tftraining.web.curve import Point
+from tftraining.view.training import Losses, Point, newest_loss
 
 _Object = dict[str, Any]
 _Key = tuple[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """A job as it is now."""
+
+    raw: _Object
+    loss: Point | None
+    """Step and loss, None if it has reported none."""
+
+
+def read(raw: _Object, now: datetime) -> Seen:
+    """Read a job as it was told. Ten thousand take seconds: not for the event loop."""
+    try:
+        return Seen(raw, newest_loss(parse_job(raw, now)))
+    except InvalidJobError:
+        return Seen(raw, None)
 
 
 @dataclass(slots=True)
@@ -25,26 +41,24 @@ class Jobs:
     _losses: dict[str, Losses] = field(default_factory=dict)
     """By the uid of the job."""
 
-    def replace(self, listed: Iterable[_Object], now: datetime) -> None:
+    def replace(self, listed: Iterable[Seen]) -> None:
         """Know these jobs and no others."""
-        raws = list(listed)
-        present = {_key(raw) for raw in raws}
+        found = list(listed)
+        present = {_key(each.raw) for each in found}
         for key in self._jobs.keys() - present:
             self.remove(self._jobs[key])
-        for raw in raws:
-            self.put(raw, now)
+        for each in found:
+            self.put(each)
 
-    def put(self, raw: _Object, now: datetime) -> None:
+    def put(self, seen: Seen) -> None:
         """Know a job as it is now."""
+        raw = seen.raw
         before = self._jobs.get(_key(raw))
         if before is not None and _uid(before) != _uid(raw):
             self.remove(before)
         self._jobs[_key(raw)] = raw
-        try:
-            job = parse_job(raw, now)
-        except InvalidJobError:
-            return
-        self._losses.setdefault(_uid(raw), Losses()).see(job)
+        if seen.loss is not None:
+            self._losses.setdefault(_uid(raw), Losses()).add(*seen.loss)
 
     def remove(self, raw: _Object) -> None:
         """Forget a job."""

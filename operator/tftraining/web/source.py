@@ -15,11 +15,11 @@ from datetime import UTC, datetime
 from typing import Any
 
 from tftraining.cluster.cluster import Calls
-from tftraining.cluster.watching import WATCH_SECONDS, Change, Kind, changes
+from tftraining.cluster.watching import WATCH_SECONDS, Kind, changes
 from tftraining.errors import ForbiddenError, TFTrainingError, UnreachableError
 from tftraining.web.details import DetailsReader
 from tftraining.web.job_page import Details
-from tftraining.web.jobs import Jobs
+from tftraining.web.jobs import Jobs, Seen, read
 
 logger = logging.getLogger(__name__)
 
@@ -128,9 +128,9 @@ class Source:
         """Watch until it is to stop; a failed watch is begun again after a while."""
         watched, delay = self._watched[namespace], _FIRST_RETRY
 
-        def in_loop(function: Callable[[_Watched, Any], None], argument: object) -> None:
+        def in_loop(function: Callable[..., None], *arguments: object) -> None:
             with contextlib.suppress(RuntimeError):  # the loop has been closed
-                loop.call_soon_threadsafe(function, watched, argument)
+                loop.call_soon_threadsafe(function, watched, *arguments)
 
         while not stop.is_set():
             try:
@@ -138,7 +138,8 @@ class Source:
                 for change in changes(calls, everywhere=namespace is None):
                     if stop.is_set():
                         return
-                    in_loop(_apply, change)
+                    now = datetime.now(UTC)
+                    in_loop(_apply, change.kind, [read(job, now) for job in change.jobs])
                     delay = _FIRST_RETRY
             except TFTrainingError as error:
                 in_loop(_fail, error)
@@ -152,18 +153,17 @@ class Source:
             delay = min(2 * delay, _LAST_RETRY)
 
 
-def _apply(watched: _Watched, change: Change) -> None:
+def _apply(watched: _Watched, kind: Kind, jobs: Sequence[Seen]) -> None:
     watched.heard, watched.error = time.monotonic(), ""
     watched.refused = watched.forbidden = False
-    now = datetime.now(UTC)
-    if change.kind is Kind.LISTED:
-        watched.jobs.replace(change.jobs, now)
+    if kind is Kind.LISTED:
+        watched.jobs.replace(jobs)
         watched.listed = True
-    for job in change.jobs:
-        if change.kind is Kind.SEEN:
-            watched.jobs.put(job, now)
-        elif change.kind is Kind.GONE:
-            watched.jobs.remove(job)
+    for job in jobs:
+        if kind is Kind.SEEN:
+            watched.jobs.put(job)
+        elif kind is Kind.GONE:
+            watched.jobs.remove(job.raw)
 
 
 def _fail(watched: _Watched, error: TFTrainingError) -> None:

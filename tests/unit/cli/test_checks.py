@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+import time
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, cast
 
 import pytest
@@ -145,3 +146,32 @@ def test_a_namespace_that_does_not_exist_is_told(
     cluster.namespaces = answer
     found = checks(cast("Cluster", cluster), NOW)
     assert [check.text for check in found if not check.ok] == expected
+
+
+class Elsewhen(Installed):
+    """Its operator's clock is another one than that of `tftj`."""
+
+    def __init__(self, seconds: float, *, works: bool) -> None:
+        super().__init__("")
+        self._renewed, self._works = NOW + timedelta(seconds=seconds), works
+
+    def read(self, path: str) -> dict[str, Any] | None:
+        if "/leases/" not in path:
+            return super().read(path)
+        if self._works:
+            self._renewed += timedelta(seconds=2)
+        return {"spec": {"holderIdentity": "x", "renewTime": self._renewed.isoformat()}}
+
+
+@pytest.mark.parametrize("seconds", [-3600, -75, 75, 3600])
+def test_an_operator_with_another_clock_works_if_it_renews_its_lease(
+    monkeypatch: pytest.MonkeyPatch, seconds: float
+) -> None:
+    slept: list[float] = []
+    monkeypatch.setattr(time, "sleep", slept.append)
+    works, silent = (Elsewhen(seconds, works=works) for works in (True, False))
+    assert [each.text for each in checks(cast("Cluster", works), NOW) if not each.ok] == []
+    assert len(slept) == 1
+    (told,) = [each.text for each in checks(cast("Cluster", silent), NOW) if not each.ok]
+    assert told.startswith("the operator in namespace tftraining-system is silent")
+    assert sum(slept) < 15

@@ -152,9 +152,14 @@ def test_a_jobs_name_is_one_that_the_api_server_takes(
             "--ps: only strategy ParameterServer has parameter servers: omit it",
             id="parameter servers of a job without any",
         ),
+        pytest.param(
+            Wanted(evaluator=True),
+            "--evaluator: it reads the chief's checkpoints: name a claim for them",
+            id="an evaluator without checkpoints",
+        ),
     ],
 )
-def test_replicas_that_the_strategy_does_not_have_are_refused(wanted: Wanted, told: str) -> None:
+def test_roles_that_the_job_cannot_have_are_refused(wanted: Wanted, told: str) -> None:
     with pytest.raises(InputError, match=told):
         code.manifests(code.of_text(TASK, "task"), wanted)
 

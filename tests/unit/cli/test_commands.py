@@ -169,7 +169,7 @@ def test_variables_of_the_user_take_precedence() -> None:
     [
         pytest.param(
             {"args": ["--epochs", 3]},
-            'args[1] of container tensorflow: must be a string: write "3" in quotes',
+            'containers[0].args[1]: must be a string: write "3" in quotes',
             id="a number for an argument",
         ),
         pytest.param({"command": "train"}, "command of container", id="a command that is no list"),

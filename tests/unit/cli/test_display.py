@@ -8,7 +8,11 @@ from typing import TYPE_CHECKING
 from rich.console import Console
 from tftraining.cli import console
 from tftraining.cli.local.display import PlainDisplay, display
+from tftraining_operator.api.keys import ConditionType
+from tftraining_operator.api.status import Metric, Progress
 from tftraining_operator.core.events import Action, Event, EventType
+
+from tests.unit.builders import a_condition, a_job, stamp
 
 if TYPE_CHECKING:
     import pytest
@@ -49,3 +53,24 @@ def test_a_run_goes_on_where_not_all_of_its_logs_can_be_shown(
     monkeypatch.setattr("sys.stdout", stream)
     console.unfailing_out().print("caf\xe9 \u2713")
     assert stream.buffer.getvalue() == b"caf\xe9 ?\n"
+
+
+def test_a_terminal_of_80_columns_shows_loss_and_time_left() -> None:
+    progress = Progress(
+        step=332,
+        total_steps=810,
+        percent=41,
+        percent_text="41%",
+        eta_seconds=125,
+        eta_text="2m5s",
+        steps_per_second="232.5",
+        loss="0.06891",
+        metrics=[Metric(name="loss", value="0.06891")],
+        updated_at=stamp(),
+    )
+    job = a_job().with_status(a_condition(ConditionType.RUNNING), progress=progress).build()
+    out = io.StringIO()
+    shown = display(Console(file=out, width=80, force_terminal=True, no_color=True), None)
+    shown.show(job, 15_500.0)
+    shown.close()
+    assert "232.5 steps/s, 15.5k examples/s, loss 0.06891, 2m5s left" in out.getvalue()

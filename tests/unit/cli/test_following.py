@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import itertools
+import json
 import threading
 import time
 from dataclasses import dataclass, field
@@ -20,6 +21,7 @@ from tftraining.errors import (
     NotFoundError,
     TFTrainingError,
     TimedOutError,
+    UnauthorizedError,
     UnreachableError,
 )
 from tftraining.following import follow, reached
@@ -91,6 +93,7 @@ def finished(*, well: bool) -> JobBuilder:
 
 
 RUNNING = a_job().with_status(a_condition(ConditionType.RUNNING), observed_generation=1)
+RUNNING.raw["metadata"]["resourceVersion"] = "5"
 
 
 class Time:
@@ -159,6 +162,9 @@ def test_a_misspelt_job_is_answered_with_the_nearest_one() -> None:
         Cluster(calls).job("rsnet")
     with pytest.raises(NotFoundError, match="tftj list shows those that exist"):
         Cluster(calls).job("bert")
+    told = "that is a pod of job resnet: tftj logs resnet --role worker --index 12 shows its log"
+    with pytest.raises(NotFoundError, match=f"^no job resnet-worker-12 in .*; {told}$"):
+        Cluster(calls).job("resnet-worker-12")
 
 
 def test_a_condition_of_an_older_spec_is_not_what_was_waited_for() -> None:
@@ -637,20 +643,25 @@ def test_a_log_is_opened_again_where_it_stopped_also_on_a_node_in_another_zone()
     assert run(calls) == ["chief-0: first", "chief-0: second"]
 
 
+UNKNOWN = UnauthorizedError("Unauthorized")
 FORBIDDEN = ForbiddenError('tftrainingjobs "mnist" is forbidden: User "jane" cannot get it')
 
 
-def test_an_api_server_that_starts_and_forbids_everything_is_waited_for() -> None:
-    """Until it has read the roles."""
-    away = [UnreachableError("away"), FORBIDDEN, FORBIDDEN]
+@pytest.mark.parametrize("refusal", [FORBIDDEN, UNKNOWN], ids=["forbidden", "unknown"])
+def test_an_api_server_that_starts_and_refuses_everybody_is_waited_for(
+    refusal: TFTrainingError,
+) -> None:
+    """Until it has read the roles, or the keys of whoever has signed the tokens (OIDC)."""
+    away = [UnreachableError("away"), refusal, refusal]
     assert followed(Scripted([RUNNING.raw, *away, finished(well=True).raw])) == (True, 2)
 
 
 def test_a_right_that_one_never_had_or_has_lost_for_long_ends_it() -> None:
-    with pytest.raises(ForbiddenError):
-        followed(Scripted([FORBIDDEN, RUNNING.raw]))
-    with pytest.raises(ForbiddenError):
-        followed(Scripted([RUNNING.raw, FORBIDDEN]))
+    for refusal in (FORBIDDEN, UNKNOWN):
+        with pytest.raises(type(refusal)):
+            followed(Scripted([refusal, RUNNING.raw]))
+        with pytest.raises(type(refusal)):
+            followed(Scripted([RUNNING.raw, refusal]))
 
 
 @dataclass
@@ -658,29 +669,32 @@ class Starting(Scripted):
     """An API server that forbids so many times to open a log again."""
 
     forbidden: int = 0
+    refusal: TFTrainingError = FORBIDDEN
 
     @contextlib.contextmanager
     def lines(self, path: str, query: Mapping[str, str]) -> Iterator[Iterator[str]]:
         if "sinceTime" in query and self.forbidden:
             self.forbidden -= 1
-            raise FORBIDDEN
+            raise self.refusal
         with super().lines(path, query) as found:
             yield found
 
 
+@pytest.mark.parametrize("refusal", [FORBIDDEN, UNKNOWN], ids=["forbidden", "unknown"])
 @pytest.mark.parametrize("forbidden", [0, 2], ids=["jobs", "jobs and logs"])
-def test_logs_are_followed_though_an_api_server_that_starts_forbids_everything(
-    forbidden: int,
+def test_logs_are_followed_though_an_api_server_that_starts_refuses_everybody(
+    forbidden: int, refusal: TFTrainingError
 ) -> None:
     job = finished(well=True)
-    answers = [RUNNING.raw, FORBIDDEN, FORBIDDEN, *[RUNNING.raw] * 4, job.raw]
-    calls = Starting(answers, [a_pod(job.build(), Role.CHIEF).exited(0)], forbidden=forbidden)
+    answers = [RUNNING.raw, refusal, refusal, *[RUNNING.raw] * 4, job.raw]
+    pods = [a_pod(job.build(), Role.CHIEF).exited(0)]
+    calls = Starting(answers, pods, forbidden=forbidden, refusal=refusal)
     calls.logs["mnist-chief-0", ""] = ["2026-01-02T03:04:05Z first", UnreachableError("broke")]
     rest = ["2026-01-02T03:04:05Z first", "2026-01-02T03:04:06Z second"]
     calls.logs["mnist-chief-0", "2026-01-02T03:04:05Z"] = [*rest]
     said: list[str] = []
     assert run(calls, say=said.append) == ["chief-0: first", "chief-0: second"]
-    assert said[:2] == [f"{FORBIDDEN}; trying again for 5 minutes", "the cluster answers again"]
+    assert said[:2] == [f"{refusal}; trying again for 5 minutes", "the cluster answers again"]
     assert len(said) == 2 + bool(forbidden)
 
 
@@ -701,6 +715,27 @@ def test_a_job_that_takes_long_to_read_is_looked_at_less_often() -> None:
     cluster = Cluster(Large(answers))
     follow(cluster, "mnist", ConditionType.FINISHED, lambda _seen: None, clock=clock, sleep=sleep)
     assert slept == [8.0, following.INTERVAL, 8.0]
+
+
+def test_the_time_of_a_job_that_takes_long_to_read_is_over_when_it_is_over() -> None:
+    clock = Time()
+
+    class Large(Scripted):
+        def call(self, method: str, path: str, **given: Any) -> Raw:
+            clock.now += 2.0 if path.endswith("/pods") else 0.0
+            return super().call(method, path, **given)
+
+    with pytest.raises(TimedOutError, match="not finished after 5 s"):
+        follow(
+            Cluster(Large([RUNNING.raw])),
+            "mnist",
+            ConditionType.FINISHED,
+            lambda _seen: None,
+            timeout=5,
+            clock=clock,
+            sleep=clock.sleep,
+        )
+    assert clock.now == 7.0, "with one last look"
 
 
 def test_the_logs_of_a_job_that_takes_long_to_read_look_at_it_less_often() -> None:
@@ -736,3 +771,43 @@ def test_the_end_of_a_log_that_comes_slowly_is_waited_for_when_the_job_has_finis
 
     calls = Slow([job.raw], [a_pod(job.build(), Role.CHIEF).exited(1)])
     assert run(calls) == ["chief-0: first", "chief-0: the cause"]
+
+
+@dataclass
+class Deleted(Scripted):
+    """What a watch of the jobs tells of one that is gone."""
+
+    told: list[Raw] = field(default_factory=list)
+    watched: list[Mapping[str, str]] = field(default_factory=list)
+
+    @contextlib.contextmanager
+    def lines(self, path: str, query: Mapping[str, str]) -> Iterator[Iterator[str]]:
+        assert path.endswith("/namespaces/default/tftrainingjobs")
+        self.watched.append(query)
+        yield map(json.dumps, self.told)
+
+
+@pytest.mark.parametrize("again", [False, True], ids=["gone", "created again"])
+@pytest.mark.parametrize("well", [True, False])
+def test_the_end_of_a_job_that_is_deleted_at_once_counts(*, well: bool, again: bool) -> None:
+    """With ttlSecondsAfterFinished: 0 it is gone before the next look."""
+    ended, other = finished(well=well).raw, a_job().named("mnist", uid="uid-2").raw
+    events = [("MODIFIED", ended), ("DELETED", other), ("DELETED", ended), ("ADDED", other)]
+    told = [{"type": kind, "object": job} for kind, job in events]
+    calls = Deleted([RUNNING.raw, other if again else NotFoundError("gone")], told=told)
+    assert followed(calls) == (well, 2)
+    (query,) = calls.watched
+    assert (query["resourceVersion"], query["fieldSelector"]) == ("5", "metadata.name=mnist")
+
+
+@pytest.mark.parametrize(
+    "told",
+    [
+        pytest.param([], id="the API server says nothing"),
+        pytest.param([{"type": "DELETED", "object": RUNNING.raw}], id="it had not ended"),
+        pytest.param([{"type": "ERROR", "object": {"code": 410}}], id="it has forgotten it"),
+    ],
+)
+def test_a_job_that_is_deleted_before_its_end_is_not_found(told: list[Raw]) -> None:
+    with pytest.raises(NotFoundError, match=r"^job mnist was deleted$"):
+        followed(Deleted([RUNNING.raw, NotFoundError("gone")], told=told))

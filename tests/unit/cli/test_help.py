@@ -24,6 +24,12 @@ def test_help_ends_with_an_example_of_the_command(name: str) -> None:
     assert found[1] == name
 
 
+def test_help_can_be_shown_in_every_encoding() -> None:
+    """A help in Latin-1 ended as an unexpected error."""
+    found = reference.reference()
+    assert found.isascii(), [each for each in found if not each.isascii()]
+
+
 def test_no_command_is_cut_off_in_a_terminal_of_80_columns() -> None:
     assert [
         name for name, command in COMMANDS.items() if "..." in command.get_short_help_str(61)

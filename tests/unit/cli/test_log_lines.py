@@ -92,3 +92,20 @@ def test_lines_of_nodes_in_several_zones_are_ordered_by_time() -> None:
         parse(ps, "2026-01-02T03:04:05.300000000Z third"),
     ]
     assert [line.text for line in merged(lines)] == ["first", "second", "third"]
+
+
+@pytest.mark.parametrize(
+    ("written", "shown"),
+    [
+        pytest.param("step 1\r", "step 1", id="an end of a line as on Windows"),
+        pytest.param("1/9 [>..]\b\b\b\r2/9 [=>.]\r9/9 [===]", "9/9 [===]", id="a progress bar"),
+        pytest.param("  0%|  |\r 50%|# |\r \r", " 50%|# |", id="one that was wiped out"),
+        pytest.param("\r\r", "", id="nothing"),
+        pytest.param("  two\x0cpages ", "  two pages ", id="other ends of lines"),
+    ],
+)
+def test_a_line_is_one_line_as_a_terminal_shows_it(written: str, shown: str) -> None:
+    """Each state of a bar was a line, without a pod's name: thousands for an epoch."""
+    line = parse(a_source(Role.CHIEF), f"2026-01-02T03:04:05Z {written}")
+    assert line.shown == shown
+    assert str(line) == f"chief-0 {shown}"

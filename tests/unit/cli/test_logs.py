@@ -17,9 +17,9 @@ def test_only_new_and_complete_lines_are_shown(tmp_path: Path) -> None:
     logs.follow("absent", tmp_path / "absent.log")
     assert list(logs.new_lines()) == []
     with path.open("ab") as file:
-        file.write(b"one\r\ntw")
+        file.write(b"1/9\b\b\r9/9\r\none\r\ntw")
         file.flush()
-        assert list(logs.new_lines()) == [("chief-0", "one")]
+        assert list(logs.new_lines()) == [("chief-0", "9/9"), ("chief-0", "one")]
         file.write(b"o \xff\n")
         file.flush()
         assert list(logs.new_lines()) == [("chief-0", "two \ufffd")]

@@ -5,14 +5,18 @@ from __future__ import annotations
 import io
 import json
 import re
+import subprocess
+import sys
 from typing import TYPE_CHECKING, Any
 
 import pytest
+import yaml
 from tftraining import manifest
 from tftraining.errors import ExitCode, InputError
 from tftraining_operator.api import rules
 from tftraining_operator.core.job import parse_job
 
+from tests.conftest import ROOT
 from tests.unit.builders import NOW, a_job
 from tests.unit.cli.plans import a_file
 
@@ -70,6 +74,40 @@ def test_a_date_stays_text_as_in_json() -> None:
     assert args.as_dict()["spec"]["containers"][0]["args"] == ["2026-01-02"]
 
 
+@pytest.mark.parametrize(
+    ("text", "value"), [("0o644", 420), ("y", True), ("1:30", "1:30"), ("1e3", 1000), ("=", "=")]
+)
+def test_a_file_has_the_values_that_kubectl_would_send(text: str, value: object) -> None:
+    assert list(manifest.documents(f"{{x: {text}}}", "x")) == [{"x": value}]
+
+
+@pytest.mark.parametrize(
+    ("fields", "told"),
+    [
+        ({"args": ["--epochs", 5]}, 'args[1]: must be a string: write "5" in quotes'),
+        ({"command": ["run", True]}, 'command[1]: must be a string: write "true" in quotes'),
+        (
+            {"env": [{"name": "A", "value": "x"}, {"name": "RATE", "value": 1e-3}]},
+            'env[1].value: must be a string: write "0.001" in quotes',
+        ),
+    ],
+)
+def test_what_lacks_its_quotes_is_told_before_a_pod_is_refused_for_it(
+    fields: dict[str, Any], told: str
+) -> None:
+    shared, own = a_job().with_container(**fields), a_job()
+    (container,) = shared.raw["spec"]["template"]["spec"]["containers"]
+    pod = {"containers": [{"name": "tensorflow"}], "initContainers": [container]}
+    own.with_role("worker", template={"spec": pod})
+    for job, path in (
+        (shared, "spec.template.spec.containers[0]"),
+        (own, "spec.worker.template.spec.initContainers[0]"),
+    ):
+        with pytest.raises(InputError) as refused:
+            manifest.parse(a_file(job), "x", uid="")
+        assert str(refused.value) == f"x: {path}.{told}"
+
+
 def test_the_items_of_a_list_count_as_documents() -> None:
     listed = "kind: List\nitems:\n- " + JOB.replace("\n", "\n  ")
     assert manifest.parse(listed, "job.yaml", uid="").job.name == "mnist"
@@ -120,6 +158,14 @@ def test_a_byte_order_mark_is_no_part_of_a_file(
         pytest.param("", "job.yaml: contains no TFTrainingJob (found: nothing)", id="nothing"),
         pytest.param(
             "kind: ConfigMap\n", "contains no TFTrainingJob (found: ConfigMap)", id="another kind"
+        ),
+        pytest.param(
+            "apiVersion: kubeflow.org/v1\nkind: TFJob\n",
+            "contains no TFTrainingJob (found: TFJob); tftj convert job.yaml makes one of a TFJob",
+            id="a TFJob",
+        ),
+        pytest.param(
+            '{"cells": []}', "contains no TFTrainingJob (found: an object without kind)", id="none"
         ),
         pytest.param(
             f"{JOB}---\n{JOB}",
@@ -228,3 +274,28 @@ def test_a_key_that_is_a_number_is_text() -> None:
 def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"cannot read .*absent\.yaml: No such file"):
         manifest.read(str(tmp_path / "absent.yaml"))
+
+
+@pytest.mark.parametrize("source", ["job.yaml", "-"])
+def test_files_and_what_is_printed_of_them_are_utf_8_in_every_locale(
+    tmp_path: Path, source: str
+) -> None:
+    """As for kubectl; a Python of another encoding would send other text, or refuse the file."""
+    given = yaml.safe_dump(
+        a_job().with_container(args=["caf\xe9"]).raw, allow_unicode=True
+    ).encode()
+    (tmp_path / "job.yaml").write_bytes(given)
+    done = subprocess.run(
+        [sys.executable, "-m", "tftraining.cli", "submit", "--dry-run", source],
+        env={
+            "PYTHONPATH": str(ROOT / "operator"),
+            "LC_ALL": "C",
+            "PYTHONUTF8": "0",
+            "PYTHONCOERCECLOCALE": "0",
+        },
+        cwd=tmp_path,
+        input=given,
+        capture_output=True,
+        check=False,
+    )
+    assert "- caf\xe9" in done.stdout.decode(), done.stderr.decode()

@@ -26,6 +26,21 @@ def test_a_job_can_have_another_name() -> None:
     assert plan.job["metadata"]["name"] == "other"
 
 
+def test_what_an_api_server_noted_of_a_job_is_not_sent_with_another_one() -> None:
+    """As in `tftj get -o yaml`: with a resource version none is created."""
+    noted = {"uid": "uid-1", "resourceVersion": "7", "generation": 2, "managedFields": []}
+    metadata = {
+        "name": "mnist",
+        "labels": {"team": "a"},
+        "creationTimestamp": "2026-01-01",
+        **noted,
+    }
+    stored = {**a_manifest(), "metadata": metadata, "status": {"state": "Failed"}}
+    plan = submission.plan_of([stored], "x", None)
+    assert plan.job == {**a_manifest(), "metadata": {"name": "mnist", "labels": {"team": "a"}}}
+    assert "status" in stored, "it is the caller's"
+
+
 @pytest.mark.parametrize(
     ("documents", "told"),
     [

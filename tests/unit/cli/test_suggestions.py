@@ -34,6 +34,18 @@ def answer(*arguments: str) -> str:
             id="an option",
         ),
         pytest.param(
+            ["submit", "task.py", "--epochs=5"],
+            "No such option: --epochs; if the trainer is to have it, write -- before it, as in tftj"
+            " submit task.py -- --epochs=5",
+            id="an argument of the trainer",
+        ),
+        pytest.param(
+            ["submit", "task.py", "--worker=5"],
+            "No such option: --worker (Possible options: --workers)",
+            id="an option that the trainer may have as well",
+        ),
+        pytest.param(["list", "--epochs=5"], "No such option: --epochs", id="nothing is like it"),
+        pytest.param(
             ["logs", "mnist", "--role", "wroker"],
             "Invalid value for '--role': 'wroker' is not one of chief, worker, ps, evaluator; did"
             " you mean worker?",

@@ -25,11 +25,12 @@ if TYPE_CHECKING:
 def answering(answer: bytes, *, silent: bool = False) -> Iterator[Connection]:
     """Connect to a server that gives one answer, and then says nothing more or hangs up."""
     over = threading.Event()
+    asked: list[str] = []
 
     class Handler(socketserver.StreamRequestHandler):
         def handle(self) -> None:
-            while self.rfile.readline().strip():
-                pass
+            while line := self.rfile.readline().strip():
+                asked.append(line.decode())
             self.wfile.write(answer)
             if silent:
                 over.wait()
@@ -44,6 +45,7 @@ def answering(answer: bytes, *, silent: bool = False) -> Iterator[Connection]:
         with client.ApiClient(configuration=configuration) as api:
             found = Connection(api, "default")
             found.port = server.server_address[1]  # type: ignore[attr-defined]
+            found.asked = asked  # type: ignore[attr-defined]
             yield found
         over.set()
         server.shutdown()
@@ -176,7 +178,9 @@ def test_a_context_that_does_not_exist_is_answered_with_those_that_do(
 def test_no_kubeconfig_is_told(kubeconfig: Path) -> None:
     assert not kubeconfig.exists()
     for context in (None, "far"):
-        with pytest.raises(InputError, match="no cluster to talk to: Invalid kube-config file"):
+        with pytest.raises(
+            InputError, match=f"no cluster to talk to: no kubeconfig {kubeconfig}; "
+        ):
             Connection.open(None, context)
 
 
@@ -317,16 +321,55 @@ def test_the_first_of_several_kubeconfigs_says_which_cluster_is_meant(
         found.call("GET", "/x")
 
 
-@pytest.mark.parametrize("field", ["as", "as-uid", "as-groups", "as-user-extra"])
-def test_who_is_to_act_as_somebody_else_does_not_act_as_themselves(
-    kubeconfig: Path, field: str
+IMPERSONATION = {
+    "as": "jos\u00e9",
+    "as-uid": "7",
+    "as-groups": ["vision", "speech"],
+    "as-user-extra": {"example.com/team": ["a", "b"]},
+}
+
+
+def of_jane(kubeconfig: Path, server: str, **user: object) -> None:
+    users = [{"name": "jane", "user": {"token": "x", **user}}]
+    clusters = [{"name": "a", "cluster": {"server": server}}]
+    contexts = [{"name": "near", "context": {"cluster": "a", "user": "jane"}}]
+    given = {"users": users, "clusters": clusters, "contexts": contexts}
+    kubeconfig.write_text(a_kubeconfig(**given, **{"current-context": "near"}))
+
+
+def test_who_acts_as_somebody_else_does_so_in_every_call(kubeconfig: Path) -> None:
+    """As by kubectl: the rights of the user may be greater."""
+    with answering(http(b'{"items": []}')) as calls:
+        of_jane(kubeconfig, f"http://127.0.0.1:{calls.port}", **IMPERSONATION)  # type: ignore[attr-defined]
+        for namespace in (None, "vision"):
+            # A new connection each time: this server hangs up after an answer.
+            found = Connection.open(None, None).within(namespace)
+            calls.asked.clear()  # type: ignore[attr-defined]
+            found.call("GET", "/x")
+            headers = [line for line in calls.asked if line.startswith("Impersonate")]  # type: ignore[attr-defined]
+            assert headers == [
+                "Impersonate-User: jos\u00e9",
+                "Impersonate-Uid: 7",
+                "Impersonate-Group: vision",
+                "Impersonate-Group: speech",
+                "Impersonate-Extra-example.com%2Fteam: a",
+                "Impersonate-Extra-example.com%2Fteam: b",
+            ]
+            assert "authorization: Bearer x" in calls.asked  # type: ignore[attr-defined]
+        with pytest.raises(InputError, match="as such tftj cannot run a program in a pod"):
+            found.execute("pod", "container", ["x"])
+
+
+@pytest.mark.parametrize(
+    ("user", "told"),
+    [
+        ({"as-groups": ["vision"]}, "user jane of context near has as-groups but not as"),
+        ({"as": "jane", "as-groups": "vision"}, "cannot read the kubeconfig .*as-groups of a user"),
+    ],
+)
+def test_an_identity_that_is_not_whole_is_refused(
+    kubeconfig: Path, user: dict[str, object], told: str
 ) -> None:
-    """As kubectl does: their own rights may be greater."""
-    users = [{"name": "jane", "user": {"token": "x", field: ["view"]}}]
-    context = {"name": "near", "context": {"cluster": "a", "user": "jane"}}
-    kubeconfig.write_text(
-        a_kubeconfig(users=users, contexts=[context], **{"current-context": "near"})
-    )
-    told = f"user jane of context near acts as somebody else \\({field}\\), which tftj cannot"
+    of_jane(kubeconfig, "http://a:1", **user)
     with pytest.raises(InputError, match=told):
         Connection.open(None, None)

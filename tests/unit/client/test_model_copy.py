@@ -101,6 +101,19 @@ def test_a_complete_model_is_kept_though_its_pod_cannot_be_deleted(
     ]
 
 
+def test_no_pod_is_made_where_no_program_may_be_run_in_it(
+    stored: Stored, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refused(*_given: object) -> None:
+        raise InputError("as such tftj cannot run a program in a pod")
+
+    monkeypatch.setattr(stored, "execute", refused)
+    with pytest.raises(InputError, match="as such tftj cannot run a program in a pod"):
+        a_client(stored).get_model("mnist", tmp_path / "here")
+    assert stored.made == []
+    assert list((tmp_path / "here").iterdir()) == []
+
+
 def test_the_best_model_is_copied_on_demand(stored: Stored, tmp_path: Path) -> None:
     found = a_client(stored).get_model("mnist", tmp_path / "here", best=True)
     assert (found.name, (found / "variables/data").read_bytes()) == ("700", b"best")

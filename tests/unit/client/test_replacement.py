@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from tftraining import recreation, sources, submission
 from tftraining.client import TFTrainingClient
+from tftraining.cluster.cluster import Cluster
 from tftraining.code import Wanted
 from tftraining.errors import (
     AlreadyExistsError,
@@ -17,6 +18,7 @@ from tftraining.errors import (
     InputError,
     NotFoundError,
     TFTrainingError,
+    TimedOutError,
     UnreachableError,
 )
 from tftraining_operator.api.keys import ConditionType
@@ -188,6 +190,18 @@ def test_one_that_stays_away_is_told(stored: Stored, monkeypatch: pytest.MonkeyP
     client = TFTrainingClient(cluster=Silent(stored.objects, errors=[GONE] * 9).cluster())
     with pytest.raises(UnreachableError, match="mnist was not created again: tftj submit"):
         client.restart("mnist")
+
+
+def test_a_job_that_does_not_end_in_time_leaves_the_new_one_to_be_submitted_again(
+    stored: Stored, client: TFTrainingClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its pods are on a node that is lost; nobody creates the new one later."""
+    monkeypatch.setattr(recreation, "_GONE_SECONDS", 0.0)
+    monkeypatch.setattr(Cluster, "delete_job", lambda *_given, **_options: None)
+    told = "mnist is still being deleted after 0 s: .*; the new job is not created: submit it again"
+    with pytest.raises(TimedOutError, match=told):
+        client.submit(a_manifest(), replace=True)
+    assert f"POST {JOBS}" not in stored.asked
 
 
 class Collecting(Stored):

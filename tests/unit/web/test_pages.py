@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from tftraining.web.curve import curve
 from tftraining.web.job_page import Details, job_page, no_job_page
-from tftraining.web.jobs import Jobs
+from tftraining.web.jobs import Jobs, read
 from tftraining.web.markup import join, tag
 from tftraining.web.overview import overview
 from tftraining_operator.api.keys import ConditionType, Role
@@ -293,18 +293,18 @@ def test_what_is_not_made_by_these_functions_is_escaped() -> None:
 def test_jobs_are_known_until_they_are_deleted_and_their_losses_with_them() -> None:
     jobs = Jobs()
     first = a_running_job(10).raw
-    jobs.replace([first, a_failed_job().raw], at(10))
-    jobs.put(a_running_job(20).raw, at(10))
+    jobs.replace([read(first, at(10)), read(a_failed_job().raw, at(10))])
+    jobs.put(read(a_running_job(20).raw, at(10)))
     assert [raw["metadata"]["name"] for raw in jobs.all()] == ["broken", "mnist"]
     assert jobs.losses(first) == [(10, 0.5), (20, 0.5)]
 
     again = a_running_job(1).named("mnist", uid="uid-new").raw
-    jobs.put(again, at(10))
+    jobs.put(read(again, at(10)))
     assert jobs.losses(again) == [(1, 0.5)]
     assert jobs.losses(first) == []
 
     jobs.remove(again)
     assert jobs.find("default", "mnist") is None
-    jobs.replace([], at(10))
+    jobs.replace([])
     assert jobs.all() == []
     assert jobs.losses(a_failed_job().raw) == []

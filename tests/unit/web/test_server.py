@@ -23,14 +23,15 @@ from tftraining.errors import (
 )
 from tftraining.view import describe
 from tftraining.view.why import why
-from tftraining.web import details
+from tftraining.web import details, jobs
 from tftraining.web import source as sources
 from tftraining.web.server import HEADERS, application, served
 from tftraining.web.source import Source
 from tftraining_operator.api.keys import Role
 from tftraining_operator.core import bounds
+from tftraining_operator.core.job import parse_job
 
-from tests.unit.builders import Raw, a_job, a_pod, at
+from tests.unit.builders import Raw, a_job, a_pod, at, stamp
 from tools.ports import free_port
 
 if TYPE_CHECKING:
@@ -201,6 +202,33 @@ async def test_what_the_watch_tells_is_shown_at_once() -> None:
         await until(ask, "/", "0 training, 0 waiting, 0 ended")
         status, text, _ = await ask("/jobs/default/mnist")
         assert (status, "There is no job mnist in namespace default" in text) == (404, True)
+
+
+async def test_jobs_are_parsed_beside_the_loop(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ten thousand take seconds, for which no page was answered, and no probe of the process."""
+    threads: set[threading.Thread] = set()
+
+    def parsed(*given: Any) -> Any:
+        threads.add(threading.current_thread())
+        return parse_job(*given)
+
+    monkeypatch.setattr(jobs, "parse_job", parsed)
+    api, running = Api(jobs=[a_job().raw]), a_job().with_status(state="Running").raw
+    async with browser(api) as ask:
+        await until(ask, "/", "Unseen")
+        api.says(an_event("MODIFIED", running))
+        await until(ask, "/", "Running")
+    assert threads
+    assert threading.main_thread() not in threads
+
+
+async def test_a_loss_that_is_no_number_takes_no_other_job_from_the_page() -> None:
+    """Somebody may edit the status; the page of all jobs began never then."""
+    odd, other = a_job().named("odd", uid="uid-odd").raw, a_job().named("other", uid="uid-2").raw
+    odd["status"] = {"progress": {"step": 1, "loss": "n/a", "updatedAt": stamp()}}
+    async with browser(Api(jobs=[odd, other])) as ask:
+        await until(ask, "/", "other")
+        assert "odd" in await until(ask, "/", UP_TO_DATE)
 
 
 @pytest.mark.parametrize(

@@ -32,7 +32,7 @@ def submit(
     arguments: Annotated[
         list[str] | None,
         typer.Argument(
-            metavar="[-- ARGUMENTS…]",
+            metavar="[-- ARGUMENTS]",
             help="Arguments of the trainer, after --, such as --epochs=5; for Python code.",
             show_default=False,
         ),
@@ -133,14 +133,16 @@ def submit(
     submission.check(plan.job, source)
     namespace = submission.namespace_of(plan.job, namespace, source)
     if dry_run:
-        console.write(sources.as_yaml(plan, namespace))
+        console.document(sources.as_yaml(plan, namespace))
         return
     client = options.client(namespace, context)
     name = client.send(plan, replace=replace, say=console.note).name
     console.show(f"{name}: submitted to namespace {client.namespace}")
     if wait:
         raise typer.Exit(watch(client, name, limit))
-    console.note(f"tftj progress {name} follows it, tftj logs {name} -f shows its logs")
+    given = {"-n": namespace, "--context": context}
+    job = " ".join([name, *(f"{option} {value}" for option, value in given.items() if value)])
+    console.note(f"tftj progress {job} follows it, tftj logs {job} -f shows its logs")
 
 
 @app.command("scale", no_args_is_help=True)

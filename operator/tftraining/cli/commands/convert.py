@@ -24,7 +24,7 @@ def convert(
     sources: Annotated[
         list[str] | None,
         typer.Argument(
-            metavar="FILE|FOLDER…",
+            metavar="FILE|FOLDER",
             help="YAML files with jobs, folders of such files, or - for standard input; with"
             " --from-cluster, names of jobs.",
             show_default=False,

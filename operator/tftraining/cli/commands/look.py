@@ -147,8 +147,6 @@ def logs(
 
     Example: `tftj logs mnist -f --role worker`
     """
-    from tftraining_operator.core.text import printable
-
     from tftraining.cli import console
     from tftraining.view.log_lines import label_width
 
@@ -175,11 +173,10 @@ def logs(
         width = max(width, len(line.source.label))
         label = f"{line.source.label:{width}} "
         time = f"{line.time} " if timestamps else ""
-        text = printable(line.text)
         if not out.is_terminal:
-            console.write(f"{label}{time}{text}\n")
+            console.write(f"{label}{time}{line.shown}\n")
             continue
-        parts = ((label, ROLE_COLOURS[line.source.role]), (time, "dim"), text)
+        parts = ((label, ROLE_COLOURS[line.source.role]), (time, "dim"), line.shown)
         out.print(Text.assemble(*parts), soft_wrap=True)
 
 

@@ -33,7 +33,7 @@ OutputOption = Annotated[
     typer.Option("--output", "-o", help="Form of the output.", show_default=False),
 ]
 Name = Annotated[str, typer.Argument(metavar="JOB", help="Name of the job.")]
-Names = Annotated[list[str], typer.Argument(metavar="JOB…", help="Names of the jobs.")]
+Names = Annotated[list[str], typer.Argument(metavar="JOB", help="Names of the jobs.")]
 Timeout = Annotated[
     str | None,
     typer.Option(

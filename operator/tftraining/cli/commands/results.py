@@ -36,7 +36,7 @@ def metrics(
     client = options.client(namespace, context)
     records = client.metrics(name)
     if output is not None:
-        console.write(outputs.dumped(outputs.finite(records), output))
+        console.document(outputs.dumped(outputs.finite(records), output))
     elif records:
         for line in outputs.metric_lines(records):
             console.show(line)

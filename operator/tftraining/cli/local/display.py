@@ -17,6 +17,9 @@ from tftraining.cli.local.logs import Logs
 
 _PLAIN_SECONDS = 5.0
 _NOTE_LIMIT = 600
+_MIN_BAR, _MAX_BAR = 6, 24
+_BESIDE = 74
+"""Columns of what stands beside the bar: what trains, percent, rates, loss and the time left."""
 _COLOURS = {Role.CHIEF: "green", Role.WORKER: "cyan", Role.PS: "magenta", Role.EVALUATOR: "yellow"}
 _STOPPING = "stopping: waiting for the chief to save a checkpoint (Ctrl-C again to stop at once)"
 
@@ -96,7 +99,7 @@ class BarDisplay(Display):
         super().__init__(console, logs)
         self._bars = Progress(
             TextColumn("{task.description:>10}", table_column=Column(no_wrap=True, min_width=10)),
-            BarColumn(bar_width=24),
+            BarColumn(bar_width=min(_MAX_BAR, max(_MIN_BAR, console.width - _BESIDE))),
             TextColumn("{task.fields[percent]:>4}", table_column=Column(no_wrap=True, min_width=4)),
             TextColumn(
                 "{task.fields[details]}",

@@ -4,6 +4,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from tftraining.view.log_lines import last_state
+
 
 @dataclass(slots=True)
 class _Follower:
@@ -39,4 +41,4 @@ def _read(follower: _Follower) -> Iterable[str]:
         return []
     follower.offset += len(new)
     *lines, follower.rest = (follower.rest + new).split(b"\n")
-    return [text.decode(errors="replace").rstrip("\r") for text in lines]
+    return [last_state(text.decode(errors="replace")) for text in lines]
