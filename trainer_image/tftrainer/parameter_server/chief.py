@@ -31,7 +31,7 @@ from tftrainer.parameter_server.dealer import Dealer
 from tftrainer.parameter_server.replicas import use_logical_cpus
 from tftrainer.parameter_server.server_files import ServerFiles
 from tftrainer.parameter_server.server_links import LinkWatch
-from tftrainer.parameter_server.shared_input import SharedInput
+from tftrainer.parameter_server.shared_input import NEAR, NUMBER, SharedInput
 from tftrainer.parameter_server.work import WorkTable
 from tftrainer.peering import remote_context
 from tftrainer.peering.peers import StatusProbe
@@ -75,8 +75,7 @@ class Chief:
 
     def traced(self, call: tf_types.Function) -> tf_types.Function:
         """Return the concrete function of a tf.function (iterator, first, end, step, near)."""
-        number, three = tf.TensorSpec([], tf.int64), tf.TensorSpec([3], tf.int64)
-        specs = self.input.spec, number, number, number, three
+        specs = self.input.spec, NUMBER, NUMBER, NUMBER, NEAR
         return traced(self.session.setup.strategy, call, *specs)
 
     def schedule(

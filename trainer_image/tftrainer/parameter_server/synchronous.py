@@ -31,6 +31,7 @@ from tftrainer.parameter_server.pinned_calls import (
     at_chief,
     fetched,
 )
+from tftrainer.parameter_server.shared_input import NEAR, NUMBER
 from tftrainer.runtime.throughput import Work
 from tftrainer.training.session import Session
 from tftrainer.user import model
@@ -259,8 +260,7 @@ def _part(chief: Chief) -> tuple[Callable[..., _Part], gradients.Packing]:
         numbers = [examples, read.waited, busy, tf.cast(loss, tf.float64)]
         return packed, tf.concat([tf.stack(numbers), tf.cast(read.place, tf.float64)], axis=0)
 
-    number, three = tf.TensorSpec([], tf.int64), tf.TensorSpec([3], tf.int64)
-    concrete = compute.get_concrete_function(shared.spec, number, number, three)
+    concrete = compute.get_concrete_function(shared.spec, NUMBER, NUMBER, NEAR)
 
     def part(iterator: tf_types.Iterator, first: int, by: int) -> _Part:
         near = chief.dealer.near(first)
