@@ -117,6 +117,17 @@ class Chief:
         return self.coordinator.done() or unfinished(self.coordinator) <= self.dealer.hanging
 
     @property
+    def worker_speed(self) -> float | None:
+        """Recent steps per second of one worker; None before it is known."""
+        speed = self.session.recorder.speed
+        return speed and speed / len(self.workers)
+
+    def give_up_waiting(self) -> None:
+        """Go on without the workers that are at something, as those hang."""
+        _LOG.info("a worker is still busy or hangs; continuing without it")
+        self.dealer.give_up_waiting(also_readers=not self.is_reading)
+
+    @property
     def is_reading(self) -> bool:
         """Whether a worker may be reading the data up to what it was given."""
         recorder = self.session.recorder

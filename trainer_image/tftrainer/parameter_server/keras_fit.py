@@ -6,7 +6,6 @@ limits how much is scheduled ahead, sets the number of steps per function, repor
 saves.
 """
 
-import logging
 import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -24,7 +23,6 @@ from tftrainer.runtime.progress import Activity
 from tftrainer.training.pacing import Pace
 from tftrainer.user import callbacks, learning_rate, model
 
-_LOG = logging.getLogger(__name__)
 _POLL_SECONDS = 0.01
 # The step is read this often: each look costs a ps 2 ms.
 _LOOK_SECONDS = 0.2
@@ -324,7 +322,7 @@ class _Reporter(tf.keras.callbacks.Callback):  # type: ignore[misc]
             self._chief.save(self.wait_until_idle(for_readers=False))
 
     def on_train_batch_end(self, *_: object) -> None:
-        self._pace.follow(self._speed)
+        self._pace.follow(self._chief.worker_speed)
         self._set_steps()
 
     def on_epoch_end(self, epoch: int, logs: dict[str, float]) -> None:
@@ -371,9 +369,7 @@ class _Reporter(tf.keras.callbacks.Callback):  # type: ignore[misc]
             since = began if self._stopped else max(began, stepped)
             patience = LONGEST_STOP if self._stopped else self._patience
             if not reads and time.monotonic() - since > patience:
-                _LOG.info("a worker is still busy or hangs; continuing without it")
-                chief = self._chief
-                chief.dealer.give_up_waiting(also_readers=not chief.is_reading)
+                self._chief.give_up_waiting()
                 break
             time.sleep(_POLL_SECONDS)
         return self._look()
@@ -413,10 +409,4 @@ class _Reporter(tf.keras.callbacks.Callback):  # type: ignore[misc]
     @property
     def _patience(self) -> float:
         """How long no step may be made (seconds) before a worker is taken to hang."""
-        return longest_call(self._speed)
-
-    @property
-    def _speed(self) -> float | None:
-        """Steps per second of one worker; None before it is known."""
-        speed = self._recorder.speed
-        return speed and speed / len(self._chief.workers)
+        return longest_call(self._chief.worker_speed)
