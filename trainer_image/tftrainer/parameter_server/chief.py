@@ -19,6 +19,7 @@ from tftrainer.config.arguments import Arguments, FitInput, Mode
 from tftrainer.config.cluster import Cluster, Role
 from tftrainer.config.job import Job
 from tftrainer.data.position import Position
+from tftrainer.errors import BadConfigurationError
 from tftrainer.parameter_server.coordinator_internals import (
     forgive,
     queue_depth,
@@ -115,6 +116,15 @@ class Chief:
         """
         # In this order: a worker that ends meanwhile, and begins anew, does not hang any more.
         return self.coordinator.done() or unfinished(self.coordinator) <= self.dealer.hanging
+
+    def require_one_device(self) -> None:
+        """Raise BadConfigurationError if a worker has several, which this mode cannot use."""
+        if self.session.setup.strategy.num_replicas_in_sync > 1:
+            mode = self.session.job.arguments.mode
+            raise BadConfigurationError(
+                f"--mode={mode} supports at most one GPU per worker: give each worker one GPU, and "
+                "use more workers."
+            )
 
     @property
     def worker_speed(self) -> float | None:

@@ -21,7 +21,6 @@ from numpy.typing import NDArray
 
 from tftrainer import tf_types
 from tftrainer.data.batches import examples_in
-from tftrainer.errors import BadConfigurationError
 from tftrainer.parameter_server import gradients
 from tftrainer.parameter_server.chief import Chief
 from tftrainer.parameter_server.pinned_calls import (
@@ -65,12 +64,8 @@ class SynchronousTraining:
     """The state of one training."""
 
     def __init__(self, chief: Chief) -> None:
+        chief.require_one_device()
         session = chief.session
-        if session.setup.strategy.num_replicas_in_sync > 1:
-            raise BadConfigurationError(
-                "--mode=synchronous supports at most one GPU per worker: give each worker one GPU, "
-                "and use more workers."
-            )
         self._chief = chief
         self._session = session
         self._run = session.run
