@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from tftrainer import tf_types
 from tftrainer.errors import BadConfigurationError
+from tftrainer.user.overriding import override, restore
 
 
 @dataclass(slots=True)
@@ -62,13 +63,12 @@ def taken(model: tf_types.Model) -> Iterator[Taken]:
         result.take(list(grads_and_vars))
         return model.optimizer.iterations
 
-    # Not by setattr, which Keras takes for the adding of a part.
-    object.__setattr__(model.optimizer, "apply_gradients", apply_gradients)
+    override(model.optimizer, "apply_gradients", apply_gradients)
     try:
         yield result
         result.check()
     finally:
-        object.__delattr__(model.optimizer, "apply_gradients")
+        restore(model.optimizer, "apply_gradients")
 
 
 def joined(tensors: Sequence[tf_types.Tensor]) -> tf_types.Tensor:

@@ -22,6 +22,7 @@ from tftrainer.parameter_server.scheduled_loop import LONGEST_STOP, longest_call
 from tftrainer.runtime.progress import Activity
 from tftrainer.training.pacing import Pace
 from tftrainer.user import callbacks, learning_rate, model
+from tftrainer.user.overriding import override
 
 _POLL_SECONDS = 0.01
 # The step is read this often: each look costs a ps 2 ms.
@@ -86,9 +87,8 @@ class FitTraining:
         self._call = chief.traced(asynchronous.call(chief))
         self._iterators = chief.input.iterators()
         self._metrics = list(session.model.get_metrics_result())
-        # What fit asks for the function that it calls for some steps; not by setattr, which Keras
-        # takes for the adding of a part.
-        object.__setattr__(session.model, "make_train_function", lambda: self._schedule)
+        # What fit asks for the function that it calls for some steps.
+        override(session.model, "make_train_function", lambda: self._schedule)
         Thread(target=self._drop_when_stopped, name="stop", daemon=True).start()
 
     def run(self) -> None:
@@ -163,7 +163,7 @@ class FitTraining:
         # fit begins in the middle of an epoch only where a callback of Keras's own has saved; this
         # is what it asks that callback's state. There is no public way.
         begin = _Begin(*divmod(done, self._epoch))
-        object.__setattr__(session.model, "_training_state", begin)
+        override(session.model, "_training_state", begin)
         session.model.steps_per_execution = _SEVERAL
         # Of this, nothing is read: fit has to be given a dataset, to hand on to _schedule.
         unread = tf.keras.utils.experimental.DatasetCreator(
