@@ -47,14 +47,6 @@ def test_a_worker_that_does_nothing_any_more_has_neither_speed_nor_input_wait() 
     assert throughput.recent(60.0) == 0.0
 
 
-def test_an_input_wait_that_cannot_be_measured_is_left_out() -> None:
-    throughput = Throughput(["worker-0"])
-    for second in (1, 2, 3):
-        throughput.add(float(second), [Work(10 * second, None, float(second))])
-
-    assert throughput.workers(3.0)[0].input_wait is None
-
-
 def test_only_the_newest_seconds_count() -> None:
     throughput = Throughput(["worker-0"])
     examples, waiting = 0, 0.0

@@ -217,11 +217,7 @@ class _Worker:
             return None
         part: _Part = self._call.value()
         self._call = None
-        self.work = Work(
-            examples=self.work.examples + part.examples,
-            waiting=(self.work.waiting or 0.0) + part.waiting,
-            busy=self.work.busy + part.busy,
-        )
+        self.work += Work(part.examples, part.waiting, part.busy)
         return part
 
 

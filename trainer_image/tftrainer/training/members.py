@@ -64,7 +64,7 @@ class Members:
         """Write this member's work as numbers whose sums are the works of all, encoded."""
         own = [
             work.examples,
-            round((work.waiting or 0.0) * _MICROSECONDS),
+            round(work.waiting * _MICROSECONDS),
             round(work.busy * _MICROSECONDS),
         ]
         return [value * (place == self.number) for place in range(self.count) for value in own]
