@@ -29,8 +29,6 @@ from tftraining_operator.reconcile.refusals import forbidden, pod_refusal
 from tftraining_operator.reconcile.store import GROUPS, JobKey, Kind, Store
 from tftraining_operator.reconcile.workload_writer import WorkloadWriter
 
-__all__ = ["Applier", "NameConflictError", "Outcome"]
-
 logger = logging.getLogger(__name__)
 
 _Object = dict[str, Any]
