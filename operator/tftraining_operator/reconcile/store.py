@@ -20,7 +20,7 @@ import msgspec
 from tftraining_operator.api import keys
 from tftraining_operator.api.scheduling import Gang
 from tftraining_operator.core import naming, slim
-from tftraining_operator.core.job import is_ours
+from tftraining_operator.core.job import Job, is_ours
 from tftraining_operator.core.pod_state import is_ready
 from tftraining_operator.core.schedulers import SCHEDULERS, kueue
 
@@ -68,6 +68,11 @@ class JobKey(NamedTuple):
 
     namespace: str
     name: str
+
+    @classmethod
+    def of(cls, job: Job) -> "JobKey":
+        """Return the key of a job."""
+        return cls(job.namespace, job.name)
 
     def __str__(self) -> str:
         """Return both, as kubectl and the log write them."""
