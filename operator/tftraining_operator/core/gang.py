@@ -18,7 +18,8 @@ from tftraining_operator.api.status import GangStatus
 from tftraining_operator.core.history import has_run
 from tftraining_operator.core.job import Job
 from tftraining_operator.core.observed import Observed, Pod
-from tftraining_operator.core.placement import DEFAULT_SCHEDULER, priority_classes, scheduler_names
+from tftraining_operator.core.placement import priority_classes, scheduler_names
+from tftraining_operator.core.raw_pod import DEFAULT_SCHEDULER
 from tftraining_operator.core.roles import traits
 from tftraining_operator.core.schedulers import SCHEDULERS
 from tftraining_operator.core.schedulers.offer import Offer
