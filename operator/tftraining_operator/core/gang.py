@@ -7,7 +7,6 @@ the scheduler wants a group for them too, it is another one.
 core/decide.py asks what the next gang is; core/schedulers knows how a scheduler is told of it.
 """
 
-import hashlib
 from dataclasses import replace
 from datetime import datetime, timedelta
 
@@ -17,6 +16,7 @@ from tftraining_operator.api.scheduling import Gang, Scheduling
 from tftraining_operator.api.status import GangStatus
 from tftraining_operator.core.history import has_run
 from tftraining_operator.core.job import Job
+from tftraining_operator.core.naming import identity
 from tftraining_operator.core.observed import Observed, Pod
 from tftraining_operator.core.placement import priority_classes, scheduler_names
 from tftraining_operator.core.raw_pod import DEFAULT_SCHEDULER
@@ -188,12 +188,11 @@ def _found_again(job: Job, formed: GangStatus, observed: Observed) -> GangStatus
 
 
 def _formed(job: Job, scheduler: Gang, size: int, since: str) -> GangStatus:
-    # All that a group says is in its name, with the job's identity: a group is never changed, and
-    # one of an earlier job of this name is not in the way.
-    identity = hashlib.sha256(job.uid.encode()).hexdigest()[:5]
+    # All that a group says is in its name: a group is never changed.
+    prefix = f"{job.name[:_LONGEST_PREFIX]}-{identity(job.uid)}"
     return GangStatus(
         scheduler=scheduler,
-        group=f"{job.name[:_LONGEST_PREFIX]}-{identity}-{job.status.attempt}-{size}",
+        group=f"{prefix}-{job.status.attempt}-{size}",
         attempt=job.status.attempt,
         members=size,
         waiting_since=since,
