@@ -1,7 +1,8 @@
-"""Which servers have to be replaced because they have ended, and when."""
+"""Which servers a job has, and which have to be replaced because they have ended, and when."""
 
 from datetime import datetime, timedelta
 
+from tftraining_operator.api.keys import Role
 from tftraining_operator.api.types import RestartPolicy
 from tftraining_operator.core.job import Job
 from tftraining_operator.core.observed import Observed, Pod
@@ -16,6 +17,16 @@ _LONGEST_DELAY = timedelta(seconds=300)
 
 FORGOTTEN_AFTER = timedelta(minutes=10)
 """A replacement so long ago does not delay the next one."""
+
+
+def all_servers(job: Job) -> list[tuple[Role, int]]:
+    """Return the servers of the present cluster, by role and index."""
+    return [
+        (role, index)
+        for role in Role
+        if traits(job.spec.strategy, role).serves
+        for index in job.members(role)
+    ]
 
 
 def lost_servers(job: Job, observed: Observed, now: datetime) -> list[Removal]:
