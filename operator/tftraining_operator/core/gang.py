@@ -68,16 +68,13 @@ def next_gang(job: Job, observed: Observed, offer: Offer, now: datetime) -> Gang
 
 def needed(job: Job, role: Role) -> int:
     """Return how many pods of a role training needs to begin: those with the lowest indexes."""
-    found = traits(job.spec.strategy, role)
-    if not found.in_cluster:
+    if not traits(job.spec.strategy, role).in_cluster:
         return 0
     wanted = job.desired(role)
     if role is Role.WORKER and has_run(job.status):
         # Training goes on without a worker that is to join later, and may never start.
         wanted = min(wanted, job.cluster_size(role))
-    if role is not Role.WORKER or not found.tolerates_absence:
-        return wanted
-    least = job.spec.worker.min_replicas if job.spec.worker is not None else None
+    least = job.least_workers if role is Role.WORKER else None
     return wanted if least is None else min(least, wanted)
 
 
