@@ -16,6 +16,7 @@ from typing import Any, Protocol
 
 from tftraining_operator.core.text import one_line
 from tftraining_operator.reconcile import errors
+from tftraining_operator.reconcile.store import version_of
 
 logger = logging.getLogger(__name__)
 
@@ -227,7 +228,7 @@ class Candidate:
             if self._is_lost(self._lease):
                 holder = one_line(holder_of(self._lease))
                 raise LeaseLostError(f"{holder} acquired the lease") from None
-            if self._lease is not None and version(self._lease) < newest:
+            if self._lease is not None and version_of(self._lease) < newest:
                 raise LeaseLostError(_RESTORED) from None
             await self._claim(self._lease)
         if self._written < newest:
@@ -242,7 +243,7 @@ class Candidate:
             self._lease = await self._api.create_lease(self._held(made))
         else:
             self._lease = await self._api.replace_lease(self._held(lease))
-        self._written = version(self._lease)
+        self._written = version_of(self._lease)
         self._renewed_at = began
 
     def _held(self, lease: _Object) -> _Object:
@@ -263,12 +264,6 @@ def _released(lease: _Object) -> _Object:
     spec = {**_spec(lease), "renewTime": _micro_time()}
     del spec["holderIdentity"]
     return {**lease, "spec": spec}
-
-
-def version(lease: _Object) -> int:
-    """Return the number of a lease's state: a later one is higher."""
-    # Comparable by the API's own guarantee (KEP-5504), and by etcd's counter ever since.
-    return int(lease["metadata"]["resourceVersion"])
 
 
 def _spec(lease: _Object | None) -> _Object:
