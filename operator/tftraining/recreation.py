@@ -12,7 +12,6 @@ import json
 import tempfile
 import time
 from collections.abc import Callable, Sequence
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -37,11 +36,6 @@ _LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 _QUOTA = "exceeded quota: "
 _QUOTA_SECONDS = 30.0
 """How long a quota may count a job that is gone."""
-
-
-def now() -> datetime:
-    """Return the present time."""
-    return datetime.now(UTC)
 
 
 def owner(job: _Object) -> _Object:
