@@ -27,7 +27,6 @@ CHIEF = "mnist-chief-0"
 PRIORITIES = "/apis/scheduling.k8s.io/v1/priorityclasses"
 WORKLOAD_PRIORITIES = "/apis/kueue.x-k8s.io/v1beta2/workloadpriorityclasses"
 FLAVORS = "/apis/kueue.x-k8s.io/v1beta2/resourceflavors"
-DEFAULT_PRIORITY = {"metadata": {"name": "d"}, "globalDefault": True, "value": 3}
 NO_QUOTA = "couldn't assign flavors to pod set worker: insufficient unused quota for cpu"
 
 
