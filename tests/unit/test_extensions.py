@@ -8,7 +8,7 @@ import pytest
 from tftraining_operator.api import keys
 from tftraining_operator.api.keys import ConditionType
 from tftraining_operator.core.conditions import find
-from tftraining_operator.core.schedulers.offer import Offer
+from tftraining_operator.core.schedulers.offer import Availability, Offer
 from tftraining_operator.reconcile.store import JobKey, Kind
 
 from tests.unit import kueue
@@ -27,7 +27,7 @@ NO_QUOTA = "couldn't assign flavors to pod set worker: insufficient unused quota
 
 @pytest.fixture
 def operator(cluster: FakeCluster, runner: asyncio.Runner) -> Operator:
-    return Operator(cluster, runner, offer=Offer(kueue=True))
+    return Operator(cluster, runner, offer=Offer(workloads=Availability.USABLE))
 
 
 def go_on(operator: Operator, seconds: float = 0) -> None:

@@ -354,13 +354,8 @@ class Runtime:
 
     def _offered(self, groups: Groups, namespace: str) -> Offer:
         """Return what can be used in a namespace."""
-        kueue = (self._workloads.get(namespace) or self._workloads[None]).availability
-        return replace(
-            groups.offer(namespace),
-            kueue=kueue.usable,
-            kueue_forbidden=kueue.forbidden,
-            kueue_silent=kueue.silent,
-        )
+        workloads = self._workloads.get(namespace) or self._workloads[None]
+        return replace(groups.offer(namespace), workloads=workloads.availability)
 
     async def _keep_in_sync(self, listings: Listings) -> None:
         while True:
