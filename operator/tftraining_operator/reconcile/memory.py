@@ -122,7 +122,7 @@ class Memory:
         undeletable: dict[str, Cause],
         now: datetime,
         *,
-        soon: bool = False,
+        soon: bool,
     ) -> None:
         """Note what was refused now; nothing of it is tried again before retry_at.
 

@@ -37,7 +37,7 @@ class NameConflictError(Exception):
 class Objects:
     """Creates, replaces and deletes objects; only so many calls at once."""
 
-    def __init__(self, api: Api, store: Store, shards: int = 1) -> None:
+    def __init__(self, api: Api, store: Store, shards: int) -> None:
         self._api = api
         self._store = store
         self._limits = Limits(shards)

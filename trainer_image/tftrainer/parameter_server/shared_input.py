@@ -51,7 +51,7 @@ class SharedInput:
         passes: Passes,
         *,
         workers: int,
-        is_copied: bool = False,
+        is_copied: bool,
     ) -> None:
         """`is_copied` has a dataset made here and its graph copied, instead of one made there."""
         self._coordinator = coordinator

@@ -57,7 +57,7 @@ class Callbacks:
         with self._running():
             self._list.on_train_begin()
 
-    def begin_epoch(self, epoch: int, *, again: bool = False) -> None:
+    def begin_epoch(self, epoch: int, *, again: bool) -> None:
         """Before the first step of an epoch; epochs count from 0, as with fit.
 
         `again` says that the process before made some of its steps: the learning rate stays.
