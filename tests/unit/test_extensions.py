@@ -13,7 +13,7 @@ from tftraining_operator.reconcile.store import JobKey, Kind
 
 from tests.unit import kueue
 from tests.unit.builders import JobBuilder, Raw, a_job
-from tests.unit.fakes import FakeCluster, Operator
+from tests.unit.fakes import FakeCluster, Operator, at_rest
 
 if TYPE_CHECKING:
     import asyncio
@@ -32,9 +32,7 @@ def operator(cluster: FakeCluster, runner: asyncio.Runner) -> Operator:
 
 def go_on(operator: Operator, seconds: float = 0) -> None:
     """Let operator and nodes work, and so much time pass."""
-    operator.settle()
-    while operator.cluster.run_pods():
-        operator.settle()
+    at_rest(operator)
     if seconds:
         operator.wait(seconds)
         go_on(operator)

@@ -8,19 +8,18 @@ import pytest
 from tftraining_operator.api import keys
 from tftraining_operator.api.keys import ConditionType
 from tftraining_operator.api.scheduling import Gang
-from tftraining_operator.core.conditions import find
 from tftraining_operator.core.schedulers.offer import Availability, Offer
 from tftraining_operator.reconcile import errors
 from tftraining_operator.reconcile.store import GROUPS, JobKey, Kind
 
 from tests.unit import kueue
 from tests.unit.builders import JobBuilder, Raw, a_job
-from tests.unit.fakes import FakeCluster, Operator
+from tests.unit.fakes import FakeCluster, Operator, condition
 
 if TYPE_CHECKING:
     import asyncio
 
-    from tftraining_operator.api.status import Condition, QueueStatus
+    from tftraining_operator.api.status import QueueStatus
 
 KUEUE = Offer(workloads=Availability.USABLE)
 CHIEF = "mnist-chief-0"
@@ -54,12 +53,6 @@ def go_on(operator: Operator) -> None:
     operator.settle()
     while operator.cluster.run_pods():
         operator.settle()
-
-
-def condition(cluster: FakeCluster, key: JobKey, kind: ConditionType) -> Condition:
-    found = find(cluster.status(key).conditions, kind)
-    assert found is not None
-    return found
 
 
 def relabel(cluster: FakeCluster, key: JobKey, queue: str) -> None:
