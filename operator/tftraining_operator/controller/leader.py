@@ -2,7 +2,7 @@
 
 The protocol is client-go's. A standby trusts no clock but its own: it counts from when it saw the
 lease change. The leader counts from before it asked for a renewal, so that its time ends first.
-Why not the client's own election: docs/adr/004. Used by main.
+Why not the client's own election: docs/adr/004. Used by main, and by shard_lease for each shard.
 """
 
 import asyncio

@@ -1,6 +1,7 @@
-"""Takes gradients from a step on a worker, averages them and applies them; used by synchronous.
+"""Takes gradients from a step on a worker, averages them and applies them.
 
-Dense gradients of one type are sent as one vector, since each fetched tensor is a round trip.
+Used by synchronous and exchange. Dense gradients of one type are sent as one vector, since each
+fetched tensor is a round trip.
 """
 
 import functools

@@ -1,9 +1,9 @@
 """Synchronous training: each step averages the gradients of all workers, and applies them once.
 
 In each step every worker computes the gradients of one batch, the next of those that all of them
-share; the chief adds them up, weighted by the
-examples of each batch, always in the same order, and applies the sum. The result is bit-identical
-to that of one process which does the same with the same batches.
+share; the chief adds them up, weighted by the examples of each batch, always in the same order, and
+applies the sum. The result is bit-identical to that of one process which does the same with the
+same batches.
 
 A worker that is lost or does not answer is skipped until it is available again. Its batch goes to
 another in the next step; what it computes late is dropped. So each batch counts once.

@@ -1,4 +1,4 @@
-"""Examples per second and input wait of each worker, from its counters; used by recorder. Pure."""
+"""Examples per second and input wait of each worker, from its counters. Pure."""
 
 from collections import deque
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""Shares numbers between the processes that make the same calls; used by mirrored and session.
+"""Shares numbers between the processes that make the same calls. Used by the training loops.
 
 Under MultiWorkerMirrored these are all members of the cluster. TensorFlow gives them sums of what
 all have, and nothing else: what is to be the chief's value is 0 everywhere else.

@@ -1,8 +1,8 @@
 """Prepares the user's model for training: compiled, with all variables created.
 
 Variables have to exist before the first step, because a worker cannot create one in the middle of
-a scheduled function, and before a checkpoint is restored, so that a
-mismatch is found at once. Called by the training loops and the evaluator.
+a scheduled function, and before a checkpoint is restored, so that a mismatch is found at once.
+Called by the training loops, the evaluator and the export.
 """
 
 import functools
