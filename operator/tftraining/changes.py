@@ -1,6 +1,7 @@
 """Scales, suspends, resumes, restarts and deletes jobs; each function returns one sentence."""
 
 from collections.abc import Callable
+from datetime import UTC, datetime
 from typing import Any
 
 from tftraining_operator.api.keys import LABEL_ROLE, ConditionType, Role
@@ -98,7 +99,7 @@ def _training(job: Job) -> Job:
 def _parsed(raw: dict[str, Any]) -> Job:
     """Return a job as it is stored. Raises InputError if the operator refuses it."""
     try:
-        return parse_job(raw, recreation.now())
+        return parse_job(raw, datetime.now(UTC))
     except InvalidJobError as error:
         name = raw["metadata"]["name"]
         raise InputError(f"job {name} is not valid: {error}; correct it with kubectl") from error

@@ -10,6 +10,7 @@ from typing import Any
 
 from tftraining_operator.api.keys import CONTAINER, LABEL_ROLE, Role
 from tftraining_operator.api.types import Checkpoint
+from tftraining_operator.core import raw_pod
 from tftraining_operator.core.podtemplate import restricted_container, restricted_pod
 
 from tftraining.errors import InputError
@@ -136,23 +137,18 @@ def not_ready_reason(pod: _Object) -> str:
         waiting = (container.get("state") or {}).get("waiting") or {}
         if waiting.get("reason"):
             return f"{waiting['reason']}: {waiting.get('message') or ''}".rstrip(": ")
-    scheduled = conditions(pod).get("PodScheduled", {})
+    scheduled = raw_pod.condition(pod, "PodScheduled")
     return str(scheduled.get("message") or "") if scheduled.get("status") == "False" else ""
 
 
 def is_ready(pod: _Object) -> bool:
     """Tell whether a pod is ready."""
-    return bool(conditions(pod).get("Ready", {}).get("status") == "True")
+    return bool(raw_pod.condition(pod, "Ready").get("status") == "True")
 
 
 def has_ended(pod: _Object) -> bool:
     """Tell whether the containers of a pod have ended."""
     return (pod.get("status") or {}).get("phase") in ("Failed", "Succeeded")
-
-
-def conditions(pod: _Object) -> dict[str, _Object]:
-    """Return the conditions of a pod by their types."""
-    return {each["type"]: each for each in (pod.get("status") or {}).get("conditions") or []}
 
 
 def _placement(spec: _Object, chief: _Object | None, *, needs_volume: bool) -> _Object:

@@ -12,7 +12,6 @@ import json
 import tempfile
 import time
 from collections.abc import Callable, Sequence
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -37,11 +36,6 @@ _LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 _QUOTA = "exceeded quota: "
 _QUOTA_SECONDS = 30.0
 """How long a quota may count a job that is gone."""
-
-
-def now() -> datetime:
-    """Return the present time."""
-    return datetime.now(UTC)
 
 
 def owner(job: _Object) -> _Object:
@@ -104,18 +98,14 @@ def create_replacement(
         sleep(_INTERVAL)
 
 
-def delete_and_wait(
-    cluster: Cluster, job: _Object, *, sleep: Callable[[float], None] = time.sleep
-) -> None:
+def delete_and_wait(cluster: Cluster, job: _Object) -> None:
     """Delete a job and wait until it and its pods are gone. Raises TimedOutError."""
     name, uid = job["metadata"]["name"], job["metadata"]["uid"]
     cluster.delete_job(name, foreground=True)
-    wait_until_gone(cluster, name, uid, sleep=sleep)
+    _wait_until_gone(cluster, name, uid)
 
 
-def wait_until_gone(
-    cluster: Cluster, name: str, uid: str, *, sleep: Callable[[float], None] = time.sleep
-) -> None:
+def _wait_until_gone(cluster: Cluster, name: str, uid: str) -> None:
     """Wait until a job with a uid is gone. Raises TimedOutError, UnreachableError."""
     end = time.monotonic() + _GONE_SECONDS
     while True:
@@ -127,7 +117,7 @@ def wait_until_gone(
                 f"job {name} is still being deleted after {_GONE_SECONDS:.0f} s: tftj describe"
                 f" {name} shows its pods"
             )
-        sleep(_INTERVAL)
+        time.sleep(_INTERVAL)
 
 
 def _is_there(cluster: Cluster, name: str, uid: str, *, is_late: bool) -> bool:
@@ -144,13 +134,7 @@ def _is_there(cluster: Cluster, name: str, uid: str, *, is_late: bool) -> bool:
     return found is not None and bool(found["metadata"]["uid"] == uid)
 
 
-def recreate(
-    cluster: Cluster,
-    job: _Object,
-    *,
-    say: Callable[[str], None] = lambda _text: None,
-    sleep: Callable[[float], None] = time.sleep,
-) -> _Object:
+def recreate(cluster: Cluster, job: _Object, *, say: Callable[[str], None]) -> _Object:
     """Replace a job by one like it and return that. Raises TFTrainingError.
 
     If it fails between deleting and creating, the error names the file that has the manifest; `say`
@@ -165,8 +149,8 @@ def recreate(
     try:
         for each in code:
             _release(cluster, each, job)
-        delete_and_wait(cluster, job, sleep=sleep)
-        made = create_replacement(cluster, manifest, sleep=sleep)
+        delete_and_wait(cluster, job)
+        made = create_replacement(cluster, manifest)
     except AlreadyExistsError as error:
         text = f"somebody else created {name} in the meantime; its manifest of before is in {kept}"
         raise NotFoundError(text) from error

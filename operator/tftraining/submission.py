@@ -3,6 +3,7 @@
 import contextlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import Any
 
 from tftraining_operator.api import keys
@@ -173,7 +174,7 @@ def _release(cluster: Cluster, plan: Plan) -> None:
 
 def _exists(job: _Object) -> str:
     name = job["metadata"]["name"]
-    status, _ = stored_status(job.get("status"), created=None, now=recreation.now())
+    status, _ = stored_status(job.get("status"), created=None, now=datetime.now(UTC))
     state = status.state or "not started yet"
     ended = "it has ended" if is_finished(status) else "it has not ended"
     return (

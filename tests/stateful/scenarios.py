@@ -17,7 +17,7 @@ from tftraining_operator.api import keys
 from tftraining_operator.api.keys import ConditionType
 from tftraining_operator.api.scheduling import Gang
 from tftraining_operator.core.conditions import is_finished, is_true
-from tftraining_operator.core.schedulers.offer import Offer
+from tftraining_operator.core.schedulers.offer import Availability, Offer
 from tftraining_operator.reconcile.store import GROUPS, Kind
 
 from tests.unit import kueue
@@ -470,7 +470,7 @@ SCENARIOS = (
         lambda: a_job().with_label(keys.LABEL_QUEUE, "research").with_workers(2),
         _preempted,
         pods=USUAL | _named("worker-1"),
-        offer=Offer(kueue=True),
+        offer=Offer(workloads=Availability.USABLE),
     ),
     Scenario(
         "Kueue admits some workers later, and preempts them",
@@ -478,14 +478,14 @@ SCENARIOS = (
         _preempted_in_part,
         state="Succeeded",
         pods=_named("chief-0"),
-        offer=Offer(kueue=True),
+        offer=Offer(workloads=Availability.USABLE),
     ),
     Scenario(
         "a job gives back some workers that it got later, and is preempted",
         lambda: _queued_with(workers=3),
         _extended_and_preempted,
         state="Queued",
-        offer=Offer(kueue=True),
+        offer=Offer(workloads=Availability.USABLE),
     ),
     Scenario(
         "a job's Workload is deleted, and its successor admitted until the job ends",
@@ -493,7 +493,7 @@ SCENARIOS = (
         _lost_workload,
         state="Succeeded",
         pods=_named("chief-0"),
-        offer=Offer(kueue=True),
+        offer=Offer(workloads=Availability.USABLE),
     ),
     Scenario("the chief's node falls silent", a_job, _lost_node, pods=USUAL),
     Scenario("a job that has failed once is made again", a_job, _made_again, pods=USUAL),

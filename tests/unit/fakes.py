@@ -27,6 +27,7 @@ from tftraining_operator.api.status import Status
 from tftraining_operator.controller.metrics import Metrics
 from tftraining_operator.controller.recorder import Recorder
 from tftraining_operator.core.budgeting import Budgeting
+from tftraining_operator.core.conditions import find
 from tftraining_operator.core.naming import is_server
 from tftraining_operator.core.networking import Networking
 from tftraining_operator.core.pod_metadata import PodMetadata
@@ -42,7 +43,8 @@ from tests.unit.strictness import unknown_fields
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable, Sequence
 
-    from tftraining_operator.api.keys import Role
+    from tftraining_operator.api.keys import ConditionType, Role
+    from tftraining_operator.api.status import Condition
     from tftraining_operator.core.progress import Report
     from tftraining_operator.reconcile.protocols import StatusObserver, Target
 
@@ -668,6 +670,13 @@ def settle(operators: Sequence[Operator], *, watching: bool = True) -> None:
     raise AssertionError("the operator does not come to rest")
 
 
+def at_rest(operator: Operator) -> None:
+    """Let operator and nodes work until neither has anything left to do now."""
+    operator.settle()
+    while operator.cluster.run_pods():
+        operator.settle()
+
+
 def wait(operators: Sequence[Operator], seconds: float) -> None:
     """Let time pass, stopping at every moment at which a pass is due."""
     clock = operators[0].cluster.clock
@@ -678,6 +687,13 @@ def wait(operators: Sequence[Operator], seconds: float) -> None:
         settle(operators)
     clock.now = end
     settle(operators)
+
+
+def condition(cluster: FakeCluster, key: JobKey, kind: ConditionType) -> Condition:
+    """Find a condition that a job must have by now."""
+    found = find(cluster.status(key).conditions, kind)
+    assert found is not None
+    return found
 
 
 def _together(due: Sequence[tuple[Operator, JobKey]]) -> None:

@@ -16,7 +16,8 @@ from tftraining_operator.core.plan import NewPod, Plan
 from tftraining_operator.core.podtemplate import InvalidTemplateError
 from tftraining_operator.core.policies.removal import Removal
 from tftraining_operator.reconcile import errors, limits
-from tftraining_operator.reconcile.applier import Applier, NameConflictError
+from tftraining_operator.reconcile.applier import Applier
+from tftraining_operator.reconcile.objects import NameConflictError
 from tftraining_operator.reconcile.store import JobKey, Kind, Store
 
 from tests.unit.builders import IMAGE, NOW, PodBuilder, Raw, a_job

@@ -8,12 +8,12 @@ import pytest
 from tftraining_operator.api import keys
 from tftraining_operator.api.keys import ConditionType
 from tftraining_operator.core.conditions import find
-from tftraining_operator.core.schedulers.offer import Offer
+from tftraining_operator.core.schedulers.offer import Availability, Offer
 from tftraining_operator.reconcile.store import JobKey, Kind
 
 from tests.unit import kueue
 from tests.unit.builders import JobBuilder, Raw, a_job
-from tests.unit.fakes import FakeCluster, Operator
+from tests.unit.fakes import FakeCluster, Operator, at_rest
 
 if TYPE_CHECKING:
     import asyncio
@@ -27,14 +27,12 @@ NO_QUOTA = "couldn't assign flavors to pod set worker: insufficient unused quota
 
 @pytest.fixture
 def operator(cluster: FakeCluster, runner: asyncio.Runner) -> Operator:
-    return Operator(cluster, runner, offer=Offer(kueue=True))
+    return Operator(cluster, runner, offer=Offer(workloads=Availability.USABLE))
 
 
 def go_on(operator: Operator, seconds: float = 0) -> None:
     """Let operator and nodes work, and so much time pass."""
-    operator.settle()
-    while operator.cluster.run_pods():
-        operator.settle()
+    at_rest(operator)
     if seconds:
         operator.wait(seconds)
         go_on(operator)

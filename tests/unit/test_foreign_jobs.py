@@ -9,6 +9,7 @@ from tftraining_operator.api.keys import ConditionType
 from tftraining_operator.core.conditions import find
 
 from tests.unit.builders import a_job, stamp
+from tests.unit.fakes import at_rest
 
 if TYPE_CHECKING:
     from tftraining_operator.reconcile.store import JobKey
@@ -136,9 +137,7 @@ def test_a_job_with_fields_of_a_newer_version_is_run(
 def suspended(operator: Operator, key: JobKey, *, value: bool) -> None:
     policy = {"suspend": value}
     operator.cluster.edit(key, lambda spec: spec.setdefault("runPolicy", {}).update(policy))
-    operator.settle()
-    while operator.cluster.run_pods():
-        operator.settle()
+    at_rest(operator)
 
 
 def test_a_suspended_job_that_cannot_be_understood_waits_for_who_understands_it(
@@ -155,7 +154,5 @@ def test_a_suspended_job_that_cannot_be_understood_waits_for_who_understands_it(
     assert cluster.status(key).completion_time is None
 
     cluster.edit(key, lambda spec: spec.update(strategy="ParameterServer"))
-    operator.settle()
-    while cluster.run_pods():
-        operator.settle()
+    at_rest(operator)
     assert cluster.status(key).state == "Running"

@@ -14,13 +14,12 @@ from tftraining_operator.reconcile import errors
 from tftraining_operator.reconcile.store import GROUPS, JobKey, Kind
 
 from tests.unit.builders import NOW, JobBuilder, PodBuilder, Raw, a_job, seen
-from tests.unit.fakes import FakeCluster, Operator
+from tests.unit.fakes import FakeCluster, Operator, at_rest, condition
 
 if TYPE_CHECKING:
     import asyncio
     from collections.abc import Callable
 
-    from tftraining_operator.api.status import Condition
 
 IN_TREE = Offer({Gang.IN_TREE: "v1beta1"})
 NO_ROOM = "0/2 nodes are available: 2 Insufficient cpu."
@@ -61,12 +60,6 @@ def of_pods(cluster: FakeCluster) -> dict[str, str | None]:
         name: (raw["spec"].get("schedulingGroup") or {}).get("podGroupName")
         for name, raw in cluster.pods().items()
     }
-
-
-def condition(cluster: FakeCluster, key: JobKey, kind: ConditionType) -> Condition:
-    found = find(cluster.status(key).conditions, kind)
-    assert found is not None
-    return found
 
 
 def events(cluster: FakeCluster) -> list[tuple[str, str]]:
@@ -388,9 +381,7 @@ def test_where_all_pods_begin_anew_each_attempt_is_a_gang(
     placed(operator, a_job().mirrored(workers=2))
     first = the_group(cluster)
     cluster.act("mnist-worker-1", lambda pod: pod.exited(1))
-    operator.settle()
-    while cluster.run_pods():
-        operator.settle()
+    at_rest(operator)
     operator.wait(30)
     second = the_group(cluster)
     assert second != first
@@ -702,9 +693,7 @@ def test_a_job_whose_status_is_lost_keeps_its_pods(
     job = a_job().with_role("worker", replicas=2, minReplicas=1)
     key = placed(operator, job.with_spec(scheduling={"gang": gang.value}))
     cluster.act("mnist-chief-0", lambda pod: pod.exited(1))
-    operator.settle()
-    while cluster.run_pods():
-        operator.settle()
+    at_rest(operator)
     assert cluster.status(key).state == "Running"
     before = {name: raw["metadata"]["uid"] for name, raw in cluster.pods().items()}
     known = set(groups(cluster, gang))

@@ -8,7 +8,8 @@ import pytest
 from tftraining_operator.api.scheduling import Gang
 from tftraining_operator.controller.groups import Groups
 from tftraining_operator.controller.kubernetes_api import KubernetesApi, Listing
-from tftraining_operator.controller.workloads import Availability, Workloads
+from tftraining_operator.controller.workloads import Workloads
+from tftraining_operator.core.schedulers.offer import Availability
 from tftraining_operator.reconcile import errors
 from tftraining_operator.reconcile.store import JobKey, Kind, Store
 
@@ -121,7 +122,7 @@ async def test_kueue_that_is_uninstalled_takes_its_workloads_along_and_is_no_res
     looked.clear()
     cluster.served = set()
     assert await workloads.list() is None
-    assert workloads.availability == Availability()
+    assert workloads.availability is Availability.MISSING
     assert not store.children(Kind.WORKLOAD, KEY)
     assert looked == [KEY]
     assert not store.went_back

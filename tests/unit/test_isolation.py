@@ -14,7 +14,7 @@ from tftraining_operator.reconcile import errors
 from tftraining_operator.reconcile.store import JobKey, Kind
 
 from tests.unit.builders import JobBuilder, PodBuilder, Raw, a_job
-from tests.unit.fakes import FakeCluster, Operator, wait
+from tests.unit.fakes import FakeCluster, Operator, at_rest, wait
 
 if TYPE_CHECKING:
     import asyncio
@@ -39,12 +39,6 @@ def running(operator: Operator, job: JobBuilder | None = None) -> JobKey:
     key = operator.cluster.submit((job or a_job()).raw)
     at_rest(operator)
     return key
-
-
-def at_rest(operator: Operator) -> None:
-    operator.settle()
-    while operator.cluster.run_pods():
-        operator.settle()
 
 
 def asking(policy: str) -> JobBuilder:

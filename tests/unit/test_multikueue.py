@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from tftraining.view.why import why
 from tftraining_operator.api import keys
-from tftraining_operator.core.schedulers.offer import Offer
+from tftraining_operator.core.schedulers.offer import Availability, Offer
 from tftraining_operator.reconcile import errors
 from tftraining_operator.reconcile.store import JobKey, Kind
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 _Object = dict[str, Any]
 
 KEY = JobKey("default", "mnist")
-KUEUE = Offer(kueue=True)
+KUEUE = Offer(workloads=Availability.USABLE)
 
 
 @dataclass

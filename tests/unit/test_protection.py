@@ -15,7 +15,7 @@ from tftraining_operator.reconcile import errors
 from tftraining_operator.reconcile.store import JobKey, Kind
 
 from tests.unit.builders import IMAGE, JobBuilder, Raw, a_job
-from tests.unit.fakes import FakeCluster, Operator, wait
+from tests.unit.fakes import FakeCluster, Operator, at_rest, wait
 
 if TYPE_CHECKING:
     import asyncio
@@ -41,12 +41,6 @@ def running(operator: Operator, job: JobBuilder) -> JobKey:
     key = operator.cluster.submit(job.raw)
     at_rest(operator)
     return key
-
-
-def at_rest(operator: Operator) -> None:
-    operator.settle()
-    while operator.cluster.run_pods():
-        operator.settle()
 
 
 def the_budget(cluster: FakeCluster) -> Raw:

@@ -8,26 +8,24 @@ import pytest
 from tftraining_operator.api import keys
 from tftraining_operator.api.keys import ConditionType
 from tftraining_operator.api.scheduling import Gang
-from tftraining_operator.core.conditions import find
-from tftraining_operator.core.schedulers.offer import Offer
+from tftraining_operator.core.schedulers.offer import Availability, Offer
 from tftraining_operator.reconcile import errors
 from tftraining_operator.reconcile.store import GROUPS, JobKey, Kind
 
 from tests.unit import kueue
 from tests.unit.builders import JobBuilder, Raw, a_job
-from tests.unit.fakes import FakeCluster, Operator
+from tests.unit.fakes import FakeCluster, Operator, condition
 
 if TYPE_CHECKING:
     import asyncio
 
-    from tftraining_operator.api.status import Condition, QueueStatus
+    from tftraining_operator.api.status import QueueStatus
 
-KUEUE = Offer(kueue=True)
+KUEUE = Offer(workloads=Availability.USABLE)
 CHIEF = "mnist-chief-0"
 PRIORITIES = "/apis/scheduling.k8s.io/v1/priorityclasses"
 WORKLOAD_PRIORITIES = "/apis/kueue.x-k8s.io/v1beta2/workloadpriorityclasses"
 FLAVORS = "/apis/kueue.x-k8s.io/v1beta2/resourceflavors"
-DEFAULT_PRIORITY = {"metadata": {"name": "d"}, "globalDefault": True, "value": 3}
 NO_QUOTA = "couldn't assign flavors to pod set worker: insufficient unused quota for cpu"
 
 
@@ -55,12 +53,6 @@ def go_on(operator: Operator) -> None:
     operator.settle()
     while operator.cluster.run_pods():
         operator.settle()
-
-
-def condition(cluster: FakeCluster, key: JobKey, kind: ConditionType) -> Condition:
-    found = find(cluster.status(key).conditions, kind)
-    assert found is not None
-    return found
 
 
 def relabel(cluster: FakeCluster, key: JobKey, queue: str) -> None:
@@ -519,7 +511,9 @@ def test_a_job_that_came_to_name_two_queues_gives_back_its_quota_when_it_is_evic
 
 
 def test_volcanos_queue_is_none_of_kueue(cluster: FakeCluster, runner: asyncio.Runner) -> None:
-    operator = Operator(cluster, runner, offer=Offer({Gang.VOLCANO: "v1beta1"}, kueue=True))
+    operator = Operator(
+        cluster, runner, offer=Offer({Gang.VOLCANO: "v1beta1"}, workloads=Availability.USABLE)
+    )
     cluster.submit(a_job().with_spec(scheduling={"gang": "Volcano", "queue": "research"}).raw)
     operator.settle()
     assert not kueue.workloads(cluster)
@@ -529,7 +523,9 @@ def test_volcanos_queue_is_none_of_kueue(cluster: FakeCluster, runner: asyncio.R
 def test_a_gang_is_formed_when_the_job_is_admitted(
     cluster: FakeCluster, runner: asyncio.Runner
 ) -> None:
-    operator = Operator(cluster, runner, offer=Offer({Gang.IN_TREE: "v1beta1"}, kueue=True))
+    operator = Operator(
+        cluster, runner, offer=Offer({Gang.IN_TREE: "v1beta1"}, workloads=Availability.USABLE)
+    )
     queued(operator)
     groups = [name for kind, _, name in cluster.objects if kind is GROUPS[Gang.IN_TREE]]
     assert not groups
@@ -539,7 +535,7 @@ def test_a_gang_is_formed_when_the_job_is_admitted(
     assert len(cluster.pods()) == 3
 
 
-VOLCANO = Offer({Gang.VOLCANO: "v1beta1"}, kueue=True)
+VOLCANO = Offer({Gang.VOLCANO: "v1beta1"}, workloads=Availability.USABLE)
 
 
 def admitted_again(operator: Operator, offer: Offer) -> JobKey:
@@ -575,7 +571,9 @@ def test_a_job_that_is_admitted_again_keeps_its_quota_while_its_scheduler_may_be
     cluster: FakeCluster, runner: asyncio.Runner
 ) -> None:
     operator = Operator(cluster, runner, offer=VOLCANO)
-    key = admitted_again(operator, Offer(kueue=True, silent=frozenset({Gang.VOLCANO})))
+    key = admitted_again(
+        operator, Offer(workloads=Availability.USABLE, silent=frozenset({Gang.VOLCANO}))
+    )
     assert kueue.workloads(cluster)
 
     operator.offer = VOLCANO
@@ -588,8 +586,11 @@ def test_a_job_that_is_admitted_again_keeps_its_quota_while_its_scheduler_may_be
     ("offer", "words"),
     [
         (Offer(), "the cluster does not serve workloads.v1beta2.kueue.x-k8s.io"),
-        (Offer(kueue_forbidden=True), "set scheduling.kueue=true in its chart"),
-        (Offer(kueue_silent=True), "cannot list workloads.v1beta2.kueue.x-k8s.io at present"),
+        (Offer(workloads=Availability.FORBIDDEN), "set scheduling.kueue=true in its chart"),
+        (
+            Offer(workloads=Availability.SILENT),
+            "cannot list workloads.v1beta2.kueue.x-k8s.io at present",
+        ),
     ],
 )
 def test_a_queue_without_kueue_is_said_at_once(
@@ -607,7 +608,11 @@ def test_a_queue_without_kueue_is_said_at_once(
 
 
 @pytest.mark.parametrize(
-    "offer", [Offer(kueue_silent=True), Offer(kueue=True, silent=frozenset({Gang.VOLCANO}))]
+    "offer",
+    [
+        Offer(workloads=Availability.SILENT),
+        Offer(workloads=Availability.USABLE, silent=frozenset({Gang.VOLCANO})),
+    ],
 )
 def test_a_job_is_not_failed_for_an_api_that_has_not_answered_yet(
     cluster: FakeCluster, runner: asyncio.Runner, offer: Offer

@@ -19,7 +19,7 @@ from tftraining_operator.reconcile import errors, reconciler
 from tftraining_operator.reconcile.store import JobKey, Kind
 
 from tests.unit.builders import IMAGE, JobBuilder, PodBuilder, Raw, a_job
-from tests.unit.fakes import FakeCluster, Fault, Operator
+from tests.unit.fakes import FakeCluster, Fault, Operator, at_rest, condition
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -40,19 +40,6 @@ def running(operator: Operator, job: JobBuilder) -> JobKey:
     operator.cluster.run_pods()
     operator.settle()
     return key
-
-
-def at_rest(operator: Operator) -> None:
-    """Let operator and nodes work until neither has anything left to do now."""
-    operator.settle()
-    while operator.cluster.run_pods():
-        operator.settle()
-
-
-def condition(cluster: FakeCluster, key: JobKey, kind: ConditionType) -> Condition:
-    found = find(cluster.status(key).conditions, kind)
-    assert found is not None
-    return found
 
 
 def accepted(cluster: FakeCluster, key: JobKey) -> Condition:

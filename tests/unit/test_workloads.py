@@ -11,7 +11,8 @@ import pytest
 from tftraining_operator.api import keys
 from tftraining_operator.controller import watch
 from tftraining_operator.controller.kubernetes_api import KubernetesApi, Listing
-from tftraining_operator.controller.workloads import Availability, Workloads
+from tftraining_operator.controller.workloads import Workloads
+from tftraining_operator.core.schedulers.offer import Availability
 from tftraining_operator.reconcile.errors import (
     ApiError,
     ForbiddenError,
@@ -110,10 +111,10 @@ async def test_kueue_that_does_not_answer_is_not_said_to_be_missing() -> None:
     away = TransientError("500: conversion webhook for kueue.x-k8s.io failed", status=500)
     kueue = Kueue([away, [], away], [])
     assert await kueue.workloads.list() is None
-    assert kueue.workloads.availability == Availability(silent=True)
+    assert kueue.workloads.availability is Availability.SILENT
     for _ in range(2):
         await kueue.workloads.list()
-        assert kueue.workloads.availability == Availability(usable=True)
+        assert kueue.workloads.availability is Availability.USABLE
 
 
 async def test_what_a_watch_tells_is_taken_in() -> None:
@@ -139,4 +140,4 @@ async def test_workloads_are_followed_once_kueue_is_there_and_forgotten_once_it_
     following.cancel()
     assert kueue.looked_at == [KEY, KEY]
     assert not kueue.store.children(Kind.WORKLOAD, KEY)
-    assert kueue.workloads.availability == Availability()
+    assert kueue.workloads.availability is Availability.MISSING

@@ -14,7 +14,7 @@ from tftraining_operator.reconcile import errors
 from tftraining_operator.reconcile.store import Kind
 
 from tests.unit.builders import PodBuilder, a_job
-from tests.unit.fakes import WRITES, FakeCluster, Operator, copied
+from tests.unit.fakes import WRITES, FakeCluster, Operator, at_rest, copied
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -310,9 +310,7 @@ def test_servers_of_a_job_that_goes_on_are_deleted_by_their_uids(
     key = started(operator)
     runs(operator)
     cluster.suspend(key)
-    operator.settle()
-    while cluster.run_pods():
-        operator.settle()
+    at_rest(operator)
     assert cluster.pods() == {}
     assert cluster.calls["delete_servers"] == 0, "a call that comes late must meet no later pod"
 

@@ -220,11 +220,7 @@ class _Loop:
         examples, waiting, busy, losses = self._make_steps(
             self._iterator, tf.constant(steps, tf.int64)
         )
-        self._work = Work(
-            examples=self._work.examples + int(examples),
-            waiting=(self._work.waiting or 0.0) + float(waiting),
-            busy=self._work.busy + float(busy),
-        )
+        self._work += Work(int(examples), float(waiting), float(busy))
         if self._members.count == 1:
             self._works = [self._work]
         for number, loss in enumerate(losses.numpy().tolist(), start=done + 1):

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 from urllib.parse import quote
 
-from tftraining_operator.api.keys import API_VERSION, LABEL_JOB_UID, PLURAL, Role
+from tftraining_operator.api.keys import API_VERSION, KIND, LABEL_JOB_UID, PLURAL, Role
 from tftraining_operator.core import raw_pod
 
 from tftraining.errors import ForbiddenError, InputError, NotFoundError, TFTrainingError
@@ -315,7 +315,7 @@ def event_time(event: _Object) -> str:
 def _is_about(event: _Object, job: str) -> bool:
     about = event.get("involvedObject") or {}
     named = str(about.get("name") or "")
-    if about.get("kind") == "TFTrainingJob":
+    if about.get("kind") == KIND:
         return named == job
     if not named.startswith(job):
         return False

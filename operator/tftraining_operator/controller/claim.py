@@ -11,9 +11,10 @@ from collections.abc import Callable
 from typing import Any
 
 from tftraining_operator.api.keys import GROUP, PLURAL
-from tftraining_operator.controller.leader import ATTEMPT, LeaseApi, version
+from tftraining_operator.controller.leader import ATTEMPT, LeaseApi
 from tftraining_operator.controller.shard_lease import ShardLease, without_request
 from tftraining_operator.reconcile import errors
+from tftraining_operator.reconcile.store import version_of
 
 _Object = dict[str, Any]
 
@@ -89,7 +90,7 @@ class Claim(ShardLease):
         self._lease = await self._look()
         if self._lease is None or self.holder != self._identity:
             return False
-        self._written, self._renewed_at = version(self._lease), began
+        self._written, self._renewed_at = version_of(self._lease), began
         return True
 
     async def renew(self) -> None:

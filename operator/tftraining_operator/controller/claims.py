@@ -2,7 +2,7 @@
 
 Each namespace with jobs, or named in the settings, has a lease (claim); without it no pass runs in
 the namespace. A namespace that another installation has is watched on, and taken when that one is
-gone. Used by runtime.
+gone. Used by namespaces.
 """
 
 import asyncio

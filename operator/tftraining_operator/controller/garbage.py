@@ -1,4 +1,4 @@
-"""Keeps Python's collection of garbage from stopping the event loop; handlers and runtime call it.
+"""Keeps Python's collection of garbage from stopping the event loop; used where much is listed.
 
 Nearly all that is made here goes by its count of references. What stays is what the store keeps:
 looking through that of ten thousand jobs takes a tenth of a second.

@@ -2,7 +2,7 @@
 
 The protocol is client-go's. A standby trusts no clock but its own: it counts from when it saw the
 lease change. The leader counts from before it asked for a renewal, so that its time ends first.
-Why not the client's own election: docs/adr/004. Used by main.
+Why not the client's own election: docs/adr/004. Used by main, and by shard_lease for each shard.
 """
 
 import asyncio
@@ -16,6 +16,7 @@ from typing import Any, Protocol
 
 from tftraining_operator.core.text import one_line
 from tftraining_operator.reconcile import errors
+from tftraining_operator.reconcile.store import version_of
 
 logger = logging.getLogger(__name__)
 
@@ -147,7 +148,7 @@ class Candidate:
         self._renewed_at = -math.inf  # from here on nothing is written
         try:
             async with asyncio.timeout(self._seconds * ATTEMPT):
-                while (lease := await self._look()) and _holder(lease) == self._identity:
+                while (lease := await self._look()) and holder_of(lease) == self._identity:
                     # A renewal that was sent before may still come in between.
                     with suppress(errors.ConflictError):
                         await self._api.replace_lease(_released(lease))
@@ -182,6 +183,11 @@ class Candidate:
         self._problem = None
         return free
 
+    @property
+    def holder(self) -> str:
+        """Who held it when it was last seen, "" for nobody."""
+        return _in_spec(self._seen)
+
     async def _look(self) -> _Object | None:
         lease: _Object | None
         try:
@@ -191,7 +197,7 @@ class Candidate:
         # Of the whole object anybody's label would be a change, and look like a renewal.
         spec = _spec(lease)
         if spec != self._seen:
-            if (holder := _holder(lease)) and holder != _holder_of(self._seen):
+            if (holder := holder_of(lease)) and holder != self.holder:
                 self._note_holder(holder)
             self._seen, self._seen_at = spec, self._clock()
         return lease
@@ -200,12 +206,12 @@ class Candidate:
         logger.info("the leader is %s", one_line(holder))
 
     def _is_free(self, lease: _Object | None) -> bool:
-        if _holder(lease) in ("", self._identity):
+        if holder_of(lease) in ("", self._identity):
             return True
         return self._unrenewed_for() >= self._lasts()
 
     def _is_lost(self, lease: _Object | None) -> bool:
-        return _holder(lease) not in ("", self._identity)
+        return holder_of(lease) not in ("", self._identity)
 
     def _unrenewed_for(self) -> float:
         return self._clock() - self._seen_at
@@ -220,9 +226,9 @@ class Candidate:
         except (errors.ConflictError, errors.NotFoundError, errors.AlreadyExistsError):
             self._lease = await self._look()
             if self._is_lost(self._lease):
-                holder = one_line(_holder(self._lease))
+                holder = one_line(holder_of(self._lease))
                 raise LeaseLostError(f"{holder} acquired the lease") from None
-            if self._lease is not None and version(self._lease) < newest:
+            if self._lease is not None and version_of(self._lease) < newest:
                 raise LeaseLostError(_RESTORED) from None
             await self._claim(self._lease)
         if self._written < newest:
@@ -237,13 +243,13 @@ class Candidate:
             self._lease = await self._api.create_lease(self._held(made))
         else:
             self._lease = await self._api.replace_lease(self._held(lease))
-        self._written = version(self._lease)
+        self._written = version_of(self._lease)
         self._renewed_at = began
 
     def _held(self, lease: _Object) -> _Object:
         now = _micro_time()
         spec = dict(_spec(lease))
-        if _holder(lease) != self._identity:
+        if holder_of(lease) != self._identity:
             spec["acquireTime"] = now
             spec["leaseTransitions"] = spec.get("leaseTransitions", -1) + 1
         spec |= {
@@ -260,21 +266,16 @@ def _released(lease: _Object) -> _Object:
     return {**lease, "spec": spec}
 
 
-def version(lease: _Object) -> int:
-    """Return the number of a lease's state: a later one is higher."""
-    # Comparable by the API's own guarantee (KEP-5504), and by etcd's counter ever since.
-    return int(lease["metadata"]["resourceVersion"])
-
-
 def _spec(lease: _Object | None) -> _Object:
     return (lease or {}).get("spec") or {}
 
 
-def _holder(lease: _Object | None) -> str:
-    return _holder_of(_spec(lease))
+def holder_of(lease: _Object | None) -> str:
+    """Return who holds a lease, "" for nobody."""
+    return _in_spec(_spec(lease))
 
 
-def _holder_of(spec: _Object | None) -> str:
+def _in_spec(spec: _Object | None) -> str:
     return str((spec or {}).get("holderIdentity") or "")
 
 

@@ -34,11 +34,16 @@ def add_job_fields() -> None:
 
 def begin_job(key: JobKey, raw: Mapping[str, Any] | None) -> None:
     """Name a job in all that this task logs from now on; `raw` is the job if it still exists."""
-    fields: dict[str, object] = {"namespace": key.namespace, "job": key.name}
+    _about.set(job_fields(key, raw))
+
+
+def job_fields(key: JobKey, raw: Mapping[str, Any] | None) -> dict[str, str | int]:
+    """Return the fields that name a job; `raw` is the job if it still exists."""
+    fields: dict[str, str | int] = {"namespace": key.namespace, "job": key.name}
     if raw is not None:
         fields["uid"] = raw["metadata"]["uid"]
         fields["attempt"] = (raw.get("status") or {}).get("attempt", 0)
-    _about.set(fields)
+    return fields
 
 
 @contextmanager

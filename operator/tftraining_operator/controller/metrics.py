@@ -1,8 +1,9 @@
 """What one operator process counts and measures, in a registry of its own.
 
-Fed by main, handlers and runtime, which observe at the edges; nothing below them knows of it. What
-exists already (the queue, the reports, the jobs of the store) is read when Prometheus scrapes, so
-that no number is kept twice. The table in docs/guide/monitoring.md is generated from the registry.
+Fed by main, metrics_server and runtime, which observe at the edges; nothing below them knows of it.
+What exists already (the queue, the reports, the jobs of the store) is read when Prometheus scrapes,
+so that no number is kept twice. The table in docs/guide/monitoring.md is generated from the
+registry.
 """
 
 import platform

@@ -1,7 +1,6 @@
 """Wires store, queue, reconciler and poller together and keeps them running.
 
-Started and stopped by the handlers, which also feed it with watch events; its health is served by
-main.
+Made by main, which serves its health; started and stopped by the handlers. Its watches feed it.
 """
 
 import asyncio
@@ -274,10 +273,10 @@ class Runtime:
             key = self._store.remove(kind, raw)
         else:
             key = self._store.put(kind, raw, is_cut=wire.is_cut(kind))
-        if is_awaited:
+        if key is not None and is_awaited:
             self._look_soon(kind, key)
-        else:
-            self._take(key)
+        elif key is not None:
+            self._look(key)
         if deleted and "deletionTimestamp" not in raw["metadata"]:
             self._untold.set()
 
@@ -324,16 +323,12 @@ class Runtime:
         if self._tracing is not None:
             self._tracing.saw_call(call)
 
-    def _take(self, changed: JobKey | None) -> None:
-        if changed is not None:
-            self._look(changed)
-
-    def _look_soon(self, kind: Kind, changed: JobKey | None) -> None:
-        if changed is None or self._queue is None or not self._share.works_on(changed):
+    def _look_soon(self, kind: Kind, key: JobKey) -> None:
+        if self._queue is None or not self._share.works_on(key):
             return
         # No other pod is to come that could share the pass of a job's last one.
-        is_last = kind is Kind.POD and self._store.are_ready(changed)
-        self._queue.add_soon(changed, 1 if is_last else self._store.job_count())
+        is_last = kind is Kind.POD and self._store.are_ready(key)
+        self._queue.add_soon(key, 1 if is_last else self._store.job_count())
 
     def _give_way(self, key: JobKey) -> bool:
         return self._queue is not None and self._queue.give_way(key)
@@ -359,13 +354,8 @@ class Runtime:
 
     def _offered(self, groups: Groups, namespace: str) -> Offer:
         """Return what can be used in a namespace."""
-        kueue = (self._workloads.get(namespace) or self._workloads[None]).availability
-        return replace(
-            groups.offer(namespace),
-            kueue=kueue.usable,
-            kueue_forbidden=kueue.forbidden,
-            kueue_silent=kueue.silent,
-        )
+        workloads = self._workloads.get(namespace) or self._workloads[None]
+        return replace(groups.offer(namespace), workloads=workloads.availability)
 
     async def _keep_in_sync(self, listings: Listings) -> None:
         while True:

@@ -5,7 +5,7 @@ import logging
 from typing import Any
 
 from tftraining_operator.api.keys import GROUP
-from tftraining_operator.controller.leader import ATTEMPT, Candidate
+from tftraining_operator.controller.leader import ATTEMPT, Candidate, holder_of
 from tftraining_operator.core.text import one_line
 from tftraining_operator.reconcile import errors
 
@@ -23,11 +23,6 @@ class ShardLease(Candidate):
     async def look(self) -> None:
         """Learn who holds it. Raises errors.ApiError."""
         self._lease = await self._look()
-
-    @property
-    def holder(self) -> str:
-        """Who held it when it was last seen, "" for nobody."""
-        return str((self._seen or {}).get("holderIdentity") or "")
 
     @property
     def requested_by(self) -> str:
@@ -52,8 +47,7 @@ class ShardLease(Candidate):
             logger.info("could not ask %s for its lease: %s", one_line(self.holder), error)
 
     def _held(self, lease: _Object) -> _Object:
-        held = (lease.get("spec") or {}).get("holderIdentity") == self._identity
-        if not held or self.requested_by == self._identity:
+        if holder_of(lease) != self._identity or self.requested_by == self._identity:
             # The request was to the holder before.
             lease = without_request(lease)
         return super()._held(lease)

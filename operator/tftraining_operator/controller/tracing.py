@@ -20,6 +20,7 @@ from opentelemetry.sdk.trace.export import BatchSpanProcessor
 
 from tftraining_operator import __version__
 from tftraining_operator.controller.kubernetes_api import Call
+from tftraining_operator.controller.logs import job_fields
 from tftraining_operator.core.text import one_line
 from tftraining_operator.reconcile.errors import ApiError
 from tftraining_operator.reconcile.store import JobKey
@@ -45,7 +46,7 @@ class Tracing:
         async def observed(key: JobKey) -> float | None:
             with self._tracer.start_as_current_span(
                 "reconcile",
-                attributes=_about(key, job(key)),
+                attributes=job_fields(key, job(key)),
                 record_exception=False,
                 set_status_on_exception=False,
             ) as span:
@@ -101,11 +102,3 @@ async def tracing(endpoint: str) -> AsyncIterator[Tracing]:
     finally:
         # In a thread: a collector that hangs is waited for as long as its timeout.
         await asyncio.to_thread(provider.shutdown)
-
-
-def _about(key: JobKey, job: _Object | None) -> dict[str, str | int]:
-    found: dict[str, str | int] = {"namespace": key.namespace, "job": key.name}
-    if job is not None:
-        found["uid"] = job["metadata"]["uid"]
-        found["attempt"] = (job.get("status") or {}).get("attempt", 0)
-    return found

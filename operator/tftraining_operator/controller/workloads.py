@@ -8,11 +8,11 @@ Called by runtime.py.
 import asyncio
 import logging
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 from tftraining_operator.controller.kubernetes_api import KubernetesApi
 from tftraining_operator.controller.watch import Watch
+from tftraining_operator.core.schedulers.offer import Availability
 from tftraining_operator.core.text import one_line
 from tftraining_operator.reconcile.errors import ApiError, ForbiddenError, NotFoundError
 from tftraining_operator.reconcile.store import JobKey, Kind, Store
@@ -20,16 +20,6 @@ from tftraining_operator.reconcile.store import JobKey, Kind, Store
 logger = logging.getLogger(__name__)
 
 _Object = dict[str, Any]
-
-
-@dataclass(frozen=True, slots=True)
-class Availability:
-    """Whether Workloads can be listed."""
-
-    usable: bool = False
-    forbidden: bool = False
-    silent: bool = False
-    """Whether it is not known: the API server has not listed any yet."""
 
 
 class Workloads:
@@ -48,7 +38,7 @@ class Workloads:
         self._namespace = namespace
         self._look = look
         self._changed = changed
-        self.availability = Availability()
+        self.availability = Availability.MISSING
 
     async def list(self) -> str | None:
         """List all; return the resource version to watch from, None if they cannot be listed."""
@@ -58,21 +48,21 @@ class Workloads:
         except NotFoundError:
             for key in self._store.clear(Kind.WORKLOAD, self._namespace):
                 self._look(key)
-            self._have(Availability())
+            self._have(Availability.MISSING)
         except ForbiddenError:
-            self._have(Availability(forbidden=True))
+            self._have(Availability.FORBIDDEN)
         except ApiError as error:
             # Kueue converts what is listed: while it is away, what was known of it stays.
             logger.warning("cannot list Workloads: %s", one_line(error.message))
-            if self.availability == Availability():
-                self._have(Availability(silent=True))
+            if self.availability is Availability.MISSING:
+                self._have(Availability.SILENT)
         else:
             version = found.resource_version
             for key in self._store.replace(
                 Kind.WORKLOAD, found.items, version, self._namespace, mark
             ):
                 self._look(key)
-            self._have(Availability(usable=True))
+            self._have(Availability.USABLE)
             return version
         return None
 
@@ -95,8 +85,9 @@ class Workloads:
             self._look(key)
 
     def _have(self, found: Availability) -> None:
-        if found != self.availability:
+        if found is not self.availability:
             self.availability = found
             where = f" in namespace {self._namespace}" if self._namespace else ""
-            logger.info("Kueue can be used%s: %s", where, "yes" if found.usable else "no")
+            usable = "yes" if found is Availability.USABLE else "no"
+            logger.info("Kueue can be used%s: %s", where, usable)
             self._changed()

@@ -53,6 +53,16 @@ def owner_reference(job: Job) -> _Object:
     }
 
 
+def _metadata(job: Job, name: str) -> _Object:
+    """Return the metadata of an object that a job has beside its pods."""
+    return {
+        "name": name,
+        "namespace": job.namespace,
+        "labels": job_labels(job.namespace, job.name, job.uid),
+        "ownerReferences": [owner_reference(job)],
+    }
+
+
 def service(job: Job) -> _Object:
     """Return the headless service that gives every pod its name.
 
@@ -61,12 +71,7 @@ def service(job: Job) -> _Object:
     return {
         "apiVersion": "v1",
         "kind": "Service",
-        "metadata": {
-            "name": job.name,
-            "namespace": job.namespace,
-            "labels": job_labels(job.namespace, job.name, job.uid),
-            "ownerReferences": [owner_reference(job)],
-        },
+        "metadata": _metadata(job, job.name),
         "spec": {
             "clusterIP": "None",
             "publishNotReadyAddresses": True,
@@ -90,12 +95,7 @@ def network_policy(job: Job, readers: Sequence[_Object]) -> _Object:
     return {
         "apiVersion": "networking.k8s.io/v1",
         "kind": "NetworkPolicy",
-        "metadata": {
-            "name": network_policy_name(job.name),
-            "namespace": job.namespace,
-            "labels": job_labels(job.namespace, job.name, job.uid),
-            "ownerReferences": [owner_reference(job)],
-        },
+        "metadata": _metadata(job, network_policy_name(job.name)),
         "spec": {
             "podSelector": own,
             "policyTypes": ["Ingress"],
@@ -114,12 +114,7 @@ def disruption_budget(job: Job) -> _Object:
     return {
         "apiVersion": "policy/v1",
         "kind": "PodDisruptionBudget",
-        "metadata": {
-            "name": disruption_budget_name(job.name),
-            "namespace": job.namespace,
-            "labels": job_labels(job.namespace, job.name, job.uid),
-            "ownerReferences": [owner_reference(job)],
-        },
+        "metadata": _metadata(job, disruption_budget_name(job.name)),
         "spec": {
             "minAvailable": sum(job.desired(role) for role in roles),
             "selector": {
@@ -173,12 +168,7 @@ def _pod_group(job: Job, gang: GangStatus, group: Group) -> _Object:
     return {
         "apiVersion": f"{scheduler.api.group}/{group.version}",
         "kind": "PodGroup",
-        "metadata": {
-            "name": group.name,
-            "namespace": job.namespace,
-            "labels": job_labels(job.namespace, job.name, job.uid),
-            "ownerReferences": [owner_reference(job)],
-        },
+        "metadata": _metadata(job, group.name),
         "spec": scheduler.group_spec(group),
     }
 

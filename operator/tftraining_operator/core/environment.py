@@ -6,7 +6,7 @@ from tftraining_operator.api import keys
 from tftraining_operator.api.keys import Role
 from tftraining_operator.core.job import Job
 from tftraining_operator.core.roles import traits
-from tftraining_operator.core.tfconfig import cluster_workers, tf_config_json
+from tftraining_operator.core.tfconfig import NAME, cluster_workers, tf_config_json
 
 PREFIX = "TFTRAINING_"
 ATTEMPT = f"{PREFIX}ATTEMPT"
@@ -14,7 +14,9 @@ CHECKPOINT_DIR = f"{PREFIX}CHECKPOINT_DIR"
 CLUSTER_WORKERS = f"{PREFIX}CLUSTER_WORKERS"
 JOB = f"{PREFIX}JOB"
 JOB_UID = f"{PREFIX}JOB_UID"
+PROGRESS_PORT = f"{PREFIX}PROGRESS_PORT"
 RESUME_FROM = f"{PREFIX}RESUME_FROM"
+TF_CONFIG = NAME
 
 # Without keepalive a lost node hangs training for ever; with it, that or a process that hangs is
 # seen in 20 to 30 s. Not sooner: a ps on a busy machine may be silent for seconds, and is lost if
@@ -42,7 +44,7 @@ def environment(job: Job, role: Role, index: int, attempt: int) -> dict[str, str
     Raises TfConfigTooLargeError.
     """
     variables = {
-        "TF_CONFIG": tf_config_json(job, role, index),
+        TF_CONFIG: tf_config_json(job, role, index),
         **SAME_IN_ALL_PODS,
         JOB: job.name,
         JOB_UID: job.uid,
@@ -60,7 +62,7 @@ def environment(job: Job, role: Role, index: int, attempt: int) -> dict[str, str
     if found.drives_attempt:
         variables[CLUSTER_WORKERS] = cluster_workers(job, role, index)
     if found.reports_progress:
-        variables["TFTRAINING_PROGRESS_PORT"] = str(keys.PROGRESS_PORT)
+        variables[PROGRESS_PORT] = str(keys.PROGRESS_PORT)
     return variables
 
 
@@ -91,4 +93,4 @@ def resume_from(job: Job) -> str | None:
     return checkpoint.resume_from if checkpoint is not None else None
 
 
-_RESERVED = frozenset({"TF_CONFIG", *SAME_IN_ALL_PODS})
+_RESERVED = frozenset({TF_CONFIG, *SAME_IN_ALL_PODS})

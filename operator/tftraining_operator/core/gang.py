@@ -7,7 +7,6 @@ the scheduler wants a group for them too, it is another one.
 core/decide.py asks what the next gang is; core/schedulers knows how a scheduler is told of it.
 """
 
-import hashlib
 from dataclasses import replace
 from datetime import datetime, timedelta
 
@@ -17,8 +16,10 @@ from tftraining_operator.api.scheduling import Gang, Scheduling
 from tftraining_operator.api.status import GangStatus
 from tftraining_operator.core.history import has_run
 from tftraining_operator.core.job import Job
+from tftraining_operator.core.naming import identity
 from tftraining_operator.core.observed import Observed, Pod
-from tftraining_operator.core.placement import DEFAULT_SCHEDULER, priority_classes, scheduler_names
+from tftraining_operator.core.placement import priority_classes, scheduler_names
+from tftraining_operator.core.raw_pod import DEFAULT_SCHEDULER
 from tftraining_operator.core.roles import traits
 from tftraining_operator.core.schedulers import SCHEDULERS
 from tftraining_operator.core.schedulers.offer import Offer
@@ -67,16 +68,13 @@ def next_gang(job: Job, observed: Observed, offer: Offer, now: datetime) -> Gang
 
 def needed(job: Job, role: Role) -> int:
     """Return how many pods of a role training needs to begin: those with the lowest indexes."""
-    found = traits(job.spec.strategy, role)
-    if not found.in_cluster:
+    if not traits(job.spec.strategy, role).in_cluster:
         return 0
     wanted = job.desired(role)
     if role is Role.WORKER and has_run(job.status):
         # Training goes on without a worker that is to join later, and may never start.
         wanted = min(wanted, job.cluster_size(role))
-    if role is not Role.WORKER or not found.tolerates_absence:
-        return wanted
-    least = job.spec.worker.min_replicas if job.spec.worker is not None else None
+    least = job.least_workers if role is Role.WORKER else None
     return wanted if least is None else min(least, wanted)
 
 
@@ -187,12 +185,11 @@ def _found_again(job: Job, formed: GangStatus, observed: Observed) -> GangStatus
 
 
 def _formed(job: Job, scheduler: Gang, size: int, since: str) -> GangStatus:
-    # All that a group says is in its name, with the job's identity: a group is never changed, and
-    # one of an earlier job of this name is not in the way.
-    identity = hashlib.sha256(job.uid.encode()).hexdigest()[:5]
+    # All that a group says is in its name: a group is never changed.
+    prefix = f"{job.name[:_LONGEST_PREFIX]}-{identity(job.uid)}"
     return GangStatus(
         scheduler=scheduler,
-        group=f"{job.name[:_LONGEST_PREFIX]}-{identity}-{job.status.attempt}-{size}",
+        group=f"{prefix}-{job.status.attempt}-{size}",
         attempt=job.status.attempt,
         members=size,
         waiting_since=since,

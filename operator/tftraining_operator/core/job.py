@@ -16,6 +16,7 @@ from tftraining_operator.core import bounds
 from tftraining_operator.core.conditions import is_finished
 from tftraining_operator.core.history import was_started
 from tftraining_operator.core.naming import workload_name
+from tftraining_operator.core.roles import traits
 from tftraining_operator.core.salvage import stored_spec, stored_status
 
 _MOST_REMEMBERED = 8 * 1024
@@ -76,6 +77,14 @@ class Job:
     def workload_name(self) -> str:
         """Name of its Workload."""
         return self.prebuilt_workload or workload_name(self.name, self.uid)
+
+    @property
+    def least_workers(self) -> int | None:
+        """With how many workers training can go on, None if it needs all of them."""
+        worker = self.spec.worker
+        if worker is None or not traits(self.spec.strategy, keys.Role.WORKER).tolerates_absence:
+            return None
+        return worker.min_replicas
 
     def desired(self, role: keys.Role) -> int:
         """Return how many pods of `role` the spec asks for, and Kueue has given quota for."""

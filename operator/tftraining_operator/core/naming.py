@@ -46,11 +46,14 @@ def disruption_budget_name(job: str) -> str:
 
 def workload_name(job: str, uid: str, extension: int = 0) -> str:
     """Return the name of a job's Workload, or of one that extends it."""
-    # With the job's identity: one of an earlier job of this name is not in the way.
-    identity = hashlib.sha256(uid.encode()).hexdigest()[:5]
     if not extension:
-        return f"{job[: _LONGEST_PREFIX + 3]}-{identity}"
-    return f"{job[:_LONGEST_PREFIX]}-{identity}-{extension}"
+        return f"{job[: _LONGEST_PREFIX + 3]}-{identity(uid)}"
+    return f"{job[:_LONGEST_PREFIX]}-{identity(uid)}-{extension}"
+
+
+def identity(uid: str) -> str:
+    """Return what tells a job in a name: an object of an earlier one is not in the way then."""
+    return hashlib.sha256(uid.encode()).hexdigest()[:5]
 
 
 @lru_cache(maxsize=1024)

@@ -13,12 +13,12 @@ from tftraining_operator.api.keys import Role
 from tftraining_operator.api.scheduling import Topology
 from tftraining_operator.core.job import Job
 from tftraining_operator.core.podtemplate import InvalidTemplateError, template
+from tftraining_operator.core.raw_pod import DEFAULT_SCHEDULER
 from tftraining_operator.core.roles import traits
 from tftraining_operator.core.schedulers.scheduler import Carried
 
 _Object = dict[str, Any]
 
-DEFAULT_SCHEDULER = "default-scheduler"
 _MOST_PREFERRED = 100
 
 

@@ -12,8 +12,6 @@ from tftraining_operator.core.roles import traits
 
 _Object = dict[str, Any]
 
-_STARTS = ("", "ContainerCreating", "PodInitializing")
-"""Why a container waits that nothing keeps from starting."""
 _MOST_DIGITS = 9
 _TASK = re.compile(rf"-({'|'.join(Role)})-(0|[1-9][0-9]{{0,5}})")
 
@@ -101,7 +99,7 @@ def is_on_its_way(raw: _Object) -> bool:
 
 def _is_in_trouble(container: _Object) -> bool:
     waiting = raw_pod.state(container, "waiting") or {}
-    return bool(raw_pod.last_end(container)) or waiting.get("reason", "") not in _STARTS
+    return bool(raw_pod.last_end(container)) or waiting.get("reason", "") not in raw_pod.STARTING
 
 
 def addresses(raw: _Object) -> frozenset[str]:

@@ -174,7 +174,7 @@ class Report(_Document):
             return 0
         return (age >= self.patience.total_seconds()) + (timeout is not None and age >= timeout)
 
-    def only_progresses(self, before: "Report | None", timeout: float | None = None) -> bool:
+    def only_progresses(self, before: "Report | None", timeout: float | None) -> bool:
         """Tell whether nothing but steps was made since `before`: no decision waits for that.
 
         The first of a pod is no more than that, unless it cannot reach another or makes no steps.
@@ -185,7 +185,7 @@ class Report(_Document):
             return not (self.unreachable or self.standing(timeout))
         return self._stands_as(before, timeout) and _agree(self, before, _BESIDE_STEPS)
 
-    def says_the_same(self, other: "Report", timeout: float | None = None) -> bool:
+    def says_the_same(self, other: "Report", timeout: float | None) -> bool:
         """Tell whether another report brings nothing new but time that has passed, and no stall."""
         return self._stands_as(other, timeout) and _agree(self, other, _TIMELESS)
 
@@ -202,16 +202,14 @@ def _agree(one: Report, other: Report, names: frozenset[str]) -> bool:
     return all(getattr(one, name) == getattr(other, name) for name in names)
 
 
-def parse_report(
-    text: str | bytes, received: datetime | None = None, pod_uid: str = ""
-) -> Report | None:
+def parse_report(text: str | bytes, pod_uid: str = "") -> Report | None:
     """Parse a report; None for anything that is not one, such as a log's tail."""
     try:
         document = json.loads(text)
         if not isinstance(document, dict):
             return None
         # A document that names these itself is not believed.
-        ours = {"received": received, "freshFor": FRESH, "podUid": pod_uid}
+        ours = {"received": None, "freshFor": FRESH, "podUid": pod_uid}
         return Report.model_validate(document | ours)
     except (ValueError, RecursionError):  # ValidationError is a ValueError
         return None

@@ -23,6 +23,7 @@ from tftraining_operator.core.podtemplate import template
 from tftraining_operator.core.policies.creation import Slot
 from tftraining_operator.core.schedulers import kueue
 from tftraining_operator.core.schedulers.kueue_workload import PREEMPTED, Workload
+from tftraining_operator.core.schedulers.offer import Availability
 from tftraining_operator.core.schedulers.scheduler import Carried
 from tftraining_operator.core.text import counted
 from tftraining_operator.core.times import parse, rfc3339
@@ -40,9 +41,8 @@ def next_queue(job: Job, observed: Observed, facts: Facts, now: datetime) -> Que
         if name is None:
             return None
         if not facts.offer.kueue:
-            raise SchedulerUnavailableError(
-                facts.offer.queue_problem(name), is_known=not facts.offer.kueue_silent
-            )
+            silent = facts.offer.workloads is Availability.SILENT
+            raise SchedulerUnavailableError(facts.offer.queue_problem(name), is_known=not silent)
         fresh = known or QueueStatus(name=name, workload=job.workload_name)
         known = fresh.model_copy(update={"name": name, "waiting_since": rfc3339(now)})
     if known.admitted_time is not None:

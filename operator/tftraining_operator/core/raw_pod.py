@@ -1,4 +1,7 @@
-"""Parts of a raw pod that several modules read: container statuses, conditions, volumes."""
+"""Parts of a raw pod that several modules read: container statuses, conditions, volumes.
+
+And words of the cluster in them that several know.
+"""
 
 import re
 from typing import Any
@@ -6,6 +9,12 @@ from typing import Any
 from tftraining_operator.api import keys
 
 _Object = dict[str, Any]
+
+DEFAULT_SCHEDULER = "default-scheduler"
+"""What schedules a pod that names no scheduler."""
+
+STARTING = frozenset({"", "ContainerCreating", "PodInitializing"})
+"""Why a container waits that nothing keeps from starting."""
 
 _TRAINER = re.compile(r"(?<![\w./-])tftrainer(?![\w/-])")
 """The trainer's module in a command: by itself, in a line for a shell, or with one of its own."""

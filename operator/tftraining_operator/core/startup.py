@@ -20,8 +20,6 @@ from tftraining_operator.core.times import parse
 
 _Object = dict[str, Any]
 
-_DEFAULT_SCHEDULER = "default-scheduler"
-_WAITING_IS_NORMAL = frozenset({"", "ContainerCreating", "PodInitializing"})
 _SLOW = timedelta(seconds=10)
 """What takes longer than this is named, though it may still end well."""
 
@@ -44,7 +42,7 @@ def startup(pod: _Object, now: datetime) -> Startup:
         return _RUNS
     container = raw_pod.container_status(pod)
     waiting = raw_pod.state(container, "waiting")
-    if waiting is not None and waiting.get("reason", "") not in _WAITING_IS_NORMAL:
+    if waiting is not None and waiting.get("reason", "") not in raw_pod.STARTING:
         return Startup(_waiting_cause(pod, container, waiting))
     if container and waiting is None:
         return _RUNS
@@ -98,7 +96,7 @@ def _initializing(pod: _Object, _scheduled: _Object, now: datetime) -> Startup |
                     time=ended.get("finishedAt"),
                 )
             )
-        if waiting is not None and waiting.get("reason", "") not in _WAITING_IS_NORMAL:
+        if waiting is not None and waiting.get("reason", "") not in raw_pod.STARTING:
             reason, message = _not_started(container, waiting["reason"], waiting.get("message", ""))
             return Startup(Cause(reason, f"init container {name}: {message}"))
         if waiting is not None:
@@ -108,9 +106,9 @@ def _initializing(pod: _Object, _scheduled: _Object, now: datetime) -> Startup |
 
 def _scheduling(pod: _Object, scheduled: _Object, now: datetime) -> Startup | None:
     spec = pod.get("spec") or {}
-    scheduler = spec.get("schedulerName") or _DEFAULT_SCHEDULER
+    scheduler = spec.get("schedulerName") or raw_pod.DEFAULT_SCHEDULER
     if not scheduled:
-        if spec.get("nodeName") or scheduler == _DEFAULT_SCHEDULER:
+        if spec.get("nodeName") or scheduler == raw_pod.DEFAULT_SCHEDULER:
             return None
         message = f"scheduler {scheduler} has not scheduled it; check spec.schedulerName"
         return _once_slow(

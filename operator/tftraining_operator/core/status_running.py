@@ -13,7 +13,7 @@ from tftraining_operator.core.messages import (
     describe_unreachable,
     pods_not_ready,
 )
-from tftraining_operator.core.naming import join_names, pod_of_task
+from tftraining_operator.core.naming import join_names, pod_name, pod_of_task
 from tftraining_operator.core.observed import Observed
 from tftraining_operator.core.policies.failure import is_stale
 from tftraining_operator.core.policies.reachability import SILENT_AT_START_SECONDS
@@ -93,7 +93,7 @@ def no_workers(job: Job, observed: Observed, facts: Facts) -> str:
     pods = [observed.get(Role.WORKER, index) for index in indexes]
     if any(pod is not None and pod.counts_as_ready for pod in pods):
         return ""
-    names = {f"{job.name}-{Role.WORKER}-{index}" for index in indexes}
+    names = {pod_name(job.name, Role.WORKER, index) for index in indexes}
     for name, cause in pods_not_ready(job, observed, facts):
         if name in names and cause is not None:
             return f"no worker is available: {describe_problem(name, cause)}"

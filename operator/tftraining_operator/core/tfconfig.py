@@ -32,9 +32,8 @@ def tf_config_json(job: Job, role: Role, index: int) -> str:
     for, without regard to excluded workers: it must find itself at its own index, and is not
     restarted when a worker is excluded, returns, or when the job is resized. Only if that is more
     than Linux allows does it get itself alone, unless it is to join a cluster later that no chief
-    could be told of. The chief's list closes up instead where a worker
-    is excluded: the coordinator numbers workers from 0 without gaps, and a server accepts any
-    number.
+    could be told of. The chief's list closes up instead where a worker is excluded: the coordinator
+    numbers workers from 0 without gaps, and a server accepts any number.
     """
     own = f'"task":{{"type":"{role.value}","index":{index}}}'
     found = traits(job.spec.strategy, role)

@@ -6,7 +6,7 @@ The reconciler asks once in each pass; the status keeps the answer.
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from tftraining_operator.api import keys
+from tftraining_operator.core import raw_pod
 from tftraining_operator.core.job import Job
 from tftraining_operator.core.observed import owned_by
 from tftraining_operator.core.pod_state import task
@@ -34,6 +34,5 @@ def trainer_image(job: Job, pods: Callable[[], Iterable[_Object]], default: str)
 
 
 def _image(pod: _Object) -> str | None:
-    containers = (pod.get("spec") or {}).get("containers") or []
-    found = (each.get("image") for each in containers if each["name"] == keys.CONTAINER)
-    return next(found, None)
+    found: str | None = raw_pod.container_spec(pod).get("image")
+    return found

@@ -20,7 +20,6 @@ from tftraining_operator.core.job import Job
 from tftraining_operator.core.naming import job_labels
 from tftraining_operator.core.observed import Observed, owned_by
 from tftraining_operator.core.queueing import wants_priority
-from tftraining_operator.core.roles import traits
 from tftraining_operator.core.schedulers import kueue, kueue_status
 from tftraining_operator.core.schedulers.kueue_workload import Workload
 from tftraining_operator.core.workload_body import (
@@ -185,11 +184,7 @@ def _respecified(
 
 
 def _spec(job: Job, queue: QueueStatus) -> _Object:
-    worker = job.spec.worker
-    least = worker.min_replicas if worker is not None else None
-    if not traits(job.spec.strategy, Role.WORKER).tolerates_absence:
-        least = None
-    counts = _counts(job)
+    least, counts = job.least_workers, _counts(job)
     # No other cluster would add the workers that an elastic job asks for later.
     if least is not None and scheduling(job).elastic and not job.dispatched:
         counts[Role.WORKER] = min(least, counts[Role.WORKER])

@@ -29,8 +29,6 @@ from tftraining_operator.reconcile.refusals import forbidden, pod_refusal
 from tftraining_operator.reconcile.store import GROUPS, JobKey, Kind, Store
 from tftraining_operator.reconcile.workload_writer import WorkloadWriter
 
-__all__ = ["Applier", "NameConflictError", "Outcome"]
-
 logger = logging.getLogger(__name__)
 
 _Object = dict[str, Any]
@@ -113,7 +111,7 @@ class Applier:
 
         samples = self._judgements.unknown(samples, now)
         tries = (self._api.create(Kind.POD, sample, dry_run=True) for sample in samples)
-        key = JobKey(job.namespace, job.name)
+        key = JobKey.of(job)
         made, policies, results = await asyncio.gather(
             self._objects.together(key, making(Kind.SERVICE, service)),
             self._objects.together(key, making(Kind.NETWORK_POLICY, network_policy)),
@@ -151,7 +149,7 @@ class Applier:
 
         Raises ApiError; NameConflictError for a job that was never started.
         """
-        key, outcome = JobKey(job.namespace, job.name), outcome or Outcome()
+        key, outcome = JobKey.of(job), outcome or Outcome()
         outcome.refused |= plan.refused
         outcome.held |= set(plan.refused)
         if plan.delete_job:
@@ -184,7 +182,7 @@ class Applier:
         if plan.servers_are_done and await self._objects.delete_servers(job, plan.removals):
             outcome.ending = [removal.pod.uid for removal in plan.removals]
             return
-        key = JobKey(job.namespace, job.name)
+        key = JobKey.of(job)
         deleted = await self._objects.together(
             key,
             (
@@ -274,7 +272,7 @@ class Applier:
 
     async def _change_groups(self, job: Job, plan: Plan, outcome: Outcome) -> bool:
         """Delete and create scheduler's groups; return whether pods may be created."""
-        key = JobKey(job.namespace, job.name)
+        key = JobKey.of(job)
         for known in plan.delete_groups:
             try:
                 await self._objects.delete(GROUPS[known.scheduler], key, known.name, known.uid)
@@ -308,7 +306,7 @@ class Applier:
         self, job: Job, pods: Sequence[NewPod], outcome: Outcome, *, batch: int
     ) -> None:
         """Create pods in batches that double, up to the first refusal by quota or admission."""
-        key, left = JobKey(job.namespace, job.name), list(pods)
+        key, left = JobKey.of(job), list(pods)
         failed: list[Exception] = []
         while left:
             now, left = left[:batch], left[batch:]

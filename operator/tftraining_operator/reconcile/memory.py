@@ -21,8 +21,8 @@ from tftraining_operator.core.schedulers.offer import Offer
 from tftraining_operator.core.times import parse, rfc3339
 
 _FIRST_RETRY = timedelta(seconds=15)
-_LONGEST_RETRY = timedelta(seconds=60)
 _FIRST_RETRY_SOON = timedelta(seconds=0.25)
+_LONGEST_RETRY = timedelta(seconds=60)
 
 _GRACE = timedelta(seconds=30)
 """Kubernetes' default; if a pod is never seen to end, it counts as overdue some time after."""
@@ -32,6 +32,28 @@ _Moments = dict[str, datetime]
 
 _IMMEDIATE_PASSES = 3
 _PAUSE_SECONDS = 1.0
+
+
+class _Backoff:
+    """Delays between tries, each twice the one before."""
+
+    def __init__(self, first: timedelta) -> None:
+        self._first = self._next = first
+
+    @property
+    def is_first(self) -> bool:
+        """Whether none was taken yet."""
+        return self._next == self._first
+
+    def take(self) -> timedelta:
+        """Return the delay until the next try."""
+        delay = self._next
+        self._next = min(2 * delay, _LONGEST_RETRY)
+        return delay
+
+    def reset(self) -> None:
+        """Begin with the first one again."""
+        self._next = self._first
 
 
 @dataclass(slots=True)
@@ -54,8 +76,8 @@ class Memory:
     """What was done for the job and is told with its next status."""
     turn_at: datetime | None = None
     """When its status, which waits for its turn among all jobs, may be written."""
-    _delay: timedelta = _FIRST_RETRY
-    _delay_soon: timedelta = _FIRST_RETRY_SOON
+    _retry: _Backoff = field(default_factory=lambda: _Backoff(_FIRST_RETRY))
+    _retry_soon: _Backoff = field(default_factory=lambda: _Backoff(_FIRST_RETRY_SOON))
     _chief_uid: str = ""
     _asked_since: datetime | None = None
     _ready_since: _Moments = field(default_factory=dict)
@@ -67,7 +89,7 @@ class Memory:
     @property
     def was_refused(self) -> bool:
         """Whether the API server refused something when pods were last created or deleted."""
-        return self._delay > _FIRST_RETRY
+        return not self._retry.is_first
 
     def facts(
         self,
@@ -100,7 +122,7 @@ class Memory:
         undeletable: dict[str, Cause],
         now: datetime,
         *,
-        soon: bool = False,
+        soon: bool,
     ) -> None:
         """Note what was refused now; nothing of it is tried again before retry_at.
 
@@ -110,12 +132,7 @@ class Memory:
         self.held |= held
         self.undeletable |= undeletable
         self.unanswered |= soon
-        if soon:
-            self.retry_at = now + self._delay_soon
-            self._delay_soon = min(self._delay_soon * 2, _LONGEST_RETRY)
-        else:
-            self.retry_at = now + self._delay
-            self._delay = min(self._delay * 2, _LONGEST_RETRY)
+        self.retry_at = now + (self._retry_soon if soon else self._retry).take()
 
     def forget_refusals(self, now: datetime) -> None:
         """Try again what was refused, if its time has come."""
@@ -127,7 +144,8 @@ class Memory:
     def note_success(self) -> None:
         """Note that nothing is refused any more."""
         if self.retry_at is None:
-            self._delay, self._delay_soon = _FIRST_RETRY, _FIRST_RETRY_SOON
+            self._retry.reset()
+            self._retry_soon.reset()
 
     def ask(self, chief: Pod | None, since: datetime) -> None:
         """Note since when a chief is asked for reports, if it is another one than before."""

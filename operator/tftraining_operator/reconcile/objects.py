@@ -37,7 +37,7 @@ class NameConflictError(Exception):
 class Objects:
     """Creates, replaces and deletes objects; only so many calls at once."""
 
-    def __init__(self, api: Api, store: Store, shards: int = 1) -> None:
+    def __init__(self, api: Api, store: Store, shards: int) -> None:
         self._api = api
         self._store = store
         self._limits = Limits(shards)
@@ -59,7 +59,7 @@ class Objects:
         try:
             self._store.put(kind, await self._api.replace(kind, body))
         except errors.NotFoundError:
-            key = JobKey(job.namespace, job.name)
+            key = JobKey.of(job)
             self._store.forget(kind, key, metadata["name"], metadata["uid"])
             raise
         logger.debug("%s/%s: corrected %s %s", job.namespace, job.name, kind, metadata["name"])
@@ -86,7 +86,7 @@ class Objects:
         Return False, and delete nothing, where they are not, without permission for that call, and
         among the pods of very many jobs.
         """
-        key, wanted = JobKey(job.namespace, job.name), {each.pod.uid for each in removals}
+        key, wanted = JobKey.of(job), {each.pod.uid for each in removals}
         # A label alone is no proof of whose a pod is: `removals` are of pods that the job owns.
         selected = {
             raw["metadata"]["uid"]
@@ -110,7 +110,7 @@ class Objects:
 
     async def delete_own(self, kind: Kind, job: Job) -> None:
         """Delete a job's own objects of a kind."""
-        key = JobKey(job.namespace, job.name)
+        key = JobKey.of(job)
         for raw in self._store.children(kind, key):
             if owned_by(raw, job.uid):
                 await self.delete(kind, key, raw["metadata"]["name"], raw["metadata"]["uid"])

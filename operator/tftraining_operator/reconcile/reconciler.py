@@ -44,9 +44,10 @@ from tftraining_operator.core.settling import goes_on, settled
 from tftraining_operator.core.starting import hold_time, only_starts
 from tftraining_operator.core.status import compute_status, held_status
 from tftraining_operator.core.trainer_image import trainer_image
-from tftraining_operator.reconcile.applier import Applier, NameConflictError, Outcome
+from tftraining_operator.reconcile.applier import Applier, Outcome
 from tftraining_operator.reconcile.errors import NotFoundError
 from tftraining_operator.reconcile.memory import Memory
+from tftraining_operator.reconcile.objects import NameConflictError
 from tftraining_operator.reconcile.protocols import (
     Api,
     Record,

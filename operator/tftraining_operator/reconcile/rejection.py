@@ -39,7 +39,7 @@ class Rejection:
 
 
 def rejected(
-    raw: dict[str, Any], reason: Reason, problem: str, now: datetime, *, may_end: bool = True
+    raw: dict[str, Any], reason: Reason, problem: str, now: datetime, *, may_end: bool
 ) -> Rejection:
     """Return what to store of a job that is rejected, and its end when that lasts too long."""
     created = raw["metadata"].get("creationTimestamp")

@@ -20,7 +20,7 @@ import msgspec
 from tftraining_operator.api import keys
 from tftraining_operator.api.scheduling import Gang
 from tftraining_operator.core import naming, slim
-from tftraining_operator.core.job import is_ours
+from tftraining_operator.core.job import Job, is_ours
 from tftraining_operator.core.pod_state import is_ready
 from tftraining_operator.core.schedulers import SCHEDULERS, kueue
 
@@ -69,6 +69,11 @@ class JobKey(NamedTuple):
     namespace: str
     name: str
 
+    @classmethod
+    def of(cls, job: Job) -> "JobKey":
+        """Return the key of a job."""
+        return cls(job.namespace, job.name)
+
     def __str__(self) -> str:
         """Return both, as kubectl and the log write them."""
         return f"{self.namespace}/{self.name}"
@@ -101,7 +106,7 @@ class _Known(msgspec.Struct, frozen=True, gc=False):
             kept=marshal.dumps(raw) if kind in _PACKED else raw,
             uid=str(metadata["uid"]),
             name=metadata["name"],
-            version=_version(raw),
+            version=version_of(raw),
             is_listed=_is_listed(kind, key, raw),
             is_ready=kind is Kind.POD and is_ready(raw),
             learned=learned,
@@ -178,10 +183,10 @@ class Store:
             if kind is Kind.JOB and _is_astray(raw):
                 self._astray[key] = raw
             return None
-        if tombstone is not None and _version(raw) < tombstone.version:
+        if tombstone is not None and version_of(raw) < tombstone.version:
             return None
         for known in (self._find(kind, raw), self._named(kind, key, metadata["name"])):
-            if known is not None and known.version >= _version(raw):
+            if known is not None and known.version >= version_of(raw):
                 return None
         self._keep(kind, key, raw if is_cut else _SLIM.get(kind, slim.other)(raw))
         return key
@@ -201,8 +206,8 @@ class Store:
         key = _key(kind, metadata) if known is None else self._keys[known.uid]
         if key is None or not self._keeps(key):
             return None
-        if known is None or known.version <= _version(raw):
-            self._bury(kind, key, metadata["name"], metadata["uid"], _version(raw))
+        if known is None or known.version <= version_of(raw):
+            self._bury(kind, key, metadata["name"], metadata["uid"], version_of(raw))
         return key
 
     def forget(self, kind: Kind, key: JobKey, name: str, uid: str) -> None:
@@ -266,7 +271,7 @@ class Store:
             if (
                 known is not None
                 and known.learned <= listing.mark
-                and known.version > _version(raw)
+                and known.version > version_of(raw)
             ):
                 self._go_back(listing)
                 touched |= self._drop(listing.kind, known)
@@ -355,7 +360,7 @@ class Store:
             self._drop(kind, predecessor)
         self._gone.pop(uid, None)
         self._learned += 1
-        self._newest[kind] = max(self._newest[kind], _version(raw))
+        self._newest[kind] = max(self._newest[kind], version_of(raw))
         known = _Known.of(kind, key, raw, self._learned)
         self._objects[kind].setdefault(key, {})[name] = known
         self._keys[uid] = key
@@ -437,6 +442,7 @@ def _is_listed(kind: Kind, key: JobKey, raw: _Object) -> bool:
     return keys.LABEL_JOB in labels and labels.get(keys.LABEL_BUCKET, expected) == expected
 
 
-def _version(raw: _Object) -> int:
+def version_of(raw: _Object) -> int:
+    """Return the number of an object's state: a later one is higher."""
     # Comparable by the API's own guarantee (KEP-5504), and by etcd's counter ever since.
     return int(raw["metadata"]["resourceVersion"])

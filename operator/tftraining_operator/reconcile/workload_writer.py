@@ -28,7 +28,7 @@ class WorkloadWriter:
         That it cannot be written must not stop a job that trains. Raises ConflictError,
         NotLeadingError.
         """
-        key, known = JobKey(job.namespace, job.name), change.known
+        key, known = JobKey.of(job), change.known
         name = known.name if known is not None else (change.body or {})["metadata"]["name"]
         try:
             if known is None:

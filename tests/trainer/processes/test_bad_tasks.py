@@ -23,7 +23,7 @@ process.prepare(os.environ)
 import tensorflow as tf  # noqa: E402 -- after what it reads is set
 from tftrainer.data.length import measured  # noqa: E402
 from tftrainer.user import model  # noqa: E402
-from tftrainer.user.callbacks import Callbacks, wanted, wanted_by_fit  # noqa: E402
+from tftrainer.user.callbacks import Callbacks, wanted_by_fit, wanted_by_loop  # noqa: E402
 from tftrainer.user.task import load  # noqa: E402
 
 CPU = tf.config.list_physical_devices("CPU")[0]
@@ -204,7 +204,8 @@ def prepared(folder: Path, *parts: str) -> Prepared:
     step = model.step_function(task, built, dataset)
     measured(task, context, dataset, None, patience=60)
     run = Run(Progress(Snapshot(Role.CHIEF)), Watchdog(stall_seconds=1, first_step_seconds=1))
-    Callbacks.of(task, context, built, run=run, epochs=1, steps_per_epoch=2)
+    own = wanted_by_loop(task, context)
+    Callbacks(own, built, run=run, epochs=1, steps_per_epoch=2, of_any=bool)
     return Prepared(built, step, dataset)
 
 
@@ -608,7 +609,7 @@ def test_what_a_callback_will_miss_is_said(
     assert "callback Mine has per-batch hooks, which are not called" in caplog.text
 
 
-@pytest.mark.parametrize("asked", [wanted, wanted_by_fit])
+@pytest.mark.parametrize("asked", [wanted_by_loop, wanted_by_fit])
 def test_the_callback_that_ends_training_on_nan_is_accepted_and_replaced(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, asked: Any
 ) -> None:

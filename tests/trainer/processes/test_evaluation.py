@@ -234,6 +234,8 @@ def test_who_wants_validation(
         Context(),
         task.callbacks(Context()),
         run=a_run(),
+        share=None,
+        of_any=bool,
     )
     assert (found is not None) == (wanted == "yes")
     warned = "EarlyStopping monitors val_loss, which is not reported with --validation=none"
@@ -247,7 +249,7 @@ def test_a_callback_without_validation_is_told_what_to_set(
     job = Job(arguments.parse(["--task=m"]), environment.read({}))
     callbacks = task.callbacks(Context())
 
-    made = validation.wanted(job, task, Context(), callbacks, run=a_run())
+    made = validation.wanted(job, task, Context(), callbacks, run=a_run(), share=None, of_any=bool)
     assert made is None
     assert "not reported without a checkpoint directory" in caplog.text
     assert "monitor='loss'" in caplog.text

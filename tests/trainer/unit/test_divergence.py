@@ -22,7 +22,7 @@ def model() -> tf.keras.Model:
 
 @pytest.mark.parametrize("loss", [math.nan, math.inf, -math.inf])
 def test_a_loss_that_is_not_finite_ends_the_training(loss: float) -> None:
-    divergence = Divergence(None, OnNan.STOP)
+    divergence = Divergence(model(), OnNan.STOP)
     divergence.begin(None)
 
     with pytest.raises(DivergedError, match=f"diverged: loss is {loss} at step 100") as error:
@@ -32,7 +32,7 @@ def test_a_loss_that_is_not_finite_ends_the_training(loss: float) -> None:
 
 
 def test_another_metric_is_told_of_once(caplog: pytest.LogCaptureFixture) -> None:
-    divergence = Divergence(None, OnNan.STOP)
+    divergence = Divergence(model(), OnNan.STOP)
     for step in (100, 200):
         divergence.judge_loss(step, {"precision": math.nan, "loss": 0.5}, None)
 

@@ -25,11 +25,6 @@ def test_the_work_of_all_is_read_from_its_sums() -> None:
     assert decoded([sum(values) for values in zip(*encoded, strict=True)]) == works
 
 
-def test_work_without_waiting_counts_as_none_waited() -> None:
-    alone = _Summed(count=1, number=0)
-    assert decoded(alone.encoded(Work(examples=1, waiting=None))) == [Work(examples=1)]
-
-
 def test_numbers_of_the_chief_arrive_to_the_last_bit() -> None:
     values = [0.1, -1e-300, float("inf"), 3.0]
     sent: list[int] = []

@@ -70,14 +70,6 @@ def test_workers_that_nobody_looks_at_for_long_show_nothing() -> None:
     assert shown(25.1) == (0.0, 0.0, None)
 
 
-def test_an_input_wait_that_cannot_be_measured_is_left_out() -> None:
-    throughput = Throughput(["worker-0"])
-    for second in (1, 2, 3):
-        throughput.add(float(second), [Work(10 * second, None, float(second))])
-
-    assert throughput.workers(3.0)[0].input_wait is None
-
-
 def test_only_the_newest_seconds_count() -> None:
     throughput = Throughput(["worker-0"])
     examples, waiting = 0, 0.0

@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Any
 import yaml
 from tftraining import manifest
 from tftraining.cli.local.addresses import HOST, Addresses
-from tftraining.cli.local.commands import TRAINER_IMAGE, Command, command, container
+from tftraining.cli.local.commands import TRAINER_IMAGE, Command, command
 from tftraining.cli.local.volumes import mounts, volumes
 from tftraining_operator.core import desired
 from tftraining_operator.core.naming import address
 from tftraining_operator.core.observed import slots
+from tftraining_operator.core.raw_pod import container_spec
 from tftraining_operator.core.roles import traits
 
 if TYPE_CHECKING:
@@ -65,7 +66,7 @@ def plan(
             pod,
             found,
             python=PYTHON,
-            mounts=mounts(container(pod), laid),
+            mounts=mounts(container_spec(pod), laid),
             addresses=known.names,
             overrides=overrides or {},
             inherited={},

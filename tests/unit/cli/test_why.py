@@ -14,6 +14,7 @@ from tftraining_operator.reconcile import errors
 from tftraining_operator.reconcile.store import JobKey, Kind
 
 from tests.unit.builders import JobBuilder, PodBuilder, Raw, a_job
+from tests.unit.fakes import at_rest
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -348,9 +349,7 @@ def suspended(operator: Operator) -> JobKey:
     running(operator, a_job())
     key = JobKey("default", "mnist")
     operator.cluster.edit(key, lambda spec: spec.update(runPolicy={"suspend": True}))
-    operator.settle()
-    while operator.cluster.run_pods():
-        operator.settle()
+    at_rest(operator)
     return key
 
 

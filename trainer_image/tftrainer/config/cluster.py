@@ -30,6 +30,11 @@ class Task:
     role: Role
     index: int
 
+    @property
+    def device(self) -> str:
+        """What TensorFlow calls its CPU."""
+        return f"/job:{self.role}/task:{self.index}/device:CPU:0"
+
     def __str__(self) -> str:
         return f"{self.role}-{self.index}"
 

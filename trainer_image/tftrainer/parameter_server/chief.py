@@ -19,6 +19,7 @@ from tftrainer.config.arguments import Arguments, FitInput, Mode
 from tftrainer.config.cluster import Cluster, Role
 from tftrainer.config.job import Job
 from tftrainer.data.position import Position
+from tftrainer.errors import BadConfigurationError
 from tftrainer.parameter_server.coordinator_internals import (
     forgive,
     queue_depth,
@@ -31,7 +32,7 @@ from tftrainer.parameter_server.dealer import Dealer
 from tftrainer.parameter_server.replicas import use_logical_cpus
 from tftrainer.parameter_server.server_files import ServerFiles
 from tftrainer.parameter_server.server_links import LinkWatch
-from tftrainer.parameter_server.shared_input import SharedInput
+from tftrainer.parameter_server.shared_input import NEAR, NUMBER, SharedInput
 from tftrainer.parameter_server.work import WorkTable
 from tftrainer.peering import remote_context
 from tftrainer.peering.peers import StatusProbe
@@ -75,8 +76,7 @@ class Chief:
 
     def traced(self, call: tf_types.Function) -> tf_types.Function:
         """Return the concrete function of a tf.function (iterator, first, end, step, near)."""
-        number, three = tf.TensorSpec([], tf.int64), tf.TensorSpec([3], tf.int64)
-        specs = self.input.spec, number, number, number, three
+        specs = self.input.spec, NUMBER, NUMBER, NUMBER, NEAR
         return traced(self.session.setup.strategy, call, *specs)
 
     def schedule(
@@ -116,6 +116,26 @@ class Chief:
         """
         # In this order: a worker that ends meanwhile, and begins anew, does not hang any more.
         return self.coordinator.done() or unfinished(self.coordinator) <= self.dealer.hanging
+
+    def require_one_device(self) -> None:
+        """Raise BadConfigurationError if a worker has several, which this mode cannot use."""
+        if self.session.setup.strategy.num_replicas_in_sync > 1:
+            mode = self.session.job.arguments.mode
+            raise BadConfigurationError(
+                f"--mode={mode} supports at most one GPU per worker: give each worker one GPU, and "
+                "use more workers."
+            )
+
+    @property
+    def worker_speed(self) -> float | None:
+        """Recent steps per second of one worker; None before it is known."""
+        speed = self.session.recorder.speed
+        return speed and speed / len(self.workers)
+
+    def give_up_waiting(self) -> None:
+        """Go on without the workers that are at something, as those hang."""
+        _LOG.info("a worker is still busy or hangs; continuing without it")
+        self.dealer.give_up_waiting(also_readers=not self.is_reading)
 
     @property
     def is_reading(self) -> bool:

@@ -158,8 +158,8 @@ class Dealer:
         with self._lock:
             return bool(self._reading)
 
-    def take_back(self) -> int:
-        """Give out again all that is out; returns how many batches that were."""
+    def take_back(self) -> None:
+        """Give out again all that is out."""
         with self._lock:
             out = [given for _, given in self._out.values()]
             self._out.clear()
@@ -167,7 +167,6 @@ class Dealer:
             self._taken_back += out
             for given in out:
                 self._return(given)
-            return sum(map(len, out))
 
     def _has_to_read(self, worker: int, given: range) -> bool:
         """Whether what a worker is given does not follow what it had before."""

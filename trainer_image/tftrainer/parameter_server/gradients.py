@@ -1,6 +1,7 @@
-"""Takes gradients from a step on a worker, averages them and applies them; used by synchronous.
+"""Takes gradients from a step on a worker, averages them and applies them.
 
-Dense gradients of one type are sent as one vector, since each fetched tensor is a round trip.
+Used by synchronous and exchange. Dense gradients of one type are sent as one vector, since each
+fetched tensor is a round trip.
 """
 
 import functools
@@ -15,6 +16,7 @@ from numpy.typing import NDArray
 
 from tftrainer import tf_types
 from tftrainer.errors import BadConfigurationError
+from tftrainer.user.overriding import override, restore
 
 
 @dataclass(slots=True)
@@ -62,13 +64,12 @@ def taken(model: tf_types.Model) -> Iterator[Taken]:
         result.take(list(grads_and_vars))
         return model.optimizer.iterations
 
-    # Not by setattr, which Keras takes for the adding of a part.
-    object.__setattr__(model.optimizer, "apply_gradients", apply_gradients)
+    override(model.optimizer, "apply_gradients", apply_gradients)
     try:
         yield result
         result.check()
     finally:
-        object.__delattr__(model.optimizer, "apply_gradients")
+        restore(model.optimizer, "apply_gradients")
 
 
 def joined(tensors: Sequence[tf_types.Tensor]) -> tf_types.Tensor:

@@ -6,7 +6,6 @@ limits how much is scheduled ahead, sets the number of steps per function, repor
 saves.
 """
 
-import logging
 import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -23,8 +22,8 @@ from tftrainer.parameter_server.scheduled_loop import LONGEST_STOP, longest_call
 from tftrainer.runtime.progress import Activity
 from tftrainer.training.pacing import Pace
 from tftrainer.user import callbacks, learning_rate, model
+from tftrainer.user.overriding import override
 
-_LOG = logging.getLogger(__name__)
 _POLL_SECONDS = 0.01
 # The step is read this often: each look costs a ps 2 ms.
 _LOOK_SECONDS = 0.2
@@ -88,9 +87,8 @@ class FitTraining:
         self._call = chief.traced(asynchronous.call(chief))
         self._iterators = chief.input.iterators()
         self._metrics = list(session.model.get_metrics_result())
-        # What fit asks for the function that it calls for some steps; not by setattr, which Keras
-        # takes for the adding of a part.
-        object.__setattr__(session.model, "make_train_function", lambda: self._schedule)
+        # What fit asks for the function that it calls for some steps.
+        override(session.model, "make_train_function", lambda: self._schedule)
         Thread(target=self._drop_when_stopped, name="stop", daemon=True).start()
 
     def run(self) -> None:
@@ -165,7 +163,7 @@ class FitTraining:
         # fit begins in the middle of an epoch only where a callback of Keras's own has saved; this
         # is what it asks that callback's state. There is no public way.
         begin = _Begin(*divmod(done, self._epoch))
-        object.__setattr__(session.model, "_training_state", begin)
+        override(session.model, "_training_state", begin)
         session.model.steps_per_execution = _SEVERAL
         # Of this, nothing is read: fit has to be given a dataset, to hand on to _schedule.
         unread = tf.keras.utils.experimental.DatasetCreator(
@@ -324,7 +322,7 @@ class _Reporter(tf.keras.callbacks.Callback):  # type: ignore[misc]
             self._chief.save(self.wait_until_idle(for_readers=False))
 
     def on_train_batch_end(self, *_: object) -> None:
-        self._pace.follow(self._speed)
+        self._pace.follow(self._chief.worker_speed)
         self._set_steps()
 
     def on_epoch_end(self, epoch: int, logs: dict[str, float]) -> None:
@@ -371,9 +369,7 @@ class _Reporter(tf.keras.callbacks.Callback):  # type: ignore[misc]
             since = began if self._stopped else max(began, stepped)
             patience = LONGEST_STOP if self._stopped else self._patience
             if not reads and time.monotonic() - since > patience:
-                _LOG.info("a worker is still busy or hangs; continuing without it")
-                chief = self._chief
-                chief.dealer.give_up_waiting(also_readers=not chief.is_reading)
+                self._chief.give_up_waiting()
                 break
             time.sleep(_POLL_SECONDS)
         return self._look()
@@ -413,10 +409,4 @@ class _Reporter(tf.keras.callbacks.Callback):  # type: ignore[misc]
     @property
     def _patience(self) -> float:
         """How long no step may be made (seconds) before a worker is taken to hang."""
-        return longest_call(self._speed)
-
-    @property
-    def _speed(self) -> float | None:
-        """Steps per second of one worker; None before it is known."""
-        speed = self._recorder.speed
-        return speed and speed / len(self._chief.workers)
+        return longest_call(self._chief.worker_speed)

@@ -12,7 +12,6 @@ import tensorflow as tf
 
 from tftrainer import tf_types
 from tftrainer.data.batches import examples_in, time_after
-from tftrainer.errors import BadConfigurationError
 from tftrainer.parameter_server.chief import Chief
 from tftrainer.parameter_server.local_copies import LocalCopies, metrics_of, variables_of
 from tftrainer.parameter_server.scheduled_loop import LONGEST_CALL, ScheduledLoop
@@ -25,11 +24,7 @@ _LONGEST_ROUND = 20.0
 
 def training(chief: Chief) -> ScheduledLoop:
     """Make the training; `run` it."""
-    if chief.session.setup.strategy.num_replicas_in_sync > 1:
-        raise BadConfigurationError(
-            "--mode=local supports at most one GPU per worker: give each worker one GPU, and use "
-            "more workers."
-        )
+    chief.require_one_device()
     if (workers := len(chief.workers)) > 1:
         _LOG.info(
             "the model moves by the mean of what %d workers learn: to learn as fast as one process "

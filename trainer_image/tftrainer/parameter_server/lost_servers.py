@@ -92,7 +92,7 @@ def _unusable(cluster: Cluster) -> Iterator[tuple[Member, str]]:
 def _context_error(member: Member) -> BaseException | None:
     """Return why this chief can run nothing on a server that answers, such as a restarted one."""
     try:
-        with tf.device(f"/job:{member.task.role}/task:{member.task.index}/device:CPU:0"):
+        with tf.device(member.task.device):
             tf.identity(tf.constant(0)).numpy()
     except tf.errors.OpError as error:
         return error if means_lost_peer(error) else None

@@ -131,7 +131,7 @@ class ScheduledLoop:
                 look_due = now + _LOOK_SECONDS
                 now_at = int(self._step.numpy())
                 self._chief.note_progress(now_at)
-                self._pace.follow(self._speed)
+                self._pace.follow(self._chief.worker_speed)
                 if self._recorder.wants_metrics and now_at > start:
                     self._chief.publish(now_at, model.metrics(self._model))
             waits = closed or (all_given and not self._chief.awaits_readers)
@@ -139,8 +139,7 @@ class ScheduledLoop:
                 return now_at
             idle_awaited_since = min(idle_awaited_since, now) if waits else math.inf
             if now - idle_awaited_since > (LONGEST_STOP if stopped else self._patience):
-                _LOG.info("a worker is still busy or hangs; continuing without it")
-                self._dealer.give_up_waiting(also_readers=not self._chief.is_reading)
+                self._chief.give_up_waiting()
                 return now_at
             self._run.stop.wait(_POLL_SECONDS) if not closed else time.sleep(_POLL_SECONDS)
 
@@ -162,11 +161,5 @@ class ScheduledLoop:
         return rounds * self._granularity
 
     @property
-    def _speed(self) -> float | None:
-        """Steps per second of one worker; None before it is known."""
-        speed = self._recorder.speed
-        return speed and speed / len(self._chief.workers)
-
-    @property
     def _patience(self) -> float:
-        return longest_call(self._speed, self._granularity)
+        return longest_call(self._chief.worker_speed, self._granularity)

@@ -15,12 +15,12 @@ from collections.abc import Callable, Sequence
 import tensorflow as tf
 
 from tftrainer import tf_types
-from tftrainer.config.cluster import Member
+from tftrainer.config.cluster import Member, Role, Task
 from tftrainer.errors import one_line
 from tftrainer.saving import checkpoints, files
 
 _LOG = logging.getLogger(__name__)
-_CHIEF = "/job:chief/task:0/device:CPU:0"
+_CHIEF = Task(Role.CHIEF, 0).device
 
 
 class ServerFiles:
@@ -78,15 +78,11 @@ class ServerFiles:
 def _copies(folder: str, server: Member) -> bool:
     """Have a ps read the chief's file and write another; return whether the chief sees that."""
     copy = f"{folder}/{server.task}"
-    with tf.device(_device(server)):
+    with tf.device(server.task.device):
         tf.io.write_file(copy, _read(f"{folder}/chief", server))
     return files.read(copy) == folder
 
 
 def _read(path: str, server: Member) -> tf_types.Tensor:
-    with tf.device(_device(server)):
+    with tf.device(server.task.device):
         return tf.io.read_file(path)
-
-
-def _device(server: Member) -> str:
-    return f"/job:{server.task.role}/task:{server.task.index}/device:CPU:0"

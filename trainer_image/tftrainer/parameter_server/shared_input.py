@@ -20,6 +20,10 @@ from tftrainer.data.position import ENDLESS, Passes
 _FEW = 4
 # To make so many is less than to fill the buffer of a shuffle again.
 _FAR = 100
+NUMBER = tf.TensorSpec([], tf.int64)
+"""The type of the number of a batch, and of how far the next one is from it."""
+NEAR = tf.TensorSpec([3], tf.int64)
+"""That of `near`; see SharedInput.read."""
 _NOT_FOUND = (
     "the dataset has fewer batches than its cardinality says: give it its true length by "
     "tf.data.experimental.assert_cardinality, as with ignore_errors, which keeps the old one"
@@ -47,7 +51,7 @@ class SharedInput:
         passes: Passes,
         *,
         workers: int,
-        is_copied: bool = False,
+        is_copied: bool,
     ) -> None:
         """`is_copied` has a dataset made here and its graph copied, instead of one made there."""
         self._coordinator = coordinator
@@ -70,7 +74,7 @@ class SharedInput:
         # Traced once, although it is used in several graphs: it may hold all of the data.
         self._from = tf.function(
             from_place,
-            input_signature=[tf.TensorSpec([], tf.int64)] * 4,
+            input_signature=[NUMBER] * 4,
             autograph=False,
         ).get_concrete_function()
         self._datasets = self._made()

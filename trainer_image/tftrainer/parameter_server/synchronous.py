@@ -1,9 +1,9 @@
 """Synchronous training: each step averages the gradients of all workers, and applies them once.
 
 In each step every worker computes the gradients of one batch, the next of those that all of them
-share; the chief adds them up, weighted by the
-examples of each batch, always in the same order, and applies the sum. The result is bit-identical
-to that of one process which does the same with the same batches.
+share; the chief adds them up, weighted by the examples of each batch, always in the same order, and
+applies the sum. The result is bit-identical to that of one process which does the same with the
+same batches.
 
 A worker that is lost or does not answer is skipped until it is available again. Its batch goes to
 another in the next step; what it computes late is dropped. So each batch counts once.
@@ -21,7 +21,6 @@ from numpy.typing import NDArray
 
 from tftrainer import tf_types
 from tftrainer.data.batches import examples_in
-from tftrainer.errors import BadConfigurationError
 from tftrainer.parameter_server import gradients
 from tftrainer.parameter_server.chief import Chief
 from tftrainer.parameter_server.pinned_calls import (
@@ -31,6 +30,7 @@ from tftrainer.parameter_server.pinned_calls import (
     at_chief,
     fetched,
 )
+from tftrainer.parameter_server.shared_input import NEAR, NUMBER
 from tftrainer.runtime.throughput import Work
 from tftrainer.training.session import Session
 from tftrainer.user import model
@@ -64,12 +64,8 @@ class SynchronousTraining:
     """The state of one training."""
 
     def __init__(self, chief: Chief) -> None:
+        chief.require_one_device()
         session = chief.session
-        if session.setup.strategy.num_replicas_in_sync > 1:
-            raise BadConfigurationError(
-                "--mode=synchronous supports at most one GPU per worker: give each worker one GPU, "
-                "and use more workers."
-            )
         self._chief = chief
         self._session = session
         self._run = session.run
@@ -221,11 +217,7 @@ class _Worker:
             return None
         part: _Part = self._call.value()
         self._call = None
-        self.work = Work(
-            examples=self.work.examples + part.examples,
-            waiting=(self.work.waiting or 0.0) + part.waiting,
-            busy=self.work.busy + part.busy,
-        )
+        self.work += Work(part.examples, part.waiting, part.busy)
         return part
 
 
@@ -259,8 +251,7 @@ def _part(chief: Chief) -> tuple[Callable[..., _Part], gradients.Packing]:
         numbers = [examples, read.waited, busy, tf.cast(loss, tf.float64)]
         return packed, tf.concat([tf.stack(numbers), tf.cast(read.place, tf.float64)], axis=0)
 
-    number, three = tf.TensorSpec([], tf.int64), tf.TensorSpec([3], tf.int64)
-    concrete = compute.get_concrete_function(shared.spec, number, number, three)
+    concrete = compute.get_concrete_function(shared.spec, NUMBER, NUMBER, NEAR)
 
     def part(iterator: tf_types.Iterator, first: int, by: int) -> _Part:
         near = chief.dealer.near(first)

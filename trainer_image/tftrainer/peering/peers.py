@@ -1,4 +1,4 @@
-"""Probes a peer once: does it answer, and if not, why. Used by peer_watch; keeps no results.
+"""Probes a peer once: does it answer, and if not, why. Keeps no results: peer_watch does.
 
 A peer answers if its name resolves, its port accepts a connection and its gRPC worker service
 replies; a process that hangs passes only the first two. Does not import TensorFlow.

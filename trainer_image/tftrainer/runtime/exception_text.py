@@ -1,8 +1,8 @@
 """Writes an exception of the user's code for the termination message: type, message, file and line.
 
-Called by supervisor. TensorFlow puts what matters among stacks, node names and counters that differ
-from run to run; the same failure has to give the same text, since the operator compares attempts.
-Knows TensorFlow's texts, and does not import it.
+TensorFlow puts what matters among stacks, node names and counters that differ from run to run; the
+same failure has to give the same text, since the operator compares attempts. Knows TensorFlow's
+texts, and does not import it.
 """
 
 import re

@@ -1,4 +1,4 @@
-"""Writes the termination message of the container; called by supervisor.leave."""
+"""Writes the termination message of the container; called by supervisor.leave and reporting."""
 
 import json
 import logging

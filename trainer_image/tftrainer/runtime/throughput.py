@@ -1,4 +1,4 @@
-"""Examples per second and input wait of each worker, from its counters; used by recorder. Pure."""
+"""Examples per second and input wait of each worker, from its counters. Pure."""
 
 import math
 from collections import deque
@@ -15,10 +15,16 @@ class Work:
     """What one worker has done since this process began; it only grows."""
 
     examples: int = 0
-    waiting: float | None = 0.0
-    """Seconds spent waiting for the next batch; None where that cannot be measured."""
+    waiting: float = 0.0
+    """Seconds spent waiting for the next batch."""
     busy: float = 0.0
     """Seconds spent on steps, waiting included."""
+
+    def __add__(self, more: "Work") -> "Work":
+        """Return what it has done when it has done more."""
+        return Work(
+            self.examples + more.examples, self.waiting + more.waiting, self.busy + more.busy
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,6 +111,6 @@ class _Worker:
             return None
         first, last = self._points[0][1], self._points[-1][1]
         busy = last.busy - first.busy
-        if first.waiting is None or last.waiting is None or busy <= 0:
+        if busy <= 0:
             return None
         return min(1.0, max(0.0, (last.waiting - first.waiting) / busy))

@@ -187,7 +187,7 @@ def found(path: str, step: int) -> SavedCheckpoint:
 def any_in(directory: str) -> bool:
     """Whether there is any checkpoint in a directory."""
     with reached(directory, "read"):
-        return bool(tf.io.gfile.glob(f"{directory}/ckpt-*.index"))
+        return bool(_complete(directory))
 
 
 def newest(directory: str) -> str | None:
@@ -317,9 +317,12 @@ def remove_unfinished(directory: str) -> None:
     with reached(directory, "written"):
         for folder in tf.io.gfile.glob(f"{directory}/{unfinished('*')}"):
             tf.io.gfile.rmtree(folder)
-        for file in tf.io.gfile.glob(f"{directory}/ckpt-*.data-*"):
+        data = tf.io.gfile.glob(f"{directory}/ckpt-*.data-*")
+        # After the data: what is complete by then stays.
+        complete = set(_complete(directory))
+        for file in data:
             path = file.rpartition(".data-")[0]
-            if _NAME.search(path) and not tf.io.gfile.exists(f"{path}.index"):
+            if _NAME.search(path) and path not in complete:
                 tf.io.gfile.remove(file)
 
 
@@ -343,13 +346,19 @@ def write_state(directory: str, names: list[str]) -> None:
     files.replace(f"{directory}/checkpoint", "\n".join([*lines, ""]))
 
 
+def _complete(directory: str) -> list[str]:
+    """Return the paths of the checkpoints that have an index, in no order."""
+    found = tf.io.gfile.glob(f"{directory}/ckpt-*.index")
+    return [path.removesuffix(".index") for path in found]
+
+
 def _oldest_first(directory: str) -> list[str]:
     """List by the time of writing; first those that the state file, which may be lost, lacks.
 
     But last the one after which a chief was killed that had not listed it yet.
     """
     known = _listed(directory)
-    paths = (p.removesuffix(".index") for p in tf.io.gfile.glob(f"{directory}/ckpt-*.index"))
+    paths = _complete(directory)
     # A copy before what it is a copy of.
     found = {(int(name[1]), not name[2]): p for p in paths if (name := _NAME.search(p))}
     others = [path for _, path in sorted(found.items()) if path not in known]

@@ -3,8 +3,8 @@
 The chief of an older attempt may still be running on a node that is partitioned from the cluster,
 and another job may be told the same directory. So each chief writes its job and attempt into the
 directory when it starts (claim), unless it is another job's (ownership.py), and checks before each
-save that there is no newer claim (Fence.check, called by recorder). This is not a lock: a save that
-is under way is not stopped.
+save and export that there is no newer claim (Fence.check). This is not a lock: a save that is under
+way is not stopped.
 
 Only a missing file means that there is no claim. One that cannot be read ends the chief with 74: to
 train on and save would risk the checkpoints of a newer attempt. One that is garbled, such as the

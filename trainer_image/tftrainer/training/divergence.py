@@ -24,10 +24,9 @@ _LOSS = "loss"
 class Divergence:
     """Judges the loss and the weights of one model; raises DivergedError, or warns once of each."""
 
-    def __init__(self, model: tf_types.Model | None, on_nan: OnNan) -> None:
-        """Without a model only the loss is judged."""
+    def __init__(self, model: tf_types.Model, on_nan: OnNan) -> None:
         self._stops = on_nan is OnNan.STOP
-        self._weights = [] if model is None else _parts(model.trainable_variables)
+        self._weights = _parts(model.trainable_variables)
         self._are_finite = _are_finite(self._weights)
         self._warned: set[str] = set()
 

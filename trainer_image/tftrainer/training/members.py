@@ -1,4 +1,4 @@
-"""Shares numbers between the processes that make the same calls; used by mirrored and session.
+"""Shares numbers between the processes that make the same calls. Used by the training loops.
 
 Under MultiWorkerMirrored these are all members of the cluster. TensorFlow gives them sums of what
 all have, and nothing else: what is to be the chief's value is 0 everywhere else.
@@ -64,7 +64,7 @@ class Members:
         """Write this member's work as numbers whose sums are the works of all, encoded."""
         own = [
             work.examples,
-            round((work.waiting or 0.0) * _MICROSECONDS),
+            round(work.waiting * _MICROSECONDS),
             round(work.busy * _MICROSECONDS),
         ]
         return [value * (place == self.number) for place in range(self.count) for value in own]

@@ -1,6 +1,6 @@
 """One training as every strategy has it: set up once, and ended once after SIGTERM.
 
-mirrored and parameter_server.session say in a Setup what is different under their strategy, begin
+mirrored and parameter_server.chief say in a Setup what is different under their strategy, begin
 with it, and make the steps in loops of their own. The end after the last step is Recorder.finish.
 """
 
@@ -31,7 +31,7 @@ from tftrainer.training.members import Members
 from tftrainer.training.recorder import Recorder
 from tftrainer.training.step_losses import returning_loss
 from tftrainer.user import keras_files, model
-from tftrainer.user.callbacks import Callbacks
+from tftrainer.user.callbacks import Callbacks, wanted_by_loop
 from tftrainer.user.task import UserTask, load
 
 Reached = Callable[[int], tuple[int, Position]]
@@ -98,14 +98,13 @@ class Session:
     def epochs(self, reached: Reached) -> Epochs:
         """Make what calls the user's callbacks, for loops that do it themselves."""
         epoch = self.length.of_epoch
-        callbacks = Callbacks.of(
-            self.task,
-            self.context,
+        own = [] if self.is_complete else wanted_by_loop(self.task, self.context)
+        callbacks = Callbacks(
+            own,
             self.model,
             run=self.run,
             epochs=self.job.arguments.epochs,
             steps_per_epoch=math.ceil(epoch / self.setup.batches_a_step),
-            are_done=self.is_complete,
             of_any=self.setup.members.any,
         )
         validate = self.end_of_epoch(callbacks.all, reached)

@@ -9,6 +9,7 @@ import threading
 import tensorflow as tf
 
 from tftrainer import tf_types
+from tftrainer.user.overriding import override
 
 
 def returning_loss(model: tf_types.Model, step: tf_types.Function) -> tf_types.Function:
@@ -25,8 +26,7 @@ def returning_loss(model: tf_types.Model, step: tf_types.Function) -> tf_types.F
         here.loss = type(model).compute_loss(model, *arguments, **named)
         return here.loss
 
-    # Not by setattr, which Keras takes for the adding of a part.
-    object.__setattr__(model, "compute_loss", compute_loss)
+    override(model, "compute_loss", compute_loss)
 
     def step_and_loss(batch: tf_types.Tensor) -> tf_types.Tensor:
         here.loss = None

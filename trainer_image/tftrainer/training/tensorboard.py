@@ -1,6 +1,6 @@
-"""Writes scalars for TensorBoard to logs/<role>, without importing TensorBoard; used by recorder.
+"""Writes scalars for TensorBoard to logs/<role>; used by recorder and evaluator.
 
-Nor by tf.summary: that runs operations, and the first of each kind waits for all servers that
+Not by tf.summary: that runs operations, and the first of each kind waits for all servers that
 TensorFlow knows, one that hangs too. Workers and ps have no volume, so the chief writes the scalars
 of workers.
 

@@ -87,8 +87,8 @@ def wanted(
     callbacks: Sequence[tf_types.Callback],
     *,
     run: Run,
-    share: Share | None = None,
-    of_any: Callable[[bool], bool] = bool,
+    share: Share | None,
+    of_any: Callable[[bool], bool],
 ) -> Validation | None:
     """Make the validation if --validation, --keep-best or one of the callbacks wants it.
 

@@ -11,7 +11,6 @@ callbacks, such as those of the chief that write files: they wait for each other
 import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
-from typing import Self
 
 import tensorflow as tf
 
@@ -37,7 +36,7 @@ class Callbacks:
         run: Run,
         epochs: int,
         steps_per_epoch: int,
-        of_any: Callable[[bool], bool] = bool,
+        of_any: Callable[[bool], bool],
     ) -> None:
         """`of_any` tells whether something is so in any member, who call it together."""
         self._run = run
@@ -53,41 +52,12 @@ class Callbacks:
             list(callbacks), model=model, epochs=epochs, steps=steps_per_epoch, verbose=0
         )
 
-    @classmethod
-    def of(
-        cls,
-        task: UserTask,
-        context: Context,
-        model: tf_types.Model,
-        *,
-        run: Run,
-        epochs: int,
-        steps_per_epoch: int,
-        of_any: Callable[[bool], bool] = bool,
-        are_done: bool = False,
-    ) -> Self:
-        """Ask the task for its callbacks; not in a strategy's scope.
-
-        There are none if they `are_done`. Raises BadConfigurationError for what is no callback, or
-        cannot work here.
-        """
-        made = [] if are_done else wanted(task, context)
-        for each in filter(_has_batch_hooks, made):
-            _LOG.warning(
-                "callback %s has per-batch hooks, which are not called in this mode; hooks for "
-                "epochs and training are",
-                _name(each),
-            )
-        return cls(
-            made, model, run=run, epochs=epochs, steps_per_epoch=steps_per_epoch, of_any=of_any
-        )
-
     def begin_training(self) -> None:
         """Before the first step of this process, which need not be the first of the job."""
         with self._running():
             self._list.on_train_begin()
 
-    def begin_epoch(self, epoch: int, *, again: bool = False) -> None:
+    def begin_epoch(self, epoch: int, *, again: bool) -> None:
         """Before the first step of an epoch; epochs count from 0, as with fit.
 
         `again` says that the process before made some of its steps: the learning rate stays.
@@ -123,8 +93,8 @@ class Callbacks:
         return bool(self._model.stop_training)
 
 
-def wanted(task: UserTask, context: Context) -> list[tf_types.Callback]:
-    """Return the task's callbacks; raises BadConfigurationError for one that cannot work here."""
+def _wanted(task: UserTask, context: Context) -> list[tf_types.Callback]:
+    """Return what callbacks() of the task gives, without what the trainer does itself."""
     made = [each for each in task.callbacks(context) if not _is_replaced(each)]
     for each in made:
         if isinstance(each, tf.keras.callbacks.BackupAndRestore):
@@ -135,12 +105,27 @@ def wanted(task: UserTask, context: Context) -> list[tf_types.Callback]:
     return made
 
 
+def wanted_by_loop(task: UserTask, context: Context) -> list[tf_types.Callback]:
+    """Return the task's callbacks for loops of the trainer's own, which call no per-batch hooks.
+
+    Call it outside the strategy's scope. Raises BadConfigurationError for what cannot work here.
+    """
+    made = _wanted(task, context)
+    for each in filter(_has_batch_hooks, made):
+        _LOG.warning(
+            "callback %s has per-batch hooks, which are not called in this mode; hooks for "
+            "epochs and training are",
+            _name(each),
+        )
+    return made
+
+
 def wanted_by_fit(task: UserTask, context: Context) -> list[tf_types.Callback]:
     """Return the task's callbacks for Keras fit under ParameterServer.
 
     Keras takes batch hooks there only of callbacks that can do without the values of the batch.
     """
-    made = wanted(task, context)
+    made = _wanted(task, context)
     for each in filter(_has_batch_hooks, made):
         if not getattr(each, "_supports_tf_logs", False):
             raise BadConfigurationError(

@@ -13,6 +13,7 @@ from tftrainer import tf_types
 from tftrainer.context import Context
 from tftrainer.errors import BadConfigurationError
 from tftrainer.user import model
+from tftrainer.user.overriding import override
 from tftrainer.user.task import UserTask
 
 _LOG = logging.getLogger(__name__)
@@ -85,17 +86,13 @@ def _replace_test_step(built: tf_types.Model, step: tf_types.Function) -> None:
     own = built.test_step
 
     def replaced(batch: tf_types.Tensor) -> tf_types.Tensor:
-        put(own)
+        override(built, "test_step", own)
         try:
             return step(batch)
         finally:
-            put(replaced)
+            override(built, "test_step", replaced)
 
-    def put(function: tf_types.Function) -> None:
-        # Not by setattr, which Keras takes for the adding of a part.
-        object.__setattr__(built, "test_step", function)
-
-    put(replaced)
+    override(built, "test_step", replaced)
 
 
 def _has_no_loss(task: UserTask, built: tf_types.Model) -> bool:

@@ -1,8 +1,8 @@
 """Prepares the user's model for training: compiled, with all variables created.
 
 Variables have to exist before the first step, because a worker cannot create one in the middle of
-a scheduled function, and before a checkpoint is restored, so that a
-mismatch is found at once. Called by the training loops and the evaluator.
+a scheduled function, and before a checkpoint is restored, so that a mismatch is found at once.
+Called by the training loops, the evaluator and the export.
 """
 
 import functools
@@ -20,6 +20,7 @@ from tftrainer.runtime.exception_text import summary
 from tftrainer.runtime.outages import is_outage
 from tftrainer.user import layers
 from tftrainer.user.automatic_names import as_in_first_build
+from tftrainer.user.overriding import override
 from tftrainer.user.task import UserTask, kind
 
 _LOG = logging.getLogger(__name__)
@@ -114,9 +115,8 @@ def _show_hidden(model: tf_types.Model, means: Mapping[str, tf_types.Metric]) ->
         for mean in hidden.values():
             mean.reset_state()
 
-    # Not by setattr, which Keras takes for the adding of a part.
-    object.__setattr__(model, "get_metrics_result", get_metrics_result)
-    object.__setattr__(model, "reset_metrics", reset_metrics)
+    override(model, "get_metrics_result", get_metrics_result)
+    override(model, "reset_metrics", reset_metrics)
 
 
 def compiled(model: tf_types.Model, step: tf_types.Function) -> tf_types.Function:

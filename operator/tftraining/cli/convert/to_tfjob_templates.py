@@ -26,7 +26,7 @@ _Object = dict[str, Any]
 
 _SET_BY_CONTROLLER = ("hostname", "subdomain", "restartPolicy")
 _LEFT_OUT = frozenset(
-    {"TF_CONFIG", environment.ATTEMPT, environment.CLUSTER_WORKERS, environment.JOB_UID}
+    {environment.TF_CONFIG, environment.ATTEMPT, environment.CLUSTER_WORKERS, environment.JOB_UID}
 )
 """What the training operator sets, and what only an operator that watches the job can know."""
 _GENERATED_NAME = {"fieldRef": {"fieldPath": f"metadata.labels['{LABEL_JOB}']"}}

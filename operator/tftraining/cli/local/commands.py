@@ -11,6 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from tftraining_operator.api import keys
+from tftraining_operator.core.environment import PREFIX, TF_CONFIG
+from tftraining_operator.core.raw_pod import container_spec
 
 from tftraining.cli.local.variables import environment, expand
 from tftraining.cli.local.volumes import Mount
@@ -23,7 +25,7 @@ TRAINER_IMAGE = "tftrainer of this computer"
 """The image of a pod where the user sets none."""
 
 _TRAINER = ("-m", "tftrainer")
-_OF_A_JOB = ("TFTRAINING_", "TF_CONFIG")
+_OF_A_JOB = (PREFIX, TF_CONFIG)
 # Several processes would share a GPU, and each takes all of its memory.
 _AS_THE_IMAGE = {
     "PYTHONUNBUFFERED": "1",
@@ -43,12 +45,6 @@ class Command:
     """Its working directory; None for that of tftj."""
 
 
-def container(pod: _Object) -> _Object:
-    """Return the container that trains."""
-    found: _Object = next(c for c in pod["spec"]["containers"] if c["name"] == keys.CONTAINER)
-    return found
-
-
 def command(
     pod: _Object,
     manifest: Manifest,
@@ -64,7 +60,7 @@ def command(
     `addresses` maps each task's address to the local one. `overrides` take precedence over the
     pod's variables, and these over the `inherited` ones. Only what the pod says is rewritten.
     """
-    training = container(pod)
+    training = container_spec(pod)
     # The overrides are put in last: their paths are those of this computer already. The mark of
     # one begins and ends as its value does, which decides whether a path beside it is rewritten.
     marks = {name: f"{value[:1]}\0{name}\0{value[-1:]}" for name, value in overrides.items()}
@@ -100,13 +96,13 @@ def inherited_variables(variables: Mapping[str, str], python: str) -> dict[str, 
 
 def is_probed(pod: _Object) -> bool:
     """Return whether an open cluster port makes the pod ready; the user's own probes never run."""
-    probe = (container(pod).get("readinessProbe") or {}).get("tcpSocket") or {}
+    probe = (container_spec(pod).get("readinessProbe") or {}).get("tcpSocket") or {}
     return probe.get("port") == keys.CLUSTER_PORT
 
 
 def ignored_features(pods: Sequence[_Object]) -> list[str]:
     """Describe what a local run ignores of the pods, each feature once."""
-    trained = [container(pod) for pod in pods]
+    trained = [container_spec(pod) for pod in pods]
     ignored = []
     images = sorted({c["image"] for c in trained if c.get("image") != TRAINER_IMAGE})
     if images:

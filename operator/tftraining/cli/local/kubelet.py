@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from tftraining_operator.api.keys import LABEL_ROLE, Role
+from tftraining_operator.core.exit_codes import ExitCode
 
 from tftraining.cli.local import pod_status
 from tftraining.cli.local.addresses import connects
@@ -24,9 +25,6 @@ _GRACE_SECONDS = 30
 _PROBE = timedelta(seconds=1)
 _PROBES_FAILED = 3
 _MESSAGE_BYTES = 2048
-# Exit codes of a container whose command cannot be started.
-_NOT_EXECUTABLE = 126
-_NOT_FOUND = 127
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,8 +149,9 @@ class Kubelet:
             except OSError as error:
                 log.write(f"cannot start {task.command.argv[0]}: {error.strerror}\n".encode())
                 log.flush()
-                code = _NOT_FOUND if isinstance(error, FileNotFoundError) else _NOT_EXECUTABLE
-                _note_end(pod, code, now)
+                is_missing = isinstance(error, FileNotFoundError)
+                code = ExitCode.NOT_FOUND if is_missing else ExitCode.NOT_EXECUTABLE
+                _note_end(pod, int(code), now)
                 return
         self._guard.watch(pod.process.pid)
 

@@ -158,7 +158,7 @@ def _raise_if_rejected(job: Job) -> None:
 def _with_newest_progress(job: Job, reports: LocalReports, api: LocalApi) -> Job:
     """Return the job with its newest progress, which the status has only every few seconds."""
     report = reports.reports(api.key).get(Role.CHIEF)
-    if report is None or is_finished(job.status) or not (report.step or report.total_steps):
+    if report is None or is_finished(job.status) or not report.has_steps:
         return job
     progress = progress_of(report, job.status.progress, _now())
     return replace(job, status=job.status.model_copy(update={"progress": progress}))

@@ -10,13 +10,14 @@ from pathlib import Path
 from typing import Any
 
 from tftraining_operator.api.keys import LABEL_ROLE, Role
+from tftraining_operator.core.environment import CHECKPOINT_DIR, PROGRESS_PORT
+from tftraining_operator.core.raw_pod import container_spec
 from tftraining_operator.core.roles import traits
 
 from tftraining.cli.local.addresses import choose_addresses
 from tftraining.cli.local.commands import (
     Command,
     command,
-    container,
     inherited_variables,
     is_probed,
 )
@@ -84,7 +85,7 @@ class Tasks:
         try:
             folder.mkdir()
             for volume in found.values():
-                populate(volume, mounts(container(pod), found))
+                populate(volume, mounts(container_spec(pod), found))
         except OSError as error:
             raise TFTrainingError(f"cannot start {name}: {error}") from error
         return Task(
@@ -108,7 +109,7 @@ class Tasks:
                 pod,
                 self._manifest,
                 python=settings.python,
-                mounts=mounts(container(pod), found),
+                mounts=mounts(container_spec(pod), found),
                 addresses=self._addresses.names,
                 overrides={**settings.variables, **self._overrides(pod, folder)},
                 # TensorFlow leaves files behind where it is not ended by Python itself.
@@ -129,8 +130,8 @@ class Tasks:
             "TFTRAINING_TERMINATION_LOG": str(folder / "termination-log"),
         }
         if (port := self._addresses.progress.get(role)) is not None:
-            variables["TFTRAINING_PROGRESS_PORT"] = str(port)
+            variables[PROGRESS_PORT] = str(port)
         mounts_checkpoint = traits(self._manifest.job.spec.strategy, role).mounts_checkpoint
         if self._settings.checkpoints is not None and mounts_checkpoint:
-            variables["TFTRAINING_CHECKPOINT_DIR"] = str(self._settings.checkpoints)
+            variables[CHECKPOINT_DIR] = str(self._settings.checkpoints)
         return variables

@@ -10,7 +10,7 @@ from tftraining_operator.core.gang import is_waiting, needed
 from tftraining_operator.core.job import Job
 from tftraining_operator.core.observed import Observed, slots
 from tftraining_operator.core.policies.restart import next_chief_due
-from tftraining_operator.core.roles import traits
+from tftraining_operator.core.policies.servers import all_servers
 
 Slot = tuple[Role, int]
 
@@ -81,13 +81,7 @@ def _waits_for_servers(job: Job, observed: Observed) -> bool:
     """
     if job.status.attempt == 0 or job.status.progress is not None:
         return False
-    servers = [
-        (role, index)
-        for role in Role
-        if traits(job.spec.strategy, role).serves
-        for index in job.members(role)
-    ]
     return any(
         (pod := observed.get(role, index)) is None or not pod.counts_as_ready
-        for role, index in servers
+        for role, index in all_servers(job)
     )

@@ -1,8 +1,8 @@
 """Whether a job has a NetworkPolicy, and what is done if it cannot be made.
 
-It is made before the pods, and goes with the job. A job that asks for it gets no pods
-without it; for one that has it by the operator's default, the condition Isolated says that it is
-missing, and training goes on.
+It is made before the pods, and goes with the job. A job that asks for it gets no pods without it;
+for one that has it by the operator's default, the condition Isolated says that it is missing, and
+training goes on.
 """
 
 from dataclasses import dataclass

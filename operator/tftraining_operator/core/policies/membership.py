@@ -79,8 +79,7 @@ def membership(job: Job, observed: Observed, now: datetime) -> Membership:
         if joins is not None or not has_run(job.status):
             size = job.desired(Role.WORKER)
         joins = None
-    least = job.spec.worker.min_replicas if job.spec.worker is not None else None
-    if least is None or not traits(job.spec.strategy, Role.WORKER).tolerates_absence:
+    if (least := job.least_workers) is None:
         return Membership(size, due=joins)
     missing = _unavailable(job, observed, size, now)
     absent = {worker.index for worker in missing}

@@ -1,10 +1,9 @@
 """A chief that runs out of memory twice in a row: the message says how much it had."""
 
 from tftraining_operator.api.keys import Role
+from tftraining_operator.core.cause import OOM_KILLED
 from tftraining_operator.core.job import Job
 from tftraining_operator.core.observed import Pod
-
-_OOM = "OOMKilled"
 
 
 def advice(job: Job, culprit: Pod) -> str:
@@ -14,7 +13,7 @@ def advice(job: Job, culprit: Pod) -> str:
         return ""
     if culprit.failure.exit_code is None:
         return ""  # it was another container of its pod
-    if culprit.failure.reason != _OOM or last.failure_reason != _OOM:
+    if culprit.failure.reason != OOM_KILLED or last.failure_reason != OOM_KILLED:
         return ""
     had = (
         f"with a memory limit of {culprit.memory_limit}"

@@ -16,9 +16,8 @@ from tftraining_operator.core.job import Job
 from tftraining_operator.core.naming import pod_of_task
 from tftraining_operator.core.observed import Observed, Pod
 from tftraining_operator.core.policies.removal import Removal
-from tftraining_operator.core.policies.servers import replacement_due
+from tftraining_operator.core.policies.servers import all_servers, replacement_due
 from tftraining_operator.core.progress import PeerCause, UnreachablePeer
-from tftraining_operator.core.roles import traits
 from tftraining_operator.core.times import parse
 
 SILENT_SECONDS = 20.0
@@ -50,12 +49,7 @@ def reachability(job: Job, observed: Observed, facts: Facts, now: datetime) -> R
     report = facts.fresh_report(observed.get(Role.CHIEF), now)
     if report is None:
         return NOTHING_KNOWN
-    servers = [
-        (role, index)
-        for role in Role
-        if traits(job.spec.strategy, role).serves
-        for index in job.members(role)
-    ]
+    servers = all_servers(job)
     # A script may say when its first step is due, and wait for its servers meanwhile.
     since_step = report.seconds_since_step if not report.waiting_for else None
     limit = SILENT_AT_START_SECONDS if since_step is None else SILENT_SECONDS

@@ -7,11 +7,10 @@ from tftraining_operator.api.status import Restart
 from tftraining_operator.core.job import Job
 from tftraining_operator.core.observed import Pod
 from tftraining_operator.core.policies import repeated_failure
+from tftraining_operator.core.policies.backoff import backoff
 from tftraining_operator.core.text import one_line
 from tftraining_operator.core.times import parse, rfc3339
 
-_FIRST_DELAY = timedelta(seconds=10)
-_LONGEST_DELAY = timedelta(seconds=300)
 _MESSAGE_LIMIT = 1024
 
 
@@ -51,8 +50,4 @@ def _delay(job: Job, *, counted: bool) -> timedelta:
     ran = status.first_running_time is not None and status.interrupted_time is None
     failed_starts = 0 if ran else status.failed_starts
     before = max(status.restarts if counted else 0, failed_starts)
-    if not before:
-        return timedelta()
-    # The exponent is bounded so that the shift cannot grow with backoffLimit.
-    delay: timedelta = _FIRST_DELAY * 2 ** min(before - 1, 10)
-    return min(delay, _LONGEST_DELAY)
+    return backoff(before - 1) if before else timedelta()

@@ -1,21 +1,28 @@
-"""Which servers have to be replaced because they have ended, and when."""
+"""Which servers a job has, and which have to be replaced because they have ended, and when."""
 
 from datetime import datetime, timedelta
 
+from tftraining_operator.api.keys import Role
 from tftraining_operator.api.types import RestartPolicy
 from tftraining_operator.core.job import Job
 from tftraining_operator.core.observed import Observed, Pod
+from tftraining_operator.core.policies.backoff import backoff
 from tftraining_operator.core.policies.removal import Removal
 from tftraining_operator.core.roles import traits
 from tftraining_operator.core.times import parse
 
-FIRST_DELAY = timedelta(seconds=10)
-"""A pod is replaced no sooner than this after its creation; then 20, 40 … 300 s."""
-
-_LONGEST_DELAY = timedelta(seconds=300)
-
 FORGOTTEN_AFTER = timedelta(minutes=10)
 """A replacement so long ago does not delay the next one."""
+
+
+def all_servers(job: Job) -> list[tuple[Role, int]]:
+    """Return the servers of the present cluster, by role and index."""
+    return [
+        (role, index)
+        for role in Role
+        if traits(job.spec.strategy, role).serves
+        for index in job.members(role)
+    ]
 
 
 def lost_servers(job: Job, observed: Observed, now: datetime) -> list[Removal]:
@@ -50,12 +57,9 @@ def is_lost(job: Job, pod: Pod) -> bool:
 
 
 def replacement_due(job: Job, pod: Pod, now: datetime) -> datetime:
-    """Return when a pod may be replaced: later each time in a row."""
+    """Return when a pod may be replaced: later after its creation each time in a row."""
     created = parse(pod.created_at) if pod.created_at else now
-    before = replacements_in_a_row(job, pod, now)
-    # The exponent is bounded so that the shift cannot grow without end.
-    delay: timedelta = FIRST_DELAY * 2 ** min(before, 10)
-    return min(created, now) + min(delay, _LONGEST_DELAY)
+    return min(created, now) + backoff(replacements_in_a_row(job, pod, now))
 
 
 def replacements_in_a_row(job: Job, pod: Pod, now: datetime) -> int:

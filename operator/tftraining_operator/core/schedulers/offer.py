@@ -2,11 +2,24 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from enum import Enum, auto
 
 from tftraining_operator.api import keys
 from tftraining_operator.api.scheduling import Gang
 from tftraining_operator.core.schedulers import SCHEDULERS, kueue
 from tftraining_operator.core.schedulers.scheduler import GroupApi
+
+
+class Availability(Enum):
+    """Whether an API that others bring can be used."""
+
+    USABLE = auto()
+    MISSING = auto()
+    """The cluster does not serve it."""
+    FORBIDDEN = auto()
+    """The operator is not allowed to list its objects."""
+    SILENT = auto()
+    """That is not known, as the API server has not listed any yet."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,12 +32,13 @@ class Offer:
     """Schedulers whose groups the operator is not allowed to list."""
     silent: frozenset[Gang] = frozenset()
     """Schedulers of which it is not known: the API server has not listed their groups yet."""
-    kueue: bool = False
-    """Whether Workloads of Kueue are listed, so that its API exists."""
-    kueue_forbidden: bool = False
-    """Whether the operator is not allowed to list them."""
-    kueue_silent: bool = False
-    """Whether that is not known, as the API server has not listed them yet."""
+    workloads: Availability = Availability.MISSING
+    """Whether the operator can list Workloads of Kueue."""
+
+    @property
+    def kueue(self) -> bool:
+        """Whether Workloads of Kueue are listed, so that its API exists."""
+        return self.workloads is Availability.USABLE
 
     def version(self, gang: Gang) -> str:
         """Return the version of a scheduler's API to be used."""
@@ -32,8 +46,12 @@ class Offer:
 
     def problem(self, gang: Gang) -> str:
         """Say why a scheduler cannot be used, and what to do."""
-        api, forbidden, silent = SCHEDULERS[gang].api, gang in self.forbidden, gang in self.silent
-        what = _missing(api, forbidden=forbidden, silent=silent)
+        found = Availability.MISSING
+        if gang in self.forbidden:
+            found = Availability.FORBIDDEN
+        elif gang in self.silent:
+            found = Availability.SILENT
+        what = _problem(SCHEDULERS[gang].api, found)
         return f"gang {gang} is not available: {what}; or set spec.scheduling.gang to None"
 
     def queue_problem(self, queue: str) -> str:
@@ -45,13 +63,13 @@ class Offer:
 
     def kueue_problem(self) -> str:
         """Say why Kueue cannot be used, and what to do."""
-        return _missing(kueue.API, forbidden=self.kueue_forbidden, silent=self.kueue_silent)
+        return _problem(kueue.API, self.workloads)
 
 
-def _missing(api: GroupApi, *, forbidden: bool, silent: bool) -> str:
-    if forbidden:
+def _problem(api: GroupApi, found: Availability) -> str:
+    if found is Availability.FORBIDDEN:
         return f"the operator may not list {api.resource}: set {api.value}=true in its chart"
-    if silent:
+    if found is Availability.SILENT:
         return (
             f"the API server cannot list {api.resource} at present, as while a webhook of theirs is"
             " away: the operator asks again"
