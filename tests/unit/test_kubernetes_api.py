@@ -483,7 +483,9 @@ async def test_calls_that_a_webhook_holds_up_leave_connections_to_leases_and_sta
 
     async with serving(answer) as api:
         waiting = [asyncio.create_task(create(api)) for _ in range(limits.ALL)]
-        while len(held) < limits.ALL:  # noqa: ASYNC110 - the server's count
+        body = {"metadata": {"namespace": "default"}}
+        waiting += [asyncio.create_task(api.create_event(body)) for _ in range(limits.EVENTS)]
+        while len(held) < len(waiting):  # noqa: ASYNC110 - the server's count
             await asyncio.sleep(0.01)
         try:
             async with asyncio.timeout(10):

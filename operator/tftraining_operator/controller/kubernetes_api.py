@@ -30,7 +30,7 @@ from tftraining_operator.core.naming import servers_selector
 from tftraining_operator.core.schedulers import SCHEDULERS, kueue
 from tftraining_operator.core.text import one_line, printable
 from tftraining_operator.reconcile import errors
-from tftraining_operator.reconcile.limits import ALL
+from tftraining_operator.reconcile.limits import ALL, EVENTS
 from tftraining_operator.reconcile.store import GROUPS, Kind
 
 logger = logging.getLogger(__name__)
@@ -56,7 +56,7 @@ _FEWER = 8
 _TIMEOUT = 30.0
 _PROMPT = 5.0
 """An answer that took longer (s) says nothing of the time: who was paused reads it too late."""
-_CONNECTIONS = ALL + 32
+_CONNECTIONS = ALL + EVENTS + 32
 """Beside the calls that limits.py counts, which admission may hold up, are statuses and leases."""
 _KEEPALIVE = {socket.TCP_KEEPIDLE: 20, socket.TCP_KEEPINTVL: 5, socket.TCP_KEEPCNT: 4}
 """After how many seconds of silence the server's machine is asked whether it is there, how often
