@@ -84,6 +84,9 @@ _VERBS = {
 _VERBS_OF_COLLECTIONS = {"GET": "list", "DELETE": "deletecollection"}
 _DENIED = ("denied the request", "denied request")
 """How the API server begins what an admission webhook or a ValidatingAdmissionPolicy says."""
+_CONFLICT = "Operation cannot be fulfilled on "
+"""How it begins what it says of an object that was written meanwhile; where something is created,
+that is a ResourceQuota, into which it counts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -570,8 +573,7 @@ def _error(method: str, status: int, text: bytes, headers: Any) -> errors.ApiErr
     if status == 404 and not denied:  # noqa: PLR2004 - HTTP
         return errors.NotFoundError(message, status=status)
     if status == 409 and not denied:  # noqa: PLR2004 - HTTP
-        kind = errors.AlreadyExistsError if method == "POST" else errors.ConflictError
-        return kind(message, status=status)
+        return _conflict(method, message)
     if status in (400, 422) and not denied:
         return errors.InvalidObjectError(message, status=status)
     if status == 403 or denied:  # noqa: PLR2004 - HTTP
@@ -581,6 +583,16 @@ def _error(method: str, status: int, text: bytes, headers: Any) -> errors.ApiErr
     after = (headers or {}).get("Retry-After", "")
     retry_after = min(float(after), _MAX_RETRY_AFTER) if after.isdecimal() else None
     return errors.TransientError(f"{status}: {message}", status=status, retry_after=retry_after)
+
+
+def _conflict(method: str, message: str) -> errors.ApiError:
+    if method != "POST":
+        kind: type[errors.ApiError] = errors.ConflictError
+    elif message.startswith(_CONFLICT):
+        kind = errors.TransientError
+    else:
+        kind = errors.AlreadyExistsError
+    return kind(message, status=HTTPStatus.CONFLICT)
 
 
 def _is_denied(message: str) -> bool:
