@@ -286,6 +286,46 @@ def test_an_extension_that_is_deleted_by_hand_is_asked_for_again(operator: Opera
     assert cluster.status(key).state == "Running"
 
 
+def test_an_extension_that_loses_our_label_is_not_taken_for_deleted(operator: Operator) -> None:
+    key, cluster = grown(operator), operator.cluster
+    before = {name: pod["metadata"]["uid"] for name, pod in cluster.pods().items()}
+    kueue.unlabel(cluster, 1)
+    go_on(operator, 600)
+    after = {name: pod["metadata"]["uid"] for name, pod in cluster.pods().items()}
+    assert (cluster.status(key).cluster_workers, after) == (4, before)
+    kueue.evict(cluster, extension=1)
+    go_on(operator)
+    assert workers(cluster) == [0, 1]
+    kueue.admit(cluster, extension=1)
+    go_on(operator, 25)
+    assert cluster.status(key).cluster_workers == 4
+
+
+@pytest.mark.parametrize("number", [0, 1, 2])
+def test_workloads_that_all_lose_our_label_are_not_taken_for_deleted(
+    operator: Operator, number: int
+) -> None:
+    key, cluster = grown(operator), operator.cluster
+    scale(operator, key, 5)
+    kueue.admit(cluster, extension=2)
+    go_on(operator, 25)
+    before = {name: pod["metadata"]["uid"] for name, pod in cluster.pods().items()}
+    for each in range(number, 3):
+        kueue.unlabel(cluster, each)
+    go_on(operator, 60)
+    after = {name: pod["metadata"]["uid"] for name, pod in cluster.pods().items()}
+    assert (cluster.status(key).cluster_workers, after) == (5, before)
+
+
+def test_an_extension_that_waits_and_loses_our_label_is_found_again(operator: Operator) -> None:
+    key, cluster = partly_admitted(operator), operator.cluster
+    kueue.unlabel(cluster, 1)
+    go_on(operator)
+    kueue.admit(cluster, extension=1)
+    go_on(operator, 25)
+    assert cluster.status(key).cluster_workers == 4
+
+
 def test_an_extension_that_lost_its_owner_does_not_stop_a_running_job(operator: Operator) -> None:
     key, cluster = partly_admitted(operator), operator.cluster
     raw = kueue.the_workload(cluster, 1)

@@ -318,6 +318,30 @@ def test_a_workload_that_is_deleted_by_hand_ends_the_pods_and_is_made_again(
     assert cluster.status(key).state == "Running"
 
 
+@pytest.mark.parametrize("restarted", [False, True])
+def test_a_workload_that_loses_our_label_is_not_taken_for_deleted(
+    operator: Operator, *, restarted: bool
+) -> None:
+    key, cluster = running(operator), operator.cluster
+    before = {name: pod["metadata"]["uid"] for name, pod in cluster.pods().items()}
+    kueue.unlabel(cluster)
+    if restarted:
+        operator = Operator(cluster, operator.runner, offer=KUEUE)
+    go_on(operator)
+    reads = cluster.calls["get"]
+    operator.wait(600)
+    after = {name: pod["metadata"]["uid"] for name, pod in cluster.pods().items()}
+    assert (cluster.status(key).state, after) == ("Running", before)
+    assert cluster.calls["get"] == reads, "it is known"
+    kueue.evict(cluster)
+    go_on(operator)
+    assert not cluster.pods(), "what Kueue says of it is still heard"
+    assert kueue.conditions(kueue.the_workload(cluster))["QuotaReserved"][0] == "False"
+    kueue.admit(cluster)
+    go_on(operator)
+    assert cluster.status(key).state == "Running"
+
+
 def test_partial_admission_down_to_min_replicas(operator: Operator) -> None:
     job = a_job().with_role("worker", replicas=4, minReplicas=2)
     key, cluster = queued(operator, job), operator.cluster
