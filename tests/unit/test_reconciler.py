@@ -558,6 +558,31 @@ def test_a_chief_that_makes_no_step_from_its_start_is_a_stall(
     assert condition(cluster, key, ConditionType.STALLED).status == "False"
 
 
+def test_a_stalled_job_has_neither_speed_nor_time_left(
+    operator: Operator, cluster: FakeCluster
+) -> None:
+    def shown() -> tuple[int, str | None, int | None, str | None]:
+        found = cluster.status(key).progress
+        assert found is not None
+        return found.step, found.steps_per_second, found.eta_seconds, found.eta_text
+
+    key = running(operator, a_job())
+    trains = {"step": 100, "total_steps": 1000, "steps_per_second": 2.5}
+    reporting(operator, 2, **trains, seconds_since_step=0.1)
+    assert shown() == (100, "2.5", 360, "6m")
+    reporting(operator, 2, **trains, seconds_since_step=90)
+    assert condition(cluster, key, ConditionType.STALLED).status == "True"
+    assert shown() == (100, None, None, None)
+    writes = cluster.calls["patch_status"]
+    reporting(operator, 20, **trains, seconds_since_step=110)
+    assert cluster.calls["patch_status"] == writes
+    cluster.act("mnist-chief-0", lambda pod: pod.exited(76))
+    at_rest(operator)
+    assert shown() == (100, None, None, None)
+    reporting(operator, 10, **trains | {"step": 150}, seconds_since_step=0.1)
+    assert shown() == (150, "2.5", 340, "5m40s")
+
+
 def test_a_time_without_reports_is_no_stall(operator: Operator, cluster: FakeCluster) -> None:
     key = running(operator, a_job().with_policy(stallTimeoutSeconds=60))
     reporting(operator, 3, step=5, seconds_since_step=0.1)
