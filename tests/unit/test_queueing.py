@@ -395,6 +395,55 @@ def test_another_queue_is_followed_while_the_job_waits(operator: Operator) -> No
     assert queue_of(cluster, key).name == "other"
 
 
+def correct(cluster: FakeCluster, key: JobKey) -> None:
+    """Its user suspends a job, changes what its pods need, and resumes it."""
+
+    def change(spec: Raw) -> None:
+        spec["template"]["spec"]["containers"][0]["resources"] = {"requests": {"cpu": "4"}}
+        spec["runPolicy"]["suspend"] = False
+
+    cluster.suspend(key)
+    cluster.edit(key, change)
+
+
+def requested(raw: Raw) -> list[Any]:
+    return [each["template"]["spec"]["containers"][0] for each in raw["spec"]["podSets"]]
+
+
+@pytest.mark.parametrize("flavor", ["", "spot"])
+def test_a_job_that_is_corrected_and_admitted_unseen_gets_quota_for_what_it_is_now(
+    operator: Operator, flavor: str
+) -> None:
+    key, cluster = queued(operator), operator.cluster
+    if flavor:
+        kueue.admit(cluster, flavor=flavor)
+        operator.settle()
+        assert cluster.status(key).state == "FlavorUnreadable"
+        cluster.cluster_objects[f"{FLAVORS}/{flavor}"] = {"spec": {}}
+    correct(cluster, key)
+    if not flavor:
+        kueue.admit(cluster)
+    go_on(operator)
+    raw = kueue.the_workload(cluster)
+    assert not cluster.pods(), "they would use more than there is quota for"
+    assert "status" not in raw, "the old one had it"
+    assert requested(raw) == [{"name": "tensorflow", "resources": {"requests": {"cpu": "4"}}}] * 3
+    kueue.admit(cluster)
+    go_on(operator)
+    assert cluster.status(key).state == "Running"
+    assert kueue.the_workload(cluster)["metadata"]["uid"] == raw["metadata"]["uid"]
+
+
+def test_a_job_that_is_scaled_and_admitted_unseen_keeps_its_quota(operator: Operator) -> None:
+    key, cluster = queued(operator), operator.cluster
+    uid = kueue.the_workload(cluster)["metadata"]["uid"]
+    cluster.edit(key, lambda spec: spec["worker"].update(replicas=3, minReplicas=1))
+    kueue.admit(cluster)
+    go_on(operator)
+    assert cluster.status(key).state == "Running"
+    assert kueue.the_workload(cluster)["metadata"]["uid"] == uid
+
+
 def test_quota_that_is_reserved_stays_in_the_queue_that_gave_it(operator: Operator) -> None:
     key, cluster = queued(operator), operator.cluster
     kueue.admit(cluster)
