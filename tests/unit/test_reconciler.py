@@ -13,6 +13,7 @@ from tftraining_operator.api.keys import ConditionType, Role
 from tftraining_operator.api.scheduling import Gang
 from tftraining_operator.controller.job_metrics import ENDS, FAILED
 from tftraining_operator.core.conditions import find
+from tftraining_operator.core.environment import CLUSTER_WORKERS
 from tftraining_operator.core.progress import PeerCause, Report, UnreachablePeer
 from tftraining_operator.core.schedulers.offer import Offer
 from tftraining_operator.reconcile import errors, reconciler
@@ -1162,6 +1163,21 @@ def test_a_chief_that_was_made_beside_the_scaling_of_its_cluster_gets_to_know_it
     assert (status.state, status.cluster_workers, status.restarts) == ("Running", 3, 1)
     chief = cluster.pods()["mnist-chief-0"]
     assert chief["metadata"]["annotations"]["tftraining.dev/workers"] == "3"
+
+
+def test_a_chief_of_an_older_operator_that_wrote_its_workers_otherwise_trains_on(
+    operator: Operator, cluster: FakeCluster
+) -> None:
+    def wrote(raw: Raw) -> None:
+        del raw["metadata"]["annotations"][keys.ANNOTATION_SPEC]
+        for variable in raw["spec"]["containers"][0]["env"]:
+            if variable["name"] == CLUSTER_WORKERS:
+                variable["value"] = "worker-0,worker-1"
+
+    key = running(operator, a_job().with_workers(2))
+    cluster.change(Kind.POD, cluster.pods()["mnist-chief-0"], wrote)
+    Operator(cluster, operator.runner).wait(600)
+    assert (cluster.status(key).state, cluster.status(key).attempt) == ("Running", 0)
 
 
 @pytest.mark.parametrize(
