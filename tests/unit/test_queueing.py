@@ -553,6 +553,23 @@ def test_a_waiting_job_whose_queue_is_removed_starts_and_leaves_no_workload(
     assert not kueue.workloads(cluster)
 
 
+def test_a_job_that_leaves_its_queue_as_it_is_admitted_has_nothing_of_that(
+    operator: Operator,
+) -> None:
+    cluster = operator.cluster
+    cluster.cluster_objects[f"{FLAVORS}/spot"] = {"spec": {"nodeLabels": {"pool": "spot"}}}
+    key = queued(operator)
+    kueue.admit(cluster, flavor="spot")
+    cluster.change(
+        Kind.JOB, cluster.job(key), lambda raw: raw["metadata"]["labels"].pop(keys.LABEL_QUEUE)
+    )
+    go_on(operator)
+    assert (cluster.status(key).state, kueue.workloads(cluster)) == ("Running", [])
+    for pod in cluster.pods().values():
+        assert "nodeSelector" not in pod["spec"]
+        assert keys.ANNOTATION_WORKLOAD not in pod["metadata"]["annotations"]
+
+
 def test_the_queue_may_be_in_the_spec_but_not_be_two(operator: Operator) -> None:
     cluster = operator.cluster
     key = cluster.submit(a_job().with_spec(scheduling={"queue": "research"}).raw)
