@@ -171,9 +171,8 @@ class Workload:
 
     def least(self, role: str) -> int | None:
         """Return how many pods of a role may be admitted instead of all that are asked for."""
-        found = (each for each in self._spec.get("podSets") or [] if each["name"] == role)
-        least: int | None = next(found, {}).get("minCount")
-        return least
+        pod_sets = self._spec.get("podSets") or []
+        return next((each.get("minCount") for each in pod_sets if each["name"] == role), None)
 
     def is_true(self, kind: str) -> bool:
         """Tell whether a condition is True."""
