@@ -817,6 +817,22 @@ def test_a_job_that_is_resumed_before_its_suspension_is_done_gets_all_pods_anew(
     assert cluster.status(key).restarts == 0
 
 
+def test_a_job_that_is_resumed_as_it_was_while_its_chief_saves_has_lost_no_chief(
+    operator: Operator, cluster: FakeCluster
+) -> None:
+    key = running(operator, a_job())
+    before = {raw["metadata"]["uid"] for raw in cluster.pods().values()}
+    cluster.suspend(key)
+    operator.settle()
+    cluster.resume(key)
+    at_rest(operator)
+    assert cluster.status(key).state == "Running"
+    assert not before & {raw["metadata"]["uid"] for raw in cluster.pods().values()}
+    assert cluster.status(key).last_restart is None
+    assert {"Suspended", "Resumed"} < set(told(cluster))
+    assert "Restarting" not in told(cluster)
+
+
 def test_a_deadline_ends_the_chief_before_its_servers(
     operator: Operator, cluster: FakeCluster
 ) -> None:
