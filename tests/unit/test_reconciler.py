@@ -817,6 +817,29 @@ def test_a_job_that_is_resumed_before_its_suspension_is_done_gets_all_pods_anew(
     assert cluster.status(key).restarts == 0
 
 
+@pytest.mark.parametrize("image", ["corrected", None])
+def test_a_job_that_is_suspended_and_resumed_unseen_has_pods_of_what_it_is_now(
+    operator: Operator, cluster: FakeCluster, image: str | None
+) -> None:
+    key = running(operator, a_job())
+    before = {raw["metadata"]["uid"] for raw in cluster.pods().values()}
+
+    def change(spec: Raw) -> None:
+        if image:
+            spec["template"]["spec"]["containers"][0]["image"] = image
+        spec["runPolicy"]["suspend"] = False
+
+    cluster.suspend(key)
+    cluster.edit(key, change)
+    at_rest(operator)
+    assert cluster.status(key).state == "Running"
+    pods = cluster.pods().values()
+    assert {raw["spec"]["containers"][0]["image"] for raw in pods} == {image or IMAGE}
+    kept = before & {raw["metadata"]["uid"] for raw in pods}
+    assert kept == (set() if image else before)
+    assert cluster.status(key).last_restart is None
+
+
 def test_a_job_that_is_resumed_as_it_was_while_its_chief_saves_has_lost_no_chief(
     operator: Operator, cluster: FakeCluster
 ) -> None:
