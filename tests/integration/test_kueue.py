@@ -332,6 +332,24 @@ def test_a_workload_that_is_deleted_or_stopped_by_hand_comes_back(
     )
 
 
+def test_a_workload_from_which_somebody_takes_our_label_stays_the_jobs(
+    kueue: Kueue, space: Namespace
+) -> None:
+    space.apply(a_job(space, "red"))
+    run(space, "red")
+    before = {name: pod["metadata"]["uid"] for name, pod in pods_of(space, "red").items()}
+    name = kueue.workload(space.name, "red")["metadata"]["name"]
+    space.kubectl("label", "workloads.kueue.x-k8s.io", name, "tftraining.dev/job-")
+    moments = iter(range(60))
+    eventually(lambda: next(moments) >= 55, "three seconds pass")
+    after = {name: pod["metadata"]["uid"] for name, pod in pods_of(space, "red").items()}
+    assert after == before
+    assert queued(space, "red").get("evictions", 0) == 0
+    kueue.set_active(space.name, name, active=False)
+    waits(space, "red", f"set spec.active of Workload {name} to true")
+    eventually(lambda: not space.pods(), "what Kueue says of it is still heard")
+
+
 def test_a_drained_job_that_finds_no_room_returns_to_its_queue(
     kueue: Kueue, space: Namespace
 ) -> None:

@@ -299,19 +299,19 @@ class FakeCluster:
         """Let a pod go: its grace is over, or its node is lost."""
         self._drop(Kind.POD, self._find(Kind.POD, "default", name))
 
-    def label(self, name: str, labels: Mapping[str, str | None]) -> None:
-        """Let a user set a pod's labels, or take them away."""
-        raw = self._find(Kind.POD, "default", name)
+    def label(self, name: str, labels: Mapping[str, str | None], kind: Kind = Kind.POD) -> None:
+        """Let a user set an object's labels, or take them away."""
+        raw = self._find(kind, "default", name)
         before = copied(raw)
         raw["metadata"]["labels"] = merged(raw["metadata"].get("labels"), labels)
-        if _is_ours(Kind.POD, before) and not _is_ours(Kind.POD, raw):
+        if _is_ours(kind, before) and not _is_ours(kind, raw):
             self._number(raw)
             # To a watch with a selector, what no longer matches is gone: as it was, numbered anew.
             before["metadata"]["resourceVersion"] = raw["metadata"]["resourceVersion"]
-            self.watch.append(("DELETED", Kind.POD, before))
+            self.watch.append(("DELETED", kind, before))
             return
-        returned = _is_ours(Kind.POD, raw) and not _is_ours(Kind.POD, before)
-        self._changed("ADDED" if returned else "MODIFIED", Kind.POD, raw)
+        returned = _is_ours(kind, raw) and not _is_ours(kind, before)
+        self._changed("ADDED" if returned else "MODIFIED", kind, raw)
 
     def collect_garbage(self) -> bool:
         """Let the garbage collector delete what has lost its owner. Tell whether anything went."""

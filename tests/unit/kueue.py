@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from tftraining_operator.api import keys
 from tftraining_operator.core.schedulers.kueue_workload import Workload
 from tftraining_operator.core.times import rfc3339
 from tftraining_operator.reconcile.store import Kind
@@ -99,6 +100,12 @@ def delete(cluster: FakeCluster, extension: int = 0) -> None:
     """Somebody deletes it."""
     metadata = the_workload(cluster, extension)["metadata"]
     cluster._delete(Kind.WORKLOAD, metadata["namespace"], metadata["name"], metadata["uid"])
+
+
+def unlabel(cluster: FakeCluster, extension: int = 0) -> None:
+    """Somebody takes our label from it."""
+    name = the_workload(cluster, extension)["metadata"]["name"]
+    cluster.label(name, {keys.LABEL_JOB: None}, Kind.WORKLOAD)
 
 
 def _write(

@@ -8,12 +8,13 @@ import pytest
 from tftraining_operator.api import keys
 from tftraining_operator.api.keys import ConditionType
 from tftraining_operator.core.conditions import find
+from tftraining_operator.core.schedulers.kueue_workload import Workload
 from tftraining_operator.core.schedulers.offer import Availability, Offer
 from tftraining_operator.reconcile.store import JobKey, Kind
 
 from tests.unit import kueue
 from tests.unit.builders import JobBuilder, Raw, a_job
-from tests.unit.fakes import FakeCluster, Operator, at_rest
+from tests.unit.fakes import FakeCluster, Fault, KilledError, Operator, at_rest
 
 if TYPE_CHECKING:
     import asyncio
@@ -282,6 +283,77 @@ def test_an_extension_that_is_deleted_by_hand_is_asked_for_again(operator: Opera
         "continuing with 2 workers: a Workload of some workers was deleted"
     ]
     assert cluster.status(key).state == "Running"
+
+
+def test_with_an_extension_that_is_deleted_those_after_it_end(operator: Operator) -> None:
+    key, cluster = grown(operator), operator.cluster
+    scale(operator, key, 5)
+    kueue.admit(cluster, extension=2)
+    go_on(operator, 25)
+    kueue.delete(cluster, 1)
+    go_on(operator)
+    assert workers(cluster) == [0, 1], "their quota is counted from the first on"
+    assert kueue.extensions(cluster) == {1: 3}
+
+
+def test_that_workers_were_evicted_is_stored_before_their_quota_is_given_back(
+    operator: Operator,
+) -> None:
+    key, cluster = grown(operator), operator.cluster
+    for index in (2, 3):
+        cluster.collect(f"mnist-worker-{index}")
+    kueue.evict(cluster, extension=1)
+    cluster.faults[cluster.writes + 1] = Fault.KILLED
+    with pytest.raises(KilledError):
+        operator.settle()
+    successor = Operator(cluster, operator.runner, offer=Offer(kueue=True))
+    if not Workload(kueue.the_workload(cluster, 1)).holds_quota:
+        kueue.admit(cluster, extension=1)  # at once, which ends the eviction
+    go_on(successor)
+    evicted = queue_of(cluster, key).last_eviction
+    assert evicted is not None
+    assert evicted.reason == "Preempted"
+    assert cluster.status(key).state == "Running"
+
+
+def test_an_extension_that_loses_our_label_is_not_taken_for_deleted(operator: Operator) -> None:
+    key, cluster = grown(operator), operator.cluster
+    before = {name: pod["metadata"]["uid"] for name, pod in cluster.pods().items()}
+    kueue.unlabel(cluster, 1)
+    go_on(operator, 600)
+    after = {name: pod["metadata"]["uid"] for name, pod in cluster.pods().items()}
+    assert (cluster.status(key).cluster_workers, after) == (4, before)
+    kueue.evict(cluster, extension=1)
+    go_on(operator)
+    assert workers(cluster) == [0, 1]
+    kueue.admit(cluster, extension=1)
+    go_on(operator, 25)
+    assert cluster.status(key).cluster_workers == 4
+
+
+@pytest.mark.parametrize("number", [0, 1, 2])
+def test_workloads_that_all_lose_our_label_are_not_taken_for_deleted(
+    operator: Operator, number: int
+) -> None:
+    key, cluster = grown(operator), operator.cluster
+    scale(operator, key, 5)
+    kueue.admit(cluster, extension=2)
+    go_on(operator, 25)
+    before = {name: pod["metadata"]["uid"] for name, pod in cluster.pods().items()}
+    for each in range(number, 3):
+        kueue.unlabel(cluster, each)
+    go_on(operator, 60)
+    after = {name: pod["metadata"]["uid"] for name, pod in cluster.pods().items()}
+    assert (cluster.status(key).cluster_workers, after) == (5, before)
+
+
+def test_an_extension_that_waits_and_loses_our_label_is_found_again(operator: Operator) -> None:
+    key, cluster = partly_admitted(operator), operator.cluster
+    kueue.unlabel(cluster, 1)
+    go_on(operator)
+    kueue.admit(cluster, extension=1)
+    go_on(operator, 25)
+    assert cluster.status(key).cluster_workers == 4
 
 
 def test_an_extension_that_lost_its_owner_does_not_stop_a_running_job(operator: Operator) -> None:

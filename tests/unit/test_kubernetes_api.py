@@ -167,6 +167,20 @@ async def test_errors_say_what_can_be_done(
     assert "no" in refused.value.message
 
 
+async def test_a_quota_that_was_written_meanwhile_is_no_name_that_is_taken() -> None:
+    words = (
+        'Operation cannot be fulfilled on resourcequotas "team": the object has been modified;'
+        " please apply your changes to the latest version and try again"
+    )
+    async with answering(409, a_status(words)) as api:
+        for call in (create(api), api.create_event({"metadata": {"namespace": "default"}})):
+            with pytest.raises(errors.TransientError, match=words) as refused:
+                await call
+            assert refused.value.status == 409
+        with pytest.raises(errors.ConflictError):
+            await patch(api)
+
+
 @pytest.mark.parametrize("status", [429, 500, 503])
 @pytest.mark.parametrize(
     ("header", "seconds"),
@@ -483,7 +497,9 @@ async def test_calls_that_a_webhook_holds_up_leave_connections_to_leases_and_sta
 
     async with serving(answer) as api:
         waiting = [asyncio.create_task(create(api)) for _ in range(limits.ALL)]
-        while len(held) < limits.ALL:  # noqa: ASYNC110 - the server's count
+        body = {"metadata": {"namespace": "default"}}
+        waiting += [asyncio.create_task(api.create_event(body)) for _ in range(limits.EVENTS)]
+        while len(held) < len(waiting):  # noqa: ASYNC110 - the server's count
             await asyncio.sleep(0.01)
         try:
             async with asyncio.timeout(10):

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from typing import TYPE_CHECKING
 
+import pytest
 from tftraining_operator.api.types import ObjectMeta
+from tftraining_operator.controller import outbox as outbox_module
 from tftraining_operator.controller.outbox import Outbox
 from tftraining_operator.core.events import Action, Event
+from tftraining_operator.reconcile import limits
 
 from tests.unit.virtual_time import VirtualLoop, in_virtual_time
 
@@ -51,7 +55,7 @@ def test_no_pass_waits_for_its_events_and_those_of_a_job_keep_their_order() -> N
         await outbox(MNIST, [])
         assert loop.time() == 0
         await outbox(MNIST, events("Created"))
-        assert loop.time() == SLOW, "one batch a job is under way"
+        assert loop.time() == 0
         await outbox.close(60)
 
     assert played(scene).recorded == [
@@ -60,6 +64,39 @@ def test_no_pass_waits_for_its_events_and_those_of_a_job_keep_their_order() -> N
         (SLOW, "other", "Created"),
         (2 * SLOW, "mnist", "Created"),
     ]
+
+
+def test_of_one_job_not_more_than_some_batches_wait() -> None:
+    async def scene(loop: VirtualLoop, outbox: Outbox) -> None:
+        for _ in range(outbox_module._MOST):
+            await outbox(MNIST, events("Created"))
+        assert loop.time() == 0
+        await outbox(MNIST, events("Running"))
+        assert loop.time() == SLOW
+        await outbox(OTHER, events("Created"))
+        assert loop.time() == SLOW, "those of one job keep no other waiting"
+        await outbox.close(60)
+
+    names = [name for _, name, reason in played(scene).recorded if reason == "Running"]
+    assert names == ["mnist"]
+
+
+@pytest.mark.parametrize(
+    ("namespaces", "most"), [(1, limits.EVENTS // 2), (2, limits.EVENTS), (9, limits.EVENTS)]
+)
+def test_events_that_a_webhook_holds_up_are_few_at_once_however_many_jobs_have_some(
+    namespaces: int, most: int
+) -> None:
+    async def scene(_loop: VirtualLoop, outbox: Outbox) -> None:
+        for number in range(300):
+            namespace, name = f"n{number % namespaces}", str(number)
+            job = ObjectMeta(namespace=namespace, name=name, uid=name)
+            await outbox(job, events("Created"))
+        await outbox.close(3600)
+
+    recorded = played(scene).recorded
+    assert len({name for _, name, _ in recorded}) == 300
+    assert max(Counter(moment for moment, _, _ in recorded).values()) == most
 
 
 def test_who_stops_gives_the_last_events_some_time_and_not_more() -> None:

@@ -310,6 +310,30 @@ def test_a_workload_that_is_deleted_by_hand_ends_the_pods_and_is_made_again(
     assert cluster.status(key).state == "Running"
 
 
+@pytest.mark.parametrize("restarted", [False, True])
+def test_a_workload_that_loses_our_label_is_not_taken_for_deleted(
+    operator: Operator, *, restarted: bool
+) -> None:
+    key, cluster = running(operator), operator.cluster
+    before = {name: pod["metadata"]["uid"] for name, pod in cluster.pods().items()}
+    kueue.unlabel(cluster)
+    if restarted:
+        operator = Operator(cluster, operator.runner, offer=KUEUE)
+    go_on(operator)
+    reads = cluster.calls["get"]
+    operator.wait(600)
+    after = {name: pod["metadata"]["uid"] for name, pod in cluster.pods().items()}
+    assert (cluster.status(key).state, after) == ("Running", before)
+    assert cluster.calls["get"] == reads, "it is known"
+    kueue.evict(cluster)
+    go_on(operator)
+    assert not cluster.pods(), "what Kueue says of it is still heard"
+    assert kueue.conditions(kueue.the_workload(cluster))["QuotaReserved"][0] == "False"
+    kueue.admit(cluster)
+    go_on(operator)
+    assert cluster.status(key).state == "Running"
+
+
 def test_partial_admission_down_to_min_replicas(operator: Operator) -> None:
     job = a_job().with_role("worker", replicas=4, minReplicas=2)
     key, cluster = queued(operator, job), operator.cluster
@@ -361,6 +385,55 @@ def test_another_queue_is_followed_while_the_job_waits(operator: Operator) -> No
     operator.settle()
     assert kueue.the_workload(cluster)["spec"]["queueName"] == "other"
     assert queue_of(cluster, key).name == "other"
+
+
+def correct(cluster: FakeCluster, key: JobKey) -> None:
+    """Its user suspends a job, changes what its pods need, and resumes it."""
+
+    def change(spec: Raw) -> None:
+        spec["template"]["spec"]["containers"][0]["resources"] = {"requests": {"cpu": "4"}}
+        spec["runPolicy"]["suspend"] = False
+
+    cluster.suspend(key)
+    cluster.edit(key, change)
+
+
+def requested(raw: Raw) -> list[Any]:
+    return [each["template"]["spec"]["containers"][0] for each in raw["spec"]["podSets"]]
+
+
+@pytest.mark.parametrize("flavor", ["", "spot"])
+def test_a_job_that_is_corrected_and_admitted_unseen_gets_quota_for_what_it_is_now(
+    operator: Operator, flavor: str
+) -> None:
+    key, cluster = queued(operator), operator.cluster
+    if flavor:
+        kueue.admit(cluster, flavor=flavor)
+        operator.settle()
+        assert cluster.status(key).state == "FlavorUnreadable"
+        cluster.cluster_objects[f"{FLAVORS}/{flavor}"] = {"spec": {}}
+    correct(cluster, key)
+    if not flavor:
+        kueue.admit(cluster)
+    go_on(operator)
+    raw = kueue.the_workload(cluster)
+    assert not cluster.pods(), "they would use more than there is quota for"
+    assert "status" not in raw, "the old one had it"
+    assert requested(raw) == [{"name": "tensorflow", "resources": {"requests": {"cpu": "4"}}}] * 3
+    kueue.admit(cluster)
+    go_on(operator)
+    assert cluster.status(key).state == "Running"
+    assert kueue.the_workload(cluster)["metadata"]["uid"] == raw["metadata"]["uid"]
+
+
+def test_a_job_that_is_scaled_and_admitted_unseen_keeps_its_quota(operator: Operator) -> None:
+    key, cluster = queued(operator), operator.cluster
+    uid = kueue.the_workload(cluster)["metadata"]["uid"]
+    cluster.edit(key, lambda spec: spec["worker"].update(replicas=3, minReplicas=1))
+    kueue.admit(cluster)
+    go_on(operator)
+    assert cluster.status(key).state == "Running"
+    assert kueue.the_workload(cluster)["metadata"]["uid"] == uid
 
 
 def test_quota_that_is_reserved_stays_in_the_queue_that_gave_it(operator: Operator) -> None:
@@ -470,6 +543,23 @@ def test_a_waiting_job_whose_queue_is_removed_starts_and_leaves_no_workload(
     go_on(operator)
     assert cluster.status(key).state == "Running"
     assert not kueue.workloads(cluster)
+
+
+def test_a_job_that_leaves_its_queue_as_it_is_admitted_has_nothing_of_that(
+    operator: Operator,
+) -> None:
+    cluster = operator.cluster
+    cluster.cluster_objects[f"{FLAVORS}/spot"] = {"spec": {"nodeLabels": {"pool": "spot"}}}
+    key = queued(operator)
+    kueue.admit(cluster, flavor="spot")
+    cluster.change(
+        Kind.JOB, cluster.job(key), lambda raw: raw["metadata"]["labels"].pop(keys.LABEL_QUEUE)
+    )
+    go_on(operator)
+    assert (cluster.status(key).state, kueue.workloads(cluster)) == ("Running", [])
+    for pod in cluster.pods().values():
+        assert "nodeSelector" not in pod["spec"]
+        assert keys.ANNOTATION_WORKLOAD not in pod["metadata"]["annotations"]
 
 
 def test_the_queue_may_be_in_the_spec_but_not_be_two(operator: Operator) -> None:

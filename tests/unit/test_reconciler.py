@@ -13,6 +13,7 @@ from tftraining_operator.api.keys import ConditionType, Role
 from tftraining_operator.api.scheduling import Gang
 from tftraining_operator.controller.job_metrics import ENDS, FAILED
 from tftraining_operator.core.conditions import find
+from tftraining_operator.core.environment import CLUSTER_WORKERS
 from tftraining_operator.core.progress import PeerCause, Report, UnreachablePeer
 from tftraining_operator.core.schedulers.offer import Offer
 from tftraining_operator.reconcile import errors, reconciler
@@ -545,6 +546,31 @@ def test_a_chief_that_makes_no_step_from_its_start_is_a_stall(
     assert condition(cluster, key, ConditionType.STALLED).status == "False"
 
 
+def test_a_stalled_job_has_neither_speed_nor_time_left(
+    operator: Operator, cluster: FakeCluster
+) -> None:
+    def shown() -> tuple[int, str | None, int | None, str | None]:
+        found = cluster.status(key).progress
+        assert found is not None
+        return found.step, found.steps_per_second, found.eta_seconds, found.eta_text
+
+    key = running(operator, a_job())
+    trains = {"step": 100, "total_steps": 1000, "steps_per_second": 2.5}
+    reporting(operator, 2, **trains, seconds_since_step=0.1)
+    assert shown() == (100, "2.5", 360, "6m")
+    reporting(operator, 2, **trains, seconds_since_step=90)
+    assert condition(cluster, key, ConditionType.STALLED).status == "True"
+    assert shown() == (100, None, None, None)
+    writes = cluster.calls["patch_status"]
+    reporting(operator, 20, **trains, seconds_since_step=110)
+    assert cluster.calls["patch_status"] == writes
+    cluster.act("mnist-chief-0", lambda pod: pod.exited(76))
+    at_rest(operator)
+    assert shown() == (100, None, None, None)
+    reporting(operator, 10, **trains | {"step": 150}, seconds_since_step=0.1)
+    assert shown() == (150, "2.5", 340, "5m40s")
+
+
 def test_a_time_without_reports_is_no_stall(operator: Operator, cluster: FakeCluster) -> None:
     key = running(operator, a_job().with_policy(stallTimeoutSeconds=60))
     reporting(operator, 3, step=5, seconds_since_step=0.1)
@@ -776,6 +802,45 @@ def test_a_job_that_is_resumed_before_its_suspension_is_done_gets_all_pods_anew(
     assert images == {"corrected"}, "the servers too"
     assert "Resumed" in told(cluster)
     assert cluster.status(key).restarts == 0
+
+
+@pytest.mark.parametrize("image", ["corrected", None])
+def test_a_job_that_is_suspended_and_resumed_unseen_has_pods_of_what_it_is_now(
+    operator: Operator, cluster: FakeCluster, image: str | None
+) -> None:
+    key = running(operator, a_job())
+    before = {raw["metadata"]["uid"] for raw in cluster.pods().values()}
+
+    def change(spec: Raw) -> None:
+        if image:
+            spec["template"]["spec"]["containers"][0]["image"] = image
+        spec["runPolicy"]["suspend"] = False
+
+    cluster.suspend(key)
+    cluster.edit(key, change)
+    at_rest(operator)
+    assert cluster.status(key).state == "Running"
+    pods = cluster.pods().values()
+    assert {raw["spec"]["containers"][0]["image"] for raw in pods} == {image or IMAGE}
+    kept = before & {raw["metadata"]["uid"] for raw in pods}
+    assert kept == (set() if image else before)
+    assert cluster.status(key).last_restart is None
+
+
+def test_a_job_that_is_resumed_as_it_was_while_its_chief_saves_has_lost_no_chief(
+    operator: Operator, cluster: FakeCluster
+) -> None:
+    key = running(operator, a_job())
+    before = {raw["metadata"]["uid"] for raw in cluster.pods().values()}
+    cluster.suspend(key)
+    operator.settle()
+    cluster.resume(key)
+    at_rest(operator)
+    assert cluster.status(key).state == "Running"
+    assert not before & {raw["metadata"]["uid"] for raw in cluster.pods().values()}
+    assert cluster.status(key).last_restart is None
+    assert {"Suspended", "Resumed"} < set(told(cluster))
+    assert "Restarting" not in told(cluster)
 
 
 def test_a_deadline_ends_the_chief_before_its_servers(
@@ -1124,6 +1189,21 @@ def test_a_chief_that_was_made_beside_the_scaling_of_its_cluster_gets_to_know_it
     assert (status.state, status.cluster_workers, status.restarts) == ("Running", 3, 1)
     chief = cluster.pods()["mnist-chief-0"]
     assert chief["metadata"]["annotations"]["tftraining.dev/workers"] == "3"
+
+
+def test_a_chief_of_an_older_operator_that_wrote_its_workers_otherwise_trains_on(
+    operator: Operator, cluster: FakeCluster
+) -> None:
+    def wrote(raw: Raw) -> None:
+        del raw["metadata"]["annotations"][keys.ANNOTATION_SPEC]
+        for variable in raw["spec"]["containers"][0]["env"]:
+            if variable["name"] == CLUSTER_WORKERS:
+                variable["value"] = "worker-0,worker-1"
+
+    key = running(operator, a_job().with_workers(2))
+    cluster.change(Kind.POD, cluster.pods()["mnist-chief-0"], wrote)
+    Operator(cluster, operator.runner).wait(600)
+    assert (cluster.status(key).state, cluster.status(key).attempt) == ("Running", 0)
 
 
 @pytest.mark.parametrize(

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import logging
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta, tzinfo
 from email.utils import format_datetime
 
 import pytest
+from tftraining_operator.controller import server_clock
 from tftraining_operator.controller.server_clock import ServerClock
 
 from tests.unit.builders import NOW, at
@@ -50,6 +51,24 @@ def test_a_clock_that_is_set_right_is_believed_again() -> None:
     machine.now = at(190)
     heard(clock, at(191))
     assert clock() == at(190)
+
+
+@pytest.mark.parametrize("seconds", [-7200, 7200])
+def test_a_machine_whose_clock_is_set_ends_no_job_before_its_time(
+    monkeypatch: pytest.MonkeyPatch, seconds: int
+) -> None:
+    """What is later than a deadline for a moment would end a job for good."""
+
+    class Set(datetime):
+        @classmethod
+        def now(cls, tz: tzinfo | None = None) -> datetime:
+            return datetime.now(tz) + timedelta(seconds=seconds)
+
+    clock = ServerClock()
+    heard(clock, datetime.now(UTC) + timedelta(hours=1))
+    monkeypatch.setattr(server_clock, "datetime", Set)
+    ahead = clock() - datetime.now(UTC)
+    assert abs(ahead - timedelta(hours=1)) < timedelta(seconds=5)
 
 
 def test_the_difference_is_said_once(caplog: pytest.LogCaptureFixture) -> None:

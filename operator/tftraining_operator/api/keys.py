@@ -59,7 +59,7 @@ LABEL_SHAPE = f"{GROUP}/shape"
 """What the spec of a Workload was made of: the API server adds defaults to the spec itself."""
 
 LABEL_GENERATION = f"{GROUP}/generation"
-"""Generation of a job that MultiKueue gives to another cluster, as its Workload was made of it."""
+"""Generation of the job of which its Workload was made."""
 
 LABEL_EXTENSION = f"{GROUP}/extension"
 """Number of a Workload that asks only for workers that a job gets while it trains."""

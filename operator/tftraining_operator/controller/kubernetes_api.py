@@ -30,7 +30,7 @@ from tftraining_operator.core.naming import servers_selector
 from tftraining_operator.core.schedulers import SCHEDULERS, kueue
 from tftraining_operator.core.text import one_line, printable
 from tftraining_operator.reconcile import errors
-from tftraining_operator.reconcile.limits import ALL
+from tftraining_operator.reconcile.limits import ALL, EVENTS
 from tftraining_operator.reconcile.store import GROUPS, Kind
 
 logger = logging.getLogger(__name__)
@@ -56,7 +56,7 @@ _FEWER = 8
 _TIMEOUT = 30.0
 _PROMPT = 5.0
 """An answer that took longer (s) says nothing of the time: who was paused reads it too late."""
-_CONNECTIONS = ALL + 32
+_CONNECTIONS = ALL + EVENTS + 32
 """Beside the calls that limits.py counts, which admission may hold up, are statuses and leases."""
 _KEEPALIVE = {socket.TCP_KEEPIDLE: 20, socket.TCP_KEEPINTVL: 5, socket.TCP_KEEPCNT: 4}
 """After how many seconds of silence the server's machine is asked whether it is there, how often
@@ -84,6 +84,9 @@ _VERBS = {
 _VERBS_OF_COLLECTIONS = {"GET": "list", "DELETE": "deletecollection"}
 _DENIED = ("denied the request", "denied request")
 """How the API server begins what an admission webhook or a ValidatingAdmissionPolicy says."""
+_CONFLICT = "Operation cannot be fulfilled on "
+"""How it begins what it says of an object that was written meanwhile; where something is created,
+that is a ResourceQuota, into which it counts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -570,8 +573,7 @@ def _error(method: str, status: int, text: bytes, headers: Any) -> errors.ApiErr
     if status == 404 and not denied:  # noqa: PLR2004 - HTTP
         return errors.NotFoundError(message, status=status)
     if status == 409 and not denied:  # noqa: PLR2004 - HTTP
-        kind = errors.AlreadyExistsError if method == "POST" else errors.ConflictError
-        return kind(message, status=status)
+        return _conflict(method, message)
     if status in (400, 422) and not denied:
         return errors.InvalidObjectError(message, status=status)
     if status == 403 or denied:  # noqa: PLR2004 - HTTP
@@ -581,6 +583,16 @@ def _error(method: str, status: int, text: bytes, headers: Any) -> errors.ApiErr
     after = (headers or {}).get("Retry-After", "")
     retry_after = min(float(after), _MAX_RETRY_AFTER) if after.isdecimal() else None
     return errors.TransientError(f"{status}: {message}", status=status, retry_after=retry_after)
+
+
+def _conflict(method: str, message: str) -> errors.ApiError:
+    if method != "POST":
+        kind: type[errors.ApiError] = errors.ConflictError
+    elif message.startswith(_CONFLICT):
+        kind = errors.TransientError
+    else:
+        kind = errors.AlreadyExistsError
+    return kind(message, status=HTTPStatus.CONFLICT)
 
 
 def _is_denied(message: str) -> bool:

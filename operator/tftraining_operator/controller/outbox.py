@@ -1,36 +1,60 @@
 """Events on their way to the API server: a pass waits for none of its own.
 
 Made by runtime.py around the recorder. Where events are answered slowly, as by an admission
-webhook, a worker that failed would otherwise be replaced that much later.
+webhook, a worker that failed would otherwise be replaced that much later; and hundreds of jobs that
+start would have all connections, and leave none to leases and pods.
 """
 
 import asyncio
 import contextlib
+from collections.abc import Sequence
+from functools import partial
 
 from tftraining_operator.api.types import ObjectMeta
 from tftraining_operator.core.events import Event
+from tftraining_operator.reconcile.limits import EVENTS, Limits
 from tftraining_operator.reconcile.protocols import Record
+from tftraining_operator.reconcile.store import JobKey
+
+_MOST = 8
+"""Batches of one job that wait; the pass with the next one waits for the first of them."""
 
 
 class Outbox:
-    """Records events beside the passes: of each job in their order, those of one pass at a time."""
+    """Records events beside the passes: of each job in their order, those of some jobs at once."""
 
     def __init__(self, record: Record) -> None:
         self._record = record
-        self._under_way: dict[str, asyncio.Future[None]] = {}
-        """By the uid of the job."""
+        self._limits = Limits(most=EVENTS, namespace=EVENTS // 2)
+        self._under_way: dict[str, list[asyncio.Task[None]]] = {}
+        """By the uid of the job; each batch follows the one before."""
 
     async def __call__(self, job: ObjectMeta, events: list[Event]) -> None:
-        """Begin to record events, once the job's earlier ones are recorded."""
+        """Have events recorded once the job's earlier ones are."""
         if not events:
             return
-        while (earlier := self._under_way.get(job.uid)) is not None:
-            await asyncio.wait([earlier])
-        task = self._under_way[job.uid] = asyncio.ensure_future(self._record(job, events))
-        task.add_done_callback(lambda _: self._under_way.pop(job.uid))
+        while len(batches := self._under_way.setdefault(job.uid, [])) >= _MOST:
+            await asyncio.wait(batches[:1])
+        task = asyncio.create_task(self._send(batches[-1:], job, events))
+        batches.append(task)
+        task.add_done_callback(partial(self._sent, job.uid))
 
     async def close(self, seconds: float) -> None:
         """Give what is under way so much time, and then give it up."""
-        ends = asyncio.gather(*self._under_way.values(), return_exceptions=True)
+        tasks = (task for batches in self._under_way.values() for task in batches)
+        ends = asyncio.gather(*tasks, return_exceptions=True)
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(ends, seconds)
+
+    async def _send(
+        self, earlier: Sequence[asyncio.Task[None]], job: ObjectMeta, events: list[Event]
+    ) -> None:
+        if earlier:
+            await asyncio.wait(earlier)
+        async with self._limits.one(JobKey(job.namespace, job.name)):
+            await self._record(job, events)
+
+    def _sent(self, uid: str, task: asyncio.Task[None]) -> None:
+        self._under_way[uid].remove(task)
+        if not self._under_way[uid]:
+            del self._under_way[uid]

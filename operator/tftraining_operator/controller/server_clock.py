@@ -2,10 +2,12 @@
 
 Objects carry its times: when a pod was created, until when one that was told to end has for that. A
 machine whose clock is two minutes ahead would take such a pod for one that a lost node holds, and
-delete it by force while it saves.
+delete it by force while it saves. One whose clock is set forward by an hour would end a job for its
+deadline before the next answer tells what time it is.
 """
 
 import logging
+import time
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from email.utils import parsedate_to_datetime
@@ -16,11 +18,23 @@ _FAR = timedelta(seconds=10)
 """What is less is no difference: the server says whole seconds, and its answer needs time."""
 
 
+class SteadyClock:
+    """Begins as the machine's own clock, and goes on whatever that is set to later."""
+
+    def __init__(self) -> None:
+        self._began = datetime.now(UTC)
+        self._since = time.monotonic()
+
+    def __call__(self) -> datetime:
+        """Return what time it is."""
+        return self._began + timedelta(seconds=time.monotonic() - self._since)
+
+
 class ServerClock:
     """Tells the time by the machine's own clock, corrected where the API server's is another."""
 
-    def __init__(self, own: Callable[[], datetime] = lambda: datetime.now(UTC)) -> None:
-        self._own = own
+    def __init__(self, own: Callable[[], datetime] | None = None) -> None:
+        self._own = own or SteadyClock()
         self._ahead = timedelta(0)
         """How far the API server's clock is ahead of this machine's."""
         self._heard = ""

@@ -98,9 +98,9 @@ def _knows_another_cluster(job: Job, chief: Pod) -> bool:
 
     Older operators wrote the workers down in other ways.
     """
-    is_told = job.status.cluster_workers is not None and chief.fingerprint is not None
     is_present = not chief.deleting and not failure.is_stale(job, chief)
-    return is_told and is_present and chief.workers not in (None, job.worker_set)
+    is_of_older = chief.fingerprint is None
+    return is_present and not is_of_older and chief.workers not in (None, job.worker_set)
 
 
 def _attempt_failed(job: Job, observed: Observed, culprit: Pod, now: datetime) -> Decision:

@@ -98,7 +98,7 @@ def _while_waiting(
         if first.evicted and is_settled:
             yield WorkloadChange(first, status=kueue_status.released(first, now))
         return
-    body = respecified(first, _spec(job, own, missing))
+    body = respecified(job, first, _spec(job, own, missing))
     if first.priority != own.priority:
         body["spec"] = body.get("spec", {}) | {"priorityClassRef": None} | own.priority
     if body:

@@ -15,6 +15,7 @@ from tftraining_operator.api.reasons import Reason
 from tftraining_operator.api.scheduling import Gang
 from tftraining_operator.api.status import Eviction, QueueStatus
 from tftraining_operator.core import extensions
+from tftraining_operator.core.conditions import is_finished
 from tftraining_operator.core.facts import Facts
 from tftraining_operator.core.gang import SchedulerUnavailableError, scheduling
 from tftraining_operator.core.job import InvalidJobError, Job
@@ -119,6 +120,21 @@ def wants_priority(job: Job, workload: Workload | None) -> bool:
     if workload.holds_quota and not (ours and wanted):
         return False  # Kueue allows only another class of its own
     return wanted != (known.get("name") if ours else None)
+
+
+def unseen_workload(job: Job, observed: Observed) -> str | None:
+    """Return the name of a Workload that has quota for the job's pods, but is not seen."""
+    known, workload = job.status.queue, observed.workload
+    is_over = is_finished(job.status) or job.status.chief_completion_time is not None
+    if known is None or known.admitted_time is None or job.dispatched or is_over:
+        return None
+    if workload is None:
+        return job.workload_name
+    wanted = min(known.workers or 0, job.spec.replicas(Role.WORKER))
+    if not workload.admitted or extensions.workers(observed) >= wanted:
+        return None
+    name = extensions.next_name(job, observed)
+    return name if all(each.name != name for each in observed.extensions) else None
 
 
 def admitted_pods(

@@ -9,6 +9,7 @@ from tftraining_operator.api.status import (
     MAX_REPLACEMENTS,
     Condition,
     PodReplacement,
+    Progress,
     Replicas,
     RoleStatus,
     Status,
@@ -86,7 +87,9 @@ def compute_status(
         released = before.replicas if before.chief_completion_time is not None else None
         status = status.model_copy(update={"replicas": _replicas(_roles(job, observed), released)})
     status = _shown(status, conditions(job, observed, decision, facts, now))
-    return status.model_copy(update=_running_times(job, status, decision, now))
+    return status.model_copy(
+        update={"progress": _as_it_is(status), **_running_times(job, status, decision, now)}
+    )
 
 
 def rejected_status(
@@ -177,6 +180,14 @@ def _attempt(job: Job, observed: Observed, decision: Decision) -> dict[str, obje
     if chief is None or chief.attempt != job.status.attempt:
         return {}
     return {"chief_uid": chief.uid}
+
+
+def _as_it_is(status: Status) -> Progress | None:
+    """Return how far a job is: one that is stalled has no speed, and nobody knows its end."""
+    if status.progress is None or not is_true(status, ConditionType.STALLED):
+        return status.progress
+    unknown = {"steps_per_second": None, "eta_seconds": None, "eta_text": None}
+    return status.progress.model_copy(update=unknown)
 
 
 def _replaced(job: Job, decision: Decision, now: datetime) -> dict[str, object]:

@@ -5,6 +5,7 @@ These are core/workload_changes.py and core/extension_changes.py.
 
 import hashlib
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -21,6 +22,9 @@ from tftraining_operator.core.schedulers import kueue
 from tftraining_operator.core.schedulers.kueue_workload import Workload
 
 _Object = dict[str, Any]
+
+_ORDER = (Role.CHIEF, Role.WORKER, Role.PS, Role.EVALUATOR)
+"""Of the pod sets."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,10 +45,8 @@ def new_workload(
 ) -> _Object:
     """Return a Workload to create."""
     labels = job_labels(job.namespace, job.name, job.uid)
-    labels |= {kueue.LABEL_JOB_UID: job.uid, keys.LABEL_SHAPE: _shape(spec)}
+    labels |= {kueue.LABEL_JOB_UID: job.uid, **_made_of(job, spec)}
     owner = owner_reference(job)
-    if job.dispatched:
-        labels[keys.LABEL_GENERATION] = str(job.meta.generation)
     if extension:
         # A job has one Workload that it controls, which is what older operators look for.
         labels[keys.LABEL_EXTENSION], owner["controller"] = str(extension), False
@@ -61,11 +63,46 @@ def new_workload(
     }
 
 
-def respecified(workload: Workload, spec: _Object) -> _Object:
+def respecified(job: Job, workload: Workload, spec: _Object) -> _Object:
     """Return the merge patch that gives a Workload another spec, {} if it has this one."""
     if workload.shape == _shape(spec):
         return {}
-    return {"metadata": {"labels": {keys.LABEL_SHAPE: _shape(spec)}}, "spec": spec}
+    return {"metadata": {"labels": _made_of(job, spec)}, "spec": spec}
+
+
+def job_counts(job: Job) -> dict[str, int]:
+    """Return how many pods of each role a job asks for, in the order of the pod sets."""
+    return {role.value: count for role in _ORDER if (count := job.spec.replicas(role))}
+
+
+def job_spec(job: Job, queue: str, counts: Mapping[str, int], least: int | None) -> _Object:
+    """Return the spec of the Workload of a whole job. Raises InvalidTemplateError."""
+    pod_sets = [
+        kueue.pod_set(
+            role, count, quota_template(job, Role(role)), least if role == Role.WORKER else None
+        )
+        for role, count in counts.items()
+    ]
+    return kueue.workload_spec(queue, pod_sets, keys.LABEL_INDEX)
+
+
+def is_of_before(job: Job, workload: Workload) -> bool:
+    """Tell whether a Workload has quota for other pods than the job has now, however many workers.
+
+    What they are made of changes only while it is suspended, which costs it the Workload; a job
+    that was suspended, corrected and resumed before anybody looked has it still. Raises
+    InvalidTemplateError.
+    """
+    if not workload.holds_quota or job.prebuilt_workload is not None:
+        return False
+    made_of = workload.generation
+    if not made_of.isdecimal() or int(made_of) >= job.meta.generation:
+        return False
+    worker, counts = Role.WORKER.value, job_counts(job)
+    if worker in counts:
+        counts[worker] = workload.counts.get(worker, 0)
+    now = job_spec(job, workload.queue_name, counts, workload.least(worker))
+    return workload.shape != _shape(now)
 
 
 def quota_template(job: Job, role: Role) -> _Object:
@@ -80,6 +117,11 @@ def may_write(name: str, facts: Facts, now: datetime) -> bool:
     """Tell whether Kueue is there, and what it refused is to be tried again."""
     refused = facts.waits(now) and name in facts.refused
     return facts.offer.kueue and not refused
+
+
+def _made_of(job: Job, spec: _Object) -> dict[str, str]:
+    """Return the labels that say what a Workload is made of."""
+    return {keys.LABEL_SHAPE: _shape(spec), keys.LABEL_GENERATION: str(job.meta.generation)}
 
 
 def _shape(spec: _Object) -> str:

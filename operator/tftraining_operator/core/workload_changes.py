@@ -24,16 +24,14 @@ from tftraining_operator.core.schedulers import kueue, kueue_status
 from tftraining_operator.core.schedulers.kueue_workload import Workload
 from tftraining_operator.core.workload_body import (
     WorkloadChange,
+    job_counts,
+    job_spec,
     may_write,
     new_workload,
-    quota_template,
     respecified,
 )
 
 _Object = dict[str, Any]
-
-_ORDER = (Role.CHIEF, Role.WORKER, Role.PS, Role.EVALUATOR)
-"""Of the pod sets."""
 
 
 def while_waiting(
@@ -135,7 +133,7 @@ def while_dispatched(
         return None
     refused = job.status.state in keys.REJECTED_STATES and workload.generation
     corrected = refused and workload.generation != str(job.meta.generation)
-    if workload.counts == _counts(job) and not corrected:
+    if workload.counts == job_counts(job) and not corrected:
         return None
     return WorkloadChange(workload, delete=True) if _may_write(job, facts, now) else None
 
@@ -176,7 +174,7 @@ def _respecified(
     if job.prebuilt_workload is not None:
         return None  # MultiKueue takes back a job whose Workload is not as it was sent
     spec = _spec(job, queue)
-    body = respecified(workload, spec)
+    body = respecified(job, workload, spec)
     if facts.queue.priority is not None:
         priority = kueue.priority_spec(facts.queue.priority)
         body["spec"] = body.get("spec", {}) | {"priorityClassRef": None} | priority
@@ -184,21 +182,11 @@ def _respecified(
 
 
 def _spec(job: Job, queue: QueueStatus) -> _Object:
-    least, counts = job.least_workers, _counts(job)
+    least, counts = job.least_workers, job_counts(job)
     # No other cluster would add the workers that an elastic job asks for later.
     if least is not None and scheduling(job).elastic and not job.dispatched:
         counts[Role.WORKER] = min(least, counts[Role.WORKER])
-    pod_sets = [
-        kueue.pod_set(
-            role, count, quota_template(job, Role(role)), least if role == Role.WORKER else None
-        )
-        for role, count in counts.items()
-    ]
-    return kueue.workload_spec(queue.name, pod_sets, keys.LABEL_INDEX)
-
-
-def _counts(job: Job) -> dict[str, int]:
-    return {role.value: count for role in _ORDER if (count := job.spec.replicas(role))}
+    return job_spec(job, queue.name, counts, least)
 
 
 def _unneeded(

@@ -14,6 +14,8 @@ from tftraining_operator.reconcile.store import JobKey
 ALL = 64
 NAMESPACE = 32
 JOB = 16
+EVENTS = 32
+"""Of the calls that create events, which are beside those of `ALL`."""
 _SHARE = 12
 """A shard's of those of a namespace, at least. With 16 for each of three, a small job in another
 namespace had its pods after 2.1 s, with these after 1.1 to 1.8 s, and with 10 after 0.7 s."""
@@ -25,9 +27,9 @@ class Limits:
     A namespace's are shared by all `shards`, each of which has `_SHARE` at least.
     """
 
-    def __init__(self, shards: int = 1) -> None:
-        self._namespace = max(_SHARE, NAMESPACE // shards)
-        self._all = asyncio.Semaphore(ALL)
+    def __init__(self, shards: int = 1, *, most: int = ALL, namespace: int = NAMESPACE) -> None:
+        self._namespace = max(_SHARE, namespace // shards)
+        self._all = asyncio.Semaphore(most)
         # They live for as long as a call holds them or waits.
         self._semaphores: WeakValueDictionary[str, asyncio.Semaphore] = WeakValueDictionary()
 

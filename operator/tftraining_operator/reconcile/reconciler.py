@@ -1,6 +1,7 @@
 """One pass over one job: read, parse, observe, decide, plan, apply, status, events."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime, timedelta
 from functools import partial
@@ -10,7 +11,7 @@ from tftraining_operator.api.keys import ConditionType, Role
 from tftraining_operator.api.reasons import Reason
 from tftraining_operator.api.status import Status
 from tftraining_operator.api.types import ObjectMeta
-from tftraining_operator.core import desired
+from tftraining_operator.core import desired, queueing
 from tftraining_operator.core.attempts import not_behind
 from tftraining_operator.core.budgeting import Budgeting
 from tftraining_operator.core.conditions import find, is_finished
@@ -142,10 +143,7 @@ class Reconciler:
         if _is_new(job) and memory.judged != job.meta.generation:
             samples = desired.samples(job, image, given)
             prepared = await self._prepare(key, job, memory, samples, now)
-        observed = self._observe(key, job, memory, now)
-        if _misses_chief(job, observed):
-            await self._read_chief(job)
-            observed = self._observe(key, job, memory, now)
+        observed = await self._look(key, job, memory, now)
         job = not_behind(job, observed)
         self._ask(key, job, observed, memory, now)
         queue = NO_QUEUE
@@ -314,13 +312,18 @@ class Reconciler:
             outcome = await self._applier.apply(job, plan, carefully=memory.was_refused)
             _note(memory, outcome, now)
 
-    async def _read_chief(self, job: Job) -> None:
-        """Read the chief's pod: a watch that is late is no evidence that it is gone."""
-        name = pod_name(job.name, Role.CHIEF, 0)
-        try:
-            self._store.put(Kind.POD, await self._api.get(Kind.POD, job.namespace, name))
-        except NotFoundError:
-            return
+    async def _look(self, key: JobKey, job: Job, memory: Memory, now: datetime) -> Observed:
+        """Observe a job; what was there, is needed and is not seen is read, as far as it exists."""
+        asked = set[tuple[Kind, str]]()
+        while True:
+            observed = self._observe(key, job, memory, now)
+            unseen = _unseen(job, observed, self._offer(key.namespace))
+            if (found := next((each for each in unseen if each not in asked), None)) is None:
+                return observed
+            asked.add(found)
+            kind, name = found
+            with suppress(NotFoundError):
+                self._store.put(kind, await self._api.get(kind, job.namespace, name))
 
     def _observe(self, key: JobKey, job: Job, memory: Memory, now: datetime) -> Observed:
         pods = self._store.children(Kind.POD, key)
@@ -432,6 +435,17 @@ def _is_new(job: Job) -> bool:
         and accepted.observed_generation == job.meta.generation
     )
     return not judged and job.status.start_time is None and not is_finished(job.status)
+
+
+def _unseen(job: Job, observed: Observed, offer: Offer) -> Iterator[tuple[Kind, str]]:
+    """Yield what was there, is needed and is not seen, which is no evidence that it is gone.
+
+    A watch may be late; and of a Workload from which somebody takes our label, it tells the end.
+    """
+    if _misses_chief(job, observed):
+        yield Kind.POD, pod_name(job.name, Role.CHIEF, 0)
+    if offer.kueue and (name := queueing.unseen_workload(job, observed)) is not None:
+        yield Kind.WORKLOAD, name
 
 
 def _misses_chief(job: Job, observed: Observed) -> bool:

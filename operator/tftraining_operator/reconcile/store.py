@@ -13,6 +13,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from enum import StrEnum
+from operator import itemgetter
 from typing import Any, NamedTuple
 
 import msgspec
@@ -403,20 +404,30 @@ class Store:
 
 
 def _key(kind: Kind, metadata: _Object) -> JobKey | None:
-    """Return the job of an object: its controller's, else its label's."""
+    """Return the job of an object: its controller's, else its label's.
+
+    A Workload that extends a job is controlled by nobody, and may have lost our label.
+    """
     if kind is Kind.JOB:
         return JobKey(metadata["namespace"], metadata["name"])
     name = _controller(metadata) or (metadata.get("labels") or {}).get(keys.LABEL_JOB)
+    if not name and kind is Kind.WORKLOAD:
+        name = next(map(itemgetter("name"), _owners(metadata)), None)
     return JobKey(metadata["namespace"], name) if name else None
 
 
 def _controller(metadata: _Object) -> str | None:
     """Return the name of the job that controls an object."""
+    controllers = (owner["name"] for owner in _owners(metadata) if owner.get("controller"))
+    return next(controllers, None)
+
+
+def _owners(metadata: _Object) -> Iterator[_Object]:
+    """Yield the references to jobs among the owners of an object."""
     for owner in metadata.get("ownerReferences") or []:
         group = str(owner.get("apiVersion")).partition("/")[0]
-        if owner.get("controller") and (group, owner.get("kind")) == (keys.GROUP, keys.KIND):
-            return str(owner["name"])
-    return None
+        if (group, owner.get("kind")) == (keys.GROUP, keys.KIND):
+            yield owner
 
 
 def _is_astray(job: _Object) -> bool:

@@ -2,7 +2,7 @@
 
 While a job is suspended its templates may change, and the API server knows only what the spec says:
 one that is resumed while its chief still saves may have other templates than its servers. So may
-one that was suspended and resumed before anybody looked.
+one that was suspended and resumed before anybody looked; and it may have quota for other pods.
 """
 
 from tftraining_operator.api.keys import ConditionType, Role
@@ -10,6 +10,7 @@ from tftraining_operator.core.conditions import is_true
 from tftraining_operator.core.fingerprint import has_pods_of_before
 from tftraining_operator.core.job import Job
 from tftraining_operator.core.observed import Observed
+from tftraining_operator.core.workload_body import is_of_before
 
 
 def suspends(job: Job, observed: Observed) -> bool:
@@ -18,6 +19,7 @@ def suspends(job: Job, observed: Observed) -> bool:
         job.spec.run_policy.suspend
         or _has_begun(job, observed)
         or has_pods_of_before(job, observed)
+        or _has_quota_of_before(job, observed)
     )
 
 
@@ -26,6 +28,11 @@ def message(job: Job) -> str:
     if job.spec.run_policy.suspend:
         return "suspended by spec.runPolicy.suspend; the checkpoint is kept"
     return "resumed; new pods are created when those from before the suspension have ended"
+
+
+def _has_quota_of_before(job: Job, observed: Observed) -> bool:
+    workload = observed.workload
+    return workload is not None and not observed.pods and is_of_before(job, workload)
 
 
 def _has_begun(job: Job, observed: Observed) -> bool:

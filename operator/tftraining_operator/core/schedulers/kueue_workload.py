@@ -66,7 +66,7 @@ class Workload:
 
     @property
     def generation(self) -> str:
-        """Generation of the job that it was made of, if another cluster is to have that."""
+        """Generation of the job that it was made of, "" if an older operator made it."""
         labels = self.raw["metadata"].get("labels") or {}
         return str(labels.get(keys.LABEL_GENERATION) or "")
 
@@ -168,6 +168,11 @@ class Workload:
         if given is None:
             return 0
         return min(given.count, self.counts.get(role, 0) - self.reclaimable.get(role, 0))
+
+    def least(self, role: str) -> int | None:
+        """Return how many pods of a role may be admitted instead of all that are asked for."""
+        pod_sets = self._spec.get("podSets") or []
+        return next((each.get("minCount") for each in pod_sets if each["name"] == role), None)
 
     def is_true(self, kind: str) -> bool:
         """Tell whether a condition is True."""
