@@ -114,8 +114,10 @@ class Position:
         """Return the same place in batches of another size, or in epochs of another length.
 
         Where the sizes do not divide, it is rounded down: less than a batch is read again. An epoch
-        that has not ended keeps its last batch, to end with. Where epochs become shorter, what is
-        missing may have numbers below 0. `pass_batches` is the length of a pass now, if it is known.
+        that has not ended keeps its last batch, to end with. `pass_batches` is the length of a pass
+        now, if it is known.
+
+        Where epochs become shorter, what is missing may have numbers below 0.
         """
         if (batch_size, epoch_batches) == (self.batch_size, self.epoch_batches):
             return self
