@@ -234,3 +234,40 @@ def test_members_whose_data_is_not_as_long_are_refused(here: Computer) -> None:
     for each in members:
         assert "1 in worker-0, 2 in chief-0" in each.last_words
         assert "shard()" in each.last_words
+
+
+COUNTING = """
+    import tensorflow as tf
+    from tensorflow.python.data.experimental.ops import testing
+
+    def model():
+        made = tf.keras.Sequential([tf.keras.layers.Dense(1, kernel_initializer="zeros")])
+        made.compile(tf.keras.optimizers.SGD(0.0), "mae", [tf.keras.metrics.FalseNegatives()])
+        return made
+
+    def dataset(split, context):
+        data = tf.ones([1000, 1]), tf.range(1000)[:, None] > 499
+        data = tf.data.Dataset.from_tensor_slices(data).batch(20)
+        return data.apply(testing.sleep(50_000))
+
+    class Told(tf.keras.callbacks.Callback):
+        def on_epoch_end(self, epoch, logs):
+            print(f"told: {logs['loss']:.3f}, {logs['false_negatives']:.0f}", flush=True)
+
+    def callbacks(context):
+        return [Told()]
+"""
+
+
+def test_metrics_of_an_epoch_that_is_resumed_are_of_all_of_it(here: Computer) -> None:
+    (here.folder / "mine.py").write_text(textwrap.dedent(COUNTING))
+    task = ("--epochs=1", "--closure-seconds=0.2")
+    first = start(here, *task, task="--task=mine.py")
+    first[0].step_beyond(30)
+    first[0].signal(signal.SIGTERM)
+    assert [each.ends() for each in first] == [143, 143], first[0].log
+
+    members = start(here, *task, task="--task=mine.py")
+    assert [each.ends() for each in members] == [0, 0], members[0].log
+    for each in members:
+        assert re.findall(r"^told: (.*)$", each.log, re.MULTILINE) == ["0.500, 500"]

@@ -167,6 +167,13 @@ def _log_left_out(names: tuple[str, ...]) -> None:
         )
 
 
+def all_metrics(model: tf_types.Model) -> list[tf_types.Metric]:
+    """Return its metrics, those too that the trainer has added; none of what is no Keras model."""
+    # A class that says itself which it has leaves out what the trainer has added.
+    found = [*getattr(model, "metrics", []), *getattr(model, "_metrics", [])]
+    return list({id(each): each for each in found}.values())
+
+
 def _compile(task: UserTask, model: tf_types.Model) -> None:
     if getattr(model, "optimizer", None) is not None:
         return
