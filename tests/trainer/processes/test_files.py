@@ -20,7 +20,7 @@ from tftrainer.runtime.progress import SavedCheckpoint
 process.prepare(os.environ)
 
 import tensorflow as tf  # noqa: E402 -- after what it reads is set
-from tftrainer.saving import checkpoints, epoch_end, marker, ownership  # noqa: E402
+from tftrainer.saving import checkpoints, epoch_end, files, marker, ownership  # noqa: E402
 from tftrainer.saving.fence import Fence, claim  # noqa: E402
 from tftrainer.saving.resume import resume  # noqa: E402
 
@@ -497,6 +497,26 @@ def test_parts_that_a_killed_ps_left_are_no_checkpoint_and_removed_by_who_writes
     resume(of, tf.Module(), tf.Variable(0, dtype=tf.int64), fence=claimed(of))
     assert not parts.exists()
     assert (tmp_path / "ckpt-3.index").exists()
+
+
+def test_a_volume_that_is_full_of_what_a_killed_chief_left_is_claimed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    parts, replace = tmp_path / "ckpt-9_temp", files.replace
+
+    def where_there_is_room(path: str, text: str) -> None:
+        if parts.exists():
+            raise tf.errors.ResourceExhaustedError(None, None, f"{path}; No space left on device")
+        replace(path, text)
+
+    claim(job(tmp_path, job="mine", job_uid="uid-1"))
+    parts.mkdir()
+    monkeypatch.setattr(files, "replace", where_there_is_room)
+    with pytest.raises(CheckpointUnavailableError, match="No space left"):
+        claim(job(tmp_path, job="mine", job_uid="uid-2"))
+    assert parts.exists(), "it is another job's"
+    claimed(job(tmp_path, job="mine", job_uid="uid-1", attempt="1")).check()
+    assert not parts.exists()
 
 
 def test_data_that_a_chief_left_which_was_killed_while_it_saved_or_pruned_are_removed(
