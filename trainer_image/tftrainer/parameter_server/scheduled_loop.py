@@ -96,6 +96,8 @@ class ScheduledLoop:
             goes_on = self._epochs.reached(dealer.reached, metrics)
             if goes_on and self._recorder.checkpoint_due:
                 self._chief.save(step)
+        # Since it was read, a worker that was not waited for may have ended.
+        step = int(self._step.numpy())
         if goes_on:
             self._chief.end_if_stopped(step)
         self._recorder.note_work(self._chief.work.read())
