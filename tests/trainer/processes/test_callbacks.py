@@ -361,3 +361,72 @@ def test_a_scheduler_multiplies_once_though_an_epoch_was_begun_and_no_step_made(
     assert second.ends() == 0, second.log
     told = re.findall(r"^told: (.* ends .*)$", second.log, re.MULTILINE)
     assert told == ["epoch 1 ends at 0.025"]
+
+
+COUNTING = """
+    import time
+
+    import tensorflow as tf
+    from tensorflow.python.data.experimental.ops import testing
+
+    class Examples(tf.keras.metrics.Metric):
+        def __init__(self):
+            super().__init__("examples")
+            self.count = self.add_weight("count", initializer="zeros")
+
+        def update_state(self, labels, *_, **__):
+            self.count.assign_add(tf.cast(tf.size(labels), tf.float32))
+
+        def result(self):
+            return tf.identity(self.count)
+
+    def model():
+        made = tf.keras.Sequential([tf.keras.layers.Dense(1, kernel_initializer="zeros")])
+        made.compile(tf.keras.optimizers.SGD(0.0), "mae", [Examples()])
+        return made
+
+    def dataset(split, context):
+        data = tf.ones([1000, 1]), tf.range(1000.0)[:, None]
+        data = tf.data.Dataset.from_tensor_slices(data).batch(10)
+        return data.apply(testing.sleep(20_000))
+
+    class Told(tf.keras.callbacks.Callback):
+        def on_epoch_begin(self, epoch, logs):
+            print(f"told: epoch {epoch} begins", flush=True)
+            time.sleep(2 * epoch)
+
+        def on_epoch_end(self, epoch, logs):
+            print(f"told: of {epoch}: {logs['loss']} {logs['examples']}", flush=True)
+
+    def callbacks(context):
+        return [Told()]
+"""
+
+
+@pytest.mark.parametrize("mode", ["alone", "asynchronous", "synchronous", "local", "fit"])
+def test_metrics_of_an_epoch_that_is_resumed_are_of_all_of_it(
+    here: Computer, servers: Servers, mode: str
+) -> None:
+    """Else the loss of the few batches that are left might be taken for the best of all."""
+    task, env = a_task(here, servers, mode, COUNTING)
+    task += ["--epochs=2", "--closure-seconds=0.2"]
+    task += ["--local-steps=5"] if mode == "local" else []
+
+    first = here.start("first", *task, env=env)
+    first.step_beyond(30)
+    first.signal(signal.SIGTERM)
+    assert first.ends() == 143, first.log
+    # Then between two epochs.
+    second = here.start("second", *task, env=env)
+    second.says("told: epoch 1 begins")
+    second.signal(signal.SIGTERM)
+    assert second.ends() == 143, second.log
+    third = here.start("third", *task, env=env)
+    assert third.ends() == 0, third.log
+
+    told = re.findall(r"^told: of (\d): (\S+) (\S+)$", second.log + third.log, re.MULTILINE)
+    assert [epoch for epoch, _, _ in told] == ["0", "1"]
+    for _, loss, examples in told:
+        # What a worker computes at SIGTERM may count twice.
+        assert float(loss) == pytest.approx(499.5, rel=0.02)
+        assert float(examples) == pytest.approx(1000, abs=20 if mode == "synchronous" else 0)

@@ -210,6 +210,50 @@ def test_the_last_epoch_ends_with_what_a_worker_that_hangs_had_in_hand(
     assert json.loads((here.folder / "epoch-1.json").read_text()) == seen.tolist()
 
 
+ENDS_IN_THAT_MOMENT = """
+import sys
+import time
+
+sys.path.append({folder!r})
+from task import callbacks, dataset, model
+from tftrainer.parameter_server.dealer import Dealer
+
+give_up = Dealer.give_up_waiting
+
+def given_up(self, **more):
+    give_up(self, **more)
+    while not self.is_complete:
+        time.sleep(0.05)
+
+Dealer.give_up_waiting = given_up
+"""
+
+
+def test_the_last_step_counts_though_its_worker_ends_when_it_is_given_up(
+    here: Computer, servers: Servers
+) -> None:
+    folder = coverage.TASK.removeprefix("--task=").removesuffix("/task.py")
+    (here.folder / "moment.py").write_text(ENDS_IN_THAT_MOMENT.format(folder=folder))
+    # Three batches, and the last of them when two are done.
+    slow = ("--option=sleep=1500000", f"--option=examples={3 * BATCH}", "--steps-per-closure=1")
+    chief = start_chief(here, servers, *slow, "--task=moment.py")
+    chief.step_beyond(1)
+    workers = [servers.running[f"worker-{number}"] for number in range(2)]
+    for each in workers:
+        each.signal(signal.SIGSTOP)
+    try:
+        chief.says("continuing without it")
+    finally:
+        for each in workers:
+            each.signal(signal.SIGCONT)
+    done, seen = completed(chief)
+
+    assert np.all(seen == 1), np.bincount(seen)
+    reader = tf.train.load_checkpoint(done["lastCheckpoint"]["path"])
+    held = reader.get_tensor("step/.ATTRIBUTES/VARIABLE_VALUE")
+    assert done["step"] == held == 3
+
+
 def test_another_batch_size_goes_on_at_the_same_example(here: Computer, servers: Servers) -> None:
     slow = ("--option=sleep=40000", "--epochs=2", "--closure-seconds=0.2", "--option=shuffle=500")
     first = start_chief(here, servers, *slow)

@@ -115,6 +115,31 @@ def test_what_is_reported(
     assert ("no loss is evaluated" in caplog.text) == ("loss" not in wanted)
 
 
+SCORES = """
+def model():
+    made = tf.keras.Sequential([tf.keras.layers.Dense({classes}, kernel_initializer="zeros")])
+    made.compile("sgd", "mse", [tf.keras.metrics.F1Score(threshold=0.5)])
+    return made
+
+def dataset(split, context):
+    return tf.data.Dataset.from_tensors((tf.ones([8, 2]), tf.ones([8, {classes}])))
+"""
+
+
+@pytest.mark.parametrize(
+    ("classes", "wanted"), [(1, {"loss": 1.0, "f1_score": 0.0}), (3, {"loss": 1.0})]
+)
+def test_a_metric_of_several_values_is_left_out_and_said(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, classes: int, wanted: dict[str, float]
+) -> None:
+    """As F1Score, which has one for each class unless it is told to average them."""
+    evaluates = evaluation(tmp_path, SCORES.replace("{classes}", str(classes)))
+
+    assert evaluates.metrics() == wanted
+    said = "metrics that have several values are not reported: f1_score. "
+    assert (said in caplog.text) == (classes > 1)
+
+
 def test_a_test_step_that_cannot_work_is_refused(tmp_path: Path) -> None:
     with pytest.raises(
         BadConfigurationError, match=r"test_step\(model, batch\) of .* returned None"

@@ -322,6 +322,29 @@ def test_storage_that_is_away_is_an_error_of_the_directory(
     assert raised.value.__cause__ is away
 
 
+def test_a_mounted_bucket_that_renames_files_alone_gets_the_model(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rename = tf.io.gfile.rename
+
+    def of_files(old: str, new: str, **more: bool) -> None:
+        if Path(old).is_dir():
+            # As gcsfuse refuses it.
+            raise tf.errors.ResourceExhaustedError(None, None, f"{old}; Too many open files")
+        rename(old, new, **more)
+
+    monkeypatch.setattr(tf.io.gfile, "rename", of_files)
+    trained = Trained(tmp_path, PLAIN)
+    for _ in range(2):
+        assert trained.export() == ExportedModel(7, str(trained.path), ("saved_model", "keras"))
+        assert [each.name for each in trained.path.parent.iterdir()] == ["7"]
+        examples = tf.ones([2, 3])
+        (found,) = served(trained.path)(examples).values()
+        again = tf.keras.models.load_model(trained.path / "model.keras")
+        for outputs in (found, again(examples)):
+            assert outputs.numpy() == pytest.approx(trained.model(examples).numpy(), abs=1e-6)
+
+
 def test_what_a_full_volume_cut_off_leaves_room_for_the_next_start(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -20,7 +20,7 @@ from tftrainer.runtime.progress import SavedCheckpoint
 process.prepare(os.environ)
 
 import tensorflow as tf  # noqa: E402 -- after what it reads is set
-from tftrainer.saving import checkpoints, epoch_end, marker, ownership  # noqa: E402
+from tftrainer.saving import checkpoints, epoch_end, files, marker, ownership  # noqa: E402
 from tftrainer.saving.fence import Fence, claim  # noqa: E402
 from tftrainer.saving.resume import resume  # noqa: E402
 
@@ -499,6 +499,26 @@ def test_parts_that_a_killed_ps_left_are_no_checkpoint_and_removed_by_who_writes
     assert (tmp_path / "ckpt-3.index").exists()
 
 
+def test_a_volume_that_is_full_of_what_a_killed_chief_left_is_claimed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    parts, replace = tmp_path / "ckpt-9_temp", files.replace
+
+    def where_there_is_room(path: str, text: str) -> None:
+        if parts.exists():
+            raise tf.errors.ResourceExhaustedError(None, None, f"{path}; No space left on device")
+        replace(path, text)
+
+    claim(job(tmp_path, job="mine", job_uid="uid-1"))
+    parts.mkdir()
+    monkeypatch.setattr(files, "replace", where_there_is_room)
+    with pytest.raises(CheckpointUnavailableError, match="No space left"):
+        claim(job(tmp_path, job="mine", job_uid="uid-2"))
+    assert parts.exists(), "it is another job's"
+    claimed(job(tmp_path, job="mine", job_uid="uid-1", attempt="1")).check()
+    assert not parts.exists()
+
+
 def test_data_that_a_chief_left_which_was_killed_while_it_saved_or_pruned_are_removed(
     tmp_path: Path,
 ) -> None:
@@ -519,6 +539,41 @@ def test_data_that_a_chief_left_which_was_killed_while_it_saved_or_pruned_are_re
     assert not any(each.exists() for each in data)
     assert own.exists()
     assert resumed_step(of) == 3
+
+
+def counting(*, thresholds: int, others: str) -> tf.keras.Model:
+    """Make a model that has counted something."""
+    made = tf.keras.Sequential([tf.keras.layers.Input((1,)), tf.keras.layers.Dense(1)])
+    area = tf.keras.metrics.AUC(num_thresholds=thresholds, from_logits=True, name="area")
+    made.compile("sgd", "mse", [area, others])
+    made.evaluate(tf.ones([4, 1]), tf.constant([[0.0], [1.0]] * 2), verbose=0)
+    return made
+
+
+def test_metrics_go_on_from_a_checkpoint_unless_they_were_changed(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    def restored(*, thresholds: int, others: str) -> dict[str, float]:
+        model = counting(thresholds=thresholds, others=others)
+        model.reset_metrics()
+        kept = checkpoints.Checkpoints(str(tmp_path), keep=1, model=model)
+        assert kept.restore() == f"{tmp_path}/ckpt-7"
+        kept.save(7, POSITION)
+        return {name: float(value) for name, value in model.get_metrics_result().items()}
+
+    model = counting(thresholds=10, others="mae")
+    wanted = {name: float(value) for name, value in model.get_metrics_result().items()}
+    checkpoints.Checkpoints(str(tmp_path), keep=1, model=model).save(7, POSITION)
+    for _ in range(2):
+        assert restored(thresholds=10, others="mae") == wanted
+    assert not caplog.records
+
+    changed = {"loss": wanted["loss"], "area": 0.0, "mape": 0.0}
+    for _ in range(2):
+        assert restored(thresholds=20, others="mape") == changed
+    # A checkpoint of an older trainer has none.
+    tf.train.Checkpoint(model=model).write(f"{tmp_path}/ckpt-7")
+    assert restored(thresholds=20, others="mape") == dict.fromkeys(changed, 0.0)
 
 
 STALE = tf.errors.AbortedError(None, None, "checkpoint.new; Stale file handle")

@@ -234,3 +234,92 @@ def test_members_whose_data_is_not_as_long_are_refused(here: Computer) -> None:
     for each in members:
         assert "1 in worker-0, 2 in chief-0" in each.last_words
         assert "shard()" in each.last_words
+
+
+COUNTING = """
+    import tensorflow as tf
+    from tensorflow.python.data.experimental.ops import testing
+
+    def model():
+        made = tf.keras.Sequential([tf.keras.layers.Dense(1, kernel_initializer="zeros")])
+        made.compile(tf.keras.optimizers.SGD(0.0), "mae", [tf.keras.metrics.FalseNegatives()])
+        return made
+
+    def dataset(split, context):
+        data = tf.ones([1000, 1]), tf.range(1000)[:, None] > 499
+        data = tf.data.Dataset.from_tensor_slices(data).batch(20)
+        return data.apply(testing.sleep(50_000))
+
+    class Told(tf.keras.callbacks.Callback):
+        def on_epoch_end(self, epoch, logs):
+            print(f"told: {logs['loss']:.3f}, {logs['false_negatives']:.0f}", flush=True)
+
+    def callbacks(context):
+        return [Told()]
+"""
+
+
+def test_metrics_of_an_epoch_that_is_resumed_are_of_all_of_it(here: Computer) -> None:
+    (here.folder / "mine.py").write_text(textwrap.dedent(COUNTING))
+    task = ("--epochs=1", "--closure-seconds=0.2")
+    first = start(here, *task, task="--task=mine.py")
+    first[0].step_beyond(30)
+    first[0].signal(signal.SIGTERM)
+    assert [each.ends() for each in first] == [143, 143], first[0].log
+
+    members = start(here, *task, task="--task=mine.py")
+    assert [each.ends() for each in members] == [0, 0], members[0].log
+    for each in members:
+        assert re.findall(r"^told: (.*)$", each.log, re.MULTILINE) == ["0.500, 500"]
+
+
+ADAPTED = """
+    import tensorflow as tf
+    from light_digits import dataset
+
+    MEMBER = {}
+
+    def model(context):
+        layers = tf.keras.layers
+        number = 1.0 + context.input_pipeline
+        scaled = layers.Normalization(axis=None)
+        scaled.adapt([0.0, 20.0 * number])
+        ranges = layers.Discretization(num_bins=2)
+        ranges.adapt([[number * each] for each in range(10)])
+        words = layers.StringLookup(output_mode="one_hot")
+        words.adapt([f"word-{context.input_pipeline}"])
+        weighted = layers.TextVectorization(output_mode="tf_idf")
+        weighted.adapt(["c a", "b c"] if context.input_pipeline else ["a b", "b c"])
+        MEMBER.update(scaled=scaled, ranges=ranges, words=words, weighted=weighted)
+        image = layers.Input((8, 8, 1))
+        text = tf.strings.as_string(layers.Flatten()(image)[:, :1])
+        parts = [scaled(layers.Flatten()(image)), words(text), weighted(text)]
+        parts.append(tf.cast(ranges(image[:, 0, :, 0]), tf.float32))
+        network = tf.keras.Model(image, layers.Dense(10)(layers.Concatenate()(parts)))
+        network.compile("sgd", tf.keras.losses.SparseCategoricalCrossentropy(from_logits=True))
+        return network
+
+    class Told(tf.keras.callbacks.Callback):
+        def on_train_begin(self, logs):
+            layers = MEMBER
+            found = [layers["scaled"].mean.numpy().item(), layers["ranges"].bin_boundaries]
+            found += [layers["words"].get_vocabulary(), layers["weighted"].get_vocabulary()]
+            found.append(layers["weighted"]._lookup_layer.idf_weights.numpy().tolist())
+            found.append(layers["weighted"](["a b c"]).numpy().tolist())
+            found.append(layers["words"](["word-0", "word-1"]).numpy().tolist())
+            print("told:", found, flush=True)
+
+    def callbacks(context):
+        return [Told()]
+"""
+
+
+def test_what_layers_of_members_have_adapted_to_unlike_data_is_the_chiefs(here: Computer) -> None:
+    (here.folder / "mine.py").write_text(textwrap.dedent(ADAPTED))
+    members = start(here, "--steps-per-epoch=4", task="--task=mine.py")
+
+    assert [each.ends() for each in members] == [0, 0], members[0].log + members[1].log
+    told = [re.findall(r"^told: (.*)$", each.log, re.MULTILINE) for each in members]
+    assert told[0] == told[1]
+    assert told[0][0].startswith("[10.0, ")
+    assert "worker-0 uses what the chief's layers have learned by adapt()" in members[1].log

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from types import SimpleNamespace
 
+import pytest
 from tftrainer.runtime.throughput import Work
 from tftrainer.training.members import Members, decoded
 
@@ -37,6 +38,23 @@ def test_numbers_of_the_chief_arrive_to_the_last_bit() -> None:
     assert Sending(count=2, number=0).floats_of_chief(values) == values
     worker = _Summed(count=2, number=1, others=sent)
     assert worker.floats_of_chief([0.2, 5.0, float("nan"), 4.0]) == values
+
+
+@pytest.mark.parametrize("own", ["", "a longer text than the chief's: größer als dieser"])
+def test_the_text_of_the_chief_arrives_whatever_others_have(own: str) -> None:
+    sent: list[list[int]] = []
+
+    class Sending(_Summed):
+        def sum(self, values: Sequence[int]) -> list[int]:
+            sent.append(list(values))
+            return list(values)
+
+    class Receiving(_Summed):
+        def sum(self, values: Sequence[int]) -> list[int]:
+            return [a + b for a, b in zip(values, sent.pop(0), strict=True)]
+
+    assert Sending(count=2, number=0).text_of_chief('{"größe": 1}') == '{"größe": 1}'
+    assert Receiving(count=2, number=1).text_of_chief(own) == '{"größe": 1}'
 
 
 def test_what_each_member_has_is_known_to_all() -> None:

@@ -53,8 +53,12 @@ def test_who_reads_on_from_one_place_begins_at_the_first_batch_that_is_missing()
 @settings(deadline=None)
 @given(positions(), st.sampled_from([1, 16, 48, 64, 100, 640]))
 def test_with_another_batch_size_no_example_is_left_out(position: Position, size: int) -> None:
+    data_pass, index = divmod(position.number, 10)
+    position = replace(position, data_pass=data_pass, index=index)
     epoch_batches = -(-640 // size)
-    fitted = position.fitted(batch_size=size, epoch_batches=epoch_batches)
+    fitted = position.fitted(
+        batch_size=size, epoch_batches=epoch_batches, pass_batches=epoch_batches
+    )
 
     def examples(number: int, size: int, epoch_batches: int) -> int:
         epoch, done = divmod(number, epoch_batches)
@@ -76,20 +80,64 @@ def test_with_another_batch_size_no_example_is_left_out(position: Position, size
         assert {example for example in left_out - again if example < reached} == set()
 
 
+@st.composite
+def resumed(draw: st.DrawFn) -> tuple[int, Position, Position]:
+    """The examples of a pass, and a place in it before and after other arguments were given."""
+    examples, size = draw(st.integers(100, 300)), draw(st.integers(1, 40))
+    epoch, other_epoch = draw(st.integers(2, 30)), draw(st.integers(2, 30))
+    other_size = draw(st.one_of(st.just(size), st.integers(1, 40)))
+    number = draw(st.integers(1, 120))
+    far = draw(st.integers(1, min(number, 100 // size)))
+    first, step = number - far, draw(st.integers(1, 3))
+    start = Passes(Position(7, size, epoch), -(-examples // size))
+    position = start.position(number, [range(first, number, step)])
+    fitted = position.fitted(
+        batch_size=other_size,
+        epoch_batches=other_epoch,
+        pass_batches=-(-examples // other_size),
+    )
+    return examples, position, fitted
+
+
+@settings(deadline=None, max_examples=500)
+@given(resumed())
+def test_where_epochs_are_no_passes_what_is_missing_is_found_again(
+    drawn: tuple[int, Position, Position],
+) -> None:
+    examples, position, fitted = drawn
+
+    def of(batch: int, at: Position) -> set[int]:
+        passes = Passes(at, -(-examples // at.batch_size))
+        data_pass, index = passes.place(batch) or (0, 0)
+        first = index * at.batch_size
+        end = min(first + at.batch_size, examples)
+        return {data_pass * examples + each for each in range(first, end)}
+
+    left_out = {each for gap in position.missing for n in range(*gap) for each in of(n, position)}
+    again = {each for gap in fitted.missing for n in range(*gap) for each in of(n, fitted)}
+    begin = min(of(fitted.number, fitted))
+    assert begin <= min(of(position.number, position))
+    assert {each for each in left_out if each < begin} <= again
+    # The rest of a batch at each end, and one more of both sizes where a pass ends between.
+    gaps = sum(len(range(*gap)) for gap in position.missing)
+    assert len(again - left_out) <= gaps * (4 * fitted.batch_size + position.batch_size)
+
+
 def test_an_epoch_that_has_not_ended_has_a_batch_left_whatever_its_size() -> None:
     # Of 1000 examples, batches of 60 leave out 40, and those of 300 leave out 100.
     before = Position(0, 60, 16, number=2 * 16 + 15, data_pass=2, index=15)
-    fitted = before.fitted(batch_size=300, epoch_batches=3)
+    fitted = before.fitted(batch_size=300, epoch_batches=3, pass_batches=3)
     assert (fitted.epoch, fitted.number, fitted.index) == (2, 2 * 3 + 2, 2)
 
     ended = replace(before, number=3 * 16, data_pass=3, index=0)
-    assert ended.fitted(batch_size=300, epoch_batches=3).number == 3 * 3
+    again = ended.fitted(batch_size=300, epoch_batches=3, pass_batches=3)
+    assert again.number == 3 * 3
 
 
 def test_the_same_batches_are_the_same_position() -> None:
     position = replace(START, number=23, data_pass=2, index=3, missing=((4, 6, 1),))
 
-    assert position.fitted(batch_size=64, epoch_batches=10) == position
+    assert position.fitted(batch_size=64, epoch_batches=10, pass_batches=10) == position
 
 
 @given(st.integers(0, 50), st.integers(0, 9), NUMBERS, st.integers(0, 300))

@@ -110,24 +110,37 @@ class Position:
         """Whether all batches with numbers below this have been trained on."""
         return self.number >= batches and all(first >= batches for first, _, _ in self.missing)
 
-    def fitted(self, *, batch_size: int, epoch_batches: int) -> Self:
+    def fitted(self, *, batch_size: int, epoch_batches: int, pass_batches: int | None) -> Self:
         """Return the same place in batches of another size, or in epochs of another length.
 
         Where the sizes do not divide, it is rounded down: less than a batch is read again. An epoch
-        that has not ended keeps its last batch, to end with.
+        that has not ended keeps its last batch, to end with. `pass_batches` is the length of a pass
+        now, if it is known.
+
+        Where epochs become shorter, what is missing may have numbers below 0.
         """
         if (batch_size, epoch_batches) == (self.batch_size, self.epoch_batches):
             return self
 
-        def fitted(number: int, *, up: bool = False) -> int:
-            epoch, done = divmod(number, self.epoch_batches)
-            examples = done * self.batch_size
-            batches = -(-examples // batch_size) if up else examples // batch_size
+        def by_epoch(each: int, *, up: bool = False) -> int:
+            epoch, done = divmod(each, self.epoch_batches)
+            batches = _divided(done * self.batch_size, batch_size, up=up)
             return epoch * epoch_batches + min(batches, epoch_batches)
 
-        number, index = fitted(self.number), self.index * self.batch_size // batch_size
+        def by_distance(each: int, *, up: bool = False) -> int:
+            examples = (self.index + each - self.number) * self.batch_size
+            if examples < 0 and batch_size != self.batch_size:
+                # In the pass before, whose last batch may be a smaller one, of both sizes.
+                examples += self.batch_size - 1 if up else 1 - batch_size
+            return number - index + _divided(examples, batch_size, up=up)
+
+        number, index = by_epoch(self.number), self.index * self.batch_size // batch_size
         if number // epoch_batches > self.epoch:
             number, index = number - 1, max(0, index - 1)
+        # Where each epoch is a pass, what it has left out lies that far into one.
+        was_pass = self.number == self.data_pass * self.epoch_batches + self.index
+        is_pass = epoch_batches == pass_batches and number == self.data_pass * epoch_batches + index
+        fitted = by_epoch if was_pass and is_pass else by_distance
         again: list[tuple[int, int]] = []
         # One by one: what lies between two of them is done.
         for each in sorted(itertools.chain(*(range(*each) for each in self.missing))):
@@ -143,6 +156,11 @@ class Position:
             index=index,
             missing=tuple((first, end, 1) for first, end in again if first < end),
         )
+
+
+def _divided(examples: int, size: int, *, up: bool) -> int:
+    """Return how many batches they are, rounded down or up."""
+    return -(-examples // size) if up else examples // size
 
 
 @dataclass(frozen=True, slots=True)

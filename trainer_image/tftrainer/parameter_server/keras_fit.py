@@ -18,6 +18,7 @@ from tftrainer import tf_types
 from tftrainer.parameter_server import asynchronous
 from tftrainer.parameter_server.chief import Chief
 from tftrainer.parameter_server.coordinator_internals import drop_queued, join_by, queue_depth
+from tftrainer.parameter_server.local_copies import metrics_of, single
 from tftrainer.parameter_server.scheduled_loop import LONGEST_STOP, longest_call
 from tftrainer.runtime.progress import Activity
 from tftrainer.training.pacing import Pace
@@ -66,6 +67,7 @@ class FitTraining:
         stack = ExitStack()
         epoch, into_epoch = divmod(self._counted, self._epoch)
         again = [_Again(epoch, stack)] if into_epoch or epoch < self._counts.begun else []
+        again += [_Counted(epoch, session.model)] if into_epoch else []
         self._callbacks = tf.keras.callbacks.CallbackList(
             # The reporter first: what it saves does not depend on what the others do.
             [
@@ -226,6 +228,20 @@ class _Again(tf.keras.callbacks.Callback):  # type: ignore[misc]
             self._stack.enter_context(learning_rate.kept(self.model, wanted=True))
 
 
+class _Counted(tf.keras.callbacks.Callback):  # type: ignore[misc]
+    """Puts back what metrics have counted of an epoch that is resumed: fit begins each with 0."""
+
+    def __init__(self, epoch: int, model: tf_types.Model) -> None:
+        super().__init__()
+        self._epoch = epoch
+        self._counted = [(each, each.numpy()) for each in single(metrics_of(model))]
+
+    def on_epoch_begin(self, epoch: int, *_: object) -> None:
+        if epoch == self._epoch:
+            for variable, value in self._counted:
+                variable.assign(value)
+
+
 class _Last(tf.keras.callbacks.Callback):  # type: ignore[misc]
     """Stands after all others: finishes the epoch before, and saves what they did in this."""
 
@@ -332,8 +348,9 @@ class _Reporter(tf.keras.callbacks.Callback):  # type: ignore[misc]
         # Where epochs are short, what is published here is all that is published.
         self._chief.note_work()
         self._chief.publish(step, self.metrics)
+        # The callbacks after this one get the same dict. Fit has read it before the rest was made.
+        logs.update(self.metrics)
         if self._end_of_epoch is not None:
-            # The callbacks after this one get the same dict.
             logs.update(_outside_scope(self._end_of_epoch, step, self.metrics))
 
     def epoch_ended(self, epoch: int) -> None:

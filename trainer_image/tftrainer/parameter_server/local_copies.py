@@ -12,6 +12,7 @@ from contextlib import contextmanager
 import tensorflow as tf
 
 from tftrainer import tf_types
+from tftrainer.user.model import all_metrics
 
 # The name that makes TensorFlow give every run of the function variables of its own, even if one
 # that the chief has given up still runs on the same worker, and free them when the run ends.
@@ -121,9 +122,7 @@ def _moved(
 
 def metrics_of(model: tf_types.Model) -> list[tf_types.Variable]:
     """Return the variables of its metrics, which count over all workers."""
-    # A class that says itself which it has leaves out what the trainer has added.
-    metrics = {id(each): each for each in [*model.metrics, *model._metrics]}  # noqa: SLF001
-    return [variable for metric in metrics.values() for variable in metric.variables]
+    return [variable for metric in all_metrics(model) for variable in metric.variables]
 
 
 def variables_of(model: tf_types.Model) -> list[tf_types.Variable]:

@@ -75,7 +75,8 @@ class ScheduledLoop:
         """Make all steps; each iteration starts and ends with idle workers, unless one hangs."""
         step, dealer = int(self._step.numpy()), self._dealer
         metrics: dict[str, float] = {}
-        epoch_end = self._total
+        # What metrics were restored with is of this epoch, or of the one that has just ended.
+        epoch_end = self._total if dealer.reached % self._epoch else dealer.reached
         goes_on = self._epochs.begin(dealer.reached)
         while goes_on and not dealer.is_complete and not self._run.stop.is_set():
             self._epochs.before_steps(dealer.reached)
@@ -95,6 +96,8 @@ class ScheduledLoop:
             goes_on = self._epochs.reached(dealer.reached, metrics)
             if goes_on and self._recorder.checkpoint_due:
                 self._chief.save(step)
+        # Since it was read, a worker that was not waited for may have ended.
+        step = int(self._step.numpy())
         if goes_on:
             self._chief.end_if_stopped(step)
         self._recorder.note_work(self._chief.work.read())

@@ -89,7 +89,8 @@ class SynchronousTraining:
         chief, session, dealer = self._chief, self._session, self._dealer
         epoch = session.length.of_epoch
         step = self._published = int(session.step.numpy())
-        metrics_are_old = False
+        # They may be restored, of an epoch that has ended.
+        metrics_are_old = dealer.reached % epoch == 0
         goes_on = self._epochs.begin(dealer.reached)
         while goes_on and not dealer.is_complete and not self._run.stop.is_set():
             self._epochs.before_steps(dealer.reached)

@@ -11,9 +11,10 @@ and a new graph is sent to every server. One that hangs would then hold the chie
 lock, and with it the watchdog, for as long as gRPC waits for it.
 """
 
+import json
 import logging
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import Any, NoReturn, Protocol
@@ -27,9 +28,11 @@ from tftrainer.runtime.outages import is_outage
 from tftrainer.runtime.progress import SavedCheckpoint
 from tftrainer.saving import files
 from tftrainer.user import layers
+from tftrainer.user.model import all_metrics
 
 _LOG = logging.getLogger(__name__)
 _VOCABULARIES = "vocabularies"
+_FORMS = "metric_forms"
 _OBJECT_GRAPH = "_CHECKPOINTABLE_OBJECT_GRAPH"
 _ASIDE = "-before"
 _NAME = re.compile(rf"/ckpt-(\d+)({_ASIDE})?$")
@@ -71,15 +74,19 @@ class Checkpoints:
         self._directory = directory = directory.rstrip("/")
         self._keep = keep
         self._devices = devices
+        # What they have counted of the epoch: else the rest of it would pass for all of it.
+        self._metrics = {each.name: each for each in all_metrics(parts.get("model"))}
+        self._forms = json.dumps({name: _form(each) for name, each in self._metrics.items()})
         with tf.device(devices and devices.own):
             self._position = _text("")
             # As they are learned now, unless others are restored: training does not change them.
             self._own = {
                 "position": self._position,
                 _VOCABULARIES: _text(layers.vocabularies(parts.get("model"))),
+                _FORMS: _text(self._forms),
             }
         self._parts = parts
-        self._checkpoint = tf.train.Checkpoint(**parts, **self._own)
+        self._checkpoint = tf.train.Checkpoint(**parts, **self._own, metrics=self._metrics)
         with reached(directory, "opened"):
             tf.io.gfile.makedirs(directory)
             self._kept = _oldest_first(directory)
@@ -162,9 +169,11 @@ class Checkpoints:
             reader = _reader(path)
             # One of an older trainer has not all.
             own = {name: each for name, each in self._own.items() if reader.has_tensor(_key(name))}
-            checkpoint = tf.train.Checkpoint(**self._parts, **own)
+            metrics = _of_forms(self._metrics, _text_in(reader, _FORMS))
+            checkpoint = tf.train.Checkpoint(**self._parts, **own, metrics=metrics)
             _read(checkpoint, path, self._options_to_read(path)).assert_existing_objects_matched()
             _use_restored(checkpoint, reader)
+            self._own[_FORMS].assign(self._forms)
         except (AssertionError, ValueError, tf.errors.InvalidArgumentError) as error:
             raise BadConfigurationError(
                 f"checkpoint {path} does not fit this model: {str(error)[:1000]} If the model was "
@@ -228,9 +237,7 @@ def _read(checkpoint: tf_types.Checkpoint, path: str, options: Any = None) -> An
 
 def _use_restored(checkpoint: tf_types.Checkpoint, reader: Any) -> None:  # noqa: ANN401
     """Have the model compute with what was restored; `reader` is of the same checkpoint."""
-    key = _key(_VOCABULARIES)
-    learned = reader.get_tensor(key).decode() if reader.has_tensor(key) else None
-    layers.use_restored(getattr(checkpoint, "model", None), learned)
+    layers.use_restored(getattr(checkpoint, "model", None), _text_in(reader, _VOCABULARIES))
 
 
 def _raise_unreadable(path: str, error: tf.errors.OpError) -> NoReturn:
@@ -279,6 +286,25 @@ def _require_reachable(path: str) -> None:
 
 def _text(value: str) -> tf_types.Variable:
     return tf.Variable(value, trainable=False, dtype=tf.string)
+
+
+def _text_in(reader: Any, name: str) -> str | None:  # noqa: ANN401 -- of TensorFlow
+    """Return a text of a checkpoint; None if it is of an older trainer, which wrote none."""
+    key = _key(name)
+    return reader.get_tensor(key).decode() if reader.has_tensor(key) else None
+
+
+def _form(metric: tf_types.Metric) -> list[str]:
+    """Return what tells whether the variables of one metric can be restored into another's."""
+    return [f"{each.name.partition(':')[0]} {each.shape}" for each in metric.variables]
+
+
+def _of_forms(
+    metrics: Mapping[str, tf_types.Metric], forms: str | None
+) -> dict[str, tf_types.Metric]:
+    """Return the metrics that are as they were saved; others begin anew."""
+    saved = json.loads(forms or "{}")
+    return {name: each for name, each in metrics.items() if saved.get(name) == _form(each)}
 
 
 def _key(name: str) -> str:

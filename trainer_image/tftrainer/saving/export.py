@@ -180,9 +180,26 @@ def _replace(new: str, path: str) -> None:
     old = f"{folder}/.{name}.old"
     _remove(old)
     if tf.io.gfile.exists(path):
-        tf.io.gfile.rename(path, old)
-    tf.io.gfile.rename(new, path)
+        _move(path, old)
+    _move(new, path)
     _remove(old)
+
+
+def _move(folder: str, to: str) -> None:
+    """Rename a folder, or move its files one by one.
+
+    A bucket that is mounted as a volume renames files, and folders perhaps not.
+    """
+    try:
+        tf.io.gfile.rename(folder, to)
+    except tf.errors.OpError:
+        # The outermost last: what serves models looks for a file there.
+        for within, _, files in reversed(list(tf.io.gfile.walk(folder))):
+            target = f"{to}{within.removeprefix(folder)}"
+            tf.io.gfile.makedirs(target)
+            for name in files:
+                tf.io.gfile.rename(f"{within}/{name}", f"{target}/{name}", overwrite=True)
+        _remove(folder)
 
 
 @contextlib.contextmanager

@@ -19,6 +19,8 @@ dead one uses on the servers.
 import logging
 from dataclasses import dataclass
 
+import tensorflow as tf
+
 from tftrainer.config.job import Job
 from tftrainer.errors import CheckpointUnavailableError, TerminatedError
 from tftrainer.saving import checkpoints, claims, ownership
@@ -93,16 +95,21 @@ def claim(job: Job, *, context: int | None = None) -> tuple[Job, Fence | None]:
     )
     if is_own:
         fence.check()
-    claims.write(
-        directory,
-        Claim(
-            job=environment.job,
-            uid=environment.job_uid,
-            attempt=environment.attempt,
-            context=context,
-            earlier=_earlier(before, is_own=is_own),
-        ),
+    own = Claim(
+        job=environment.job,
+        uid=environment.job_uid,
+        attempt=environment.attempt,
+        context=context,
+        earlier=_earlier(before, is_own=is_own),
     )
+    try:
+        claims.write(directory, own)
+    except CheckpointUnavailableError as error:
+        if not is_own or not isinstance(error.__cause__, tf.errors.ResourceExhaustedError):
+            raise
+        # It may be full of what a process has left that was killed while it saved.
+        checkpoints.remove_unfinished(directory)
+        claims.write(directory, own)
     written = claims.read(directory)
     if written is not None and written.uid != environment.job_uid:
         # Another job came at the same moment: it is no longer nobody's.

@@ -55,7 +55,9 @@ class Resumed:
             start = Position(seed, length.batch_size, length.of_epoch)
             return replace(start, number=epoch * length.of_epoch, data_pass=epoch)
         known = self.saved_position.fitted(
-            batch_size=length.batch_size, epoch_batches=length.of_epoch
+            batch_size=length.batch_size,
+            epoch_batches=length.of_epoch,
+            pass_batches=length.of_pass,
         )
         if length.is_endless:
             # Rather another order than reading all that was read.

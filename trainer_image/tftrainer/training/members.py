@@ -60,6 +60,15 @@ class Members:
         chiefs = np.asarray(self.of_chief(words), np.uint32)
         return [float(value) for value in chiefs.view(np.float64)]
 
+    def text_of_chief(self, text: str) -> str:
+        """Return the chief's text; all members call it together."""
+        own = text.encode()
+        (length,) = self.of_chief([len(own)])
+        # Four bytes a number, of which the last may be filled up.
+        padded = own[:length].ljust(-(-length // 4) * 4, b"\0")
+        words = self.of_chief([int(word) for word in np.frombuffer(padded, np.uint32)])
+        return np.asarray(words, np.uint32).tobytes()[:length].decode()
+
     def encoded(self, work: Work) -> list[int]:
         """Write this member's work as numbers whose sums are the works of all, encoded."""
         own = [

@@ -4,6 +4,7 @@ mirrored and parameter_server.chief say in a Setup what is different under their
 with it, and make the steps in loops of their own. The end after the last step is Recorder.finish.
 """
 
+import logging
 import math
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
@@ -30,9 +31,11 @@ from tftrainer.training.epochs import EpochCounts, Epochs
 from tftrainer.training.members import Members
 from tftrainer.training.recorder import Recorder
 from tftrainer.training.step_losses import returning_loss
-from tftrainer.user import keras_files, model
+from tftrainer.user import keras_files, layers, model
 from tftrainer.user.callbacks import Callbacks, wanted_by_loop
 from tftrainer.user.task import UserTask, load
+
+_LOG = logging.getLogger(__name__)
 
 Reached = Callable[[int], tuple[int, Position]]
 """Returns step and position where so many batches are done, which is now."""
@@ -192,6 +195,8 @@ def begin(job: Job, run: Run, setup: Setup) -> Session:
             name="step",
             aggregation=tf.VariableAggregation.ONLY_FIRST_REPLICA,
         )
+    if members.count > 1:
+        _use_what_the_chief_learned(job, trained, members)
     resumed = _resumed(job, trained, step, setup, fence)
     (of_chief,) = members.of_chief([resumed.step])
     if resumed.step != of_chief:
@@ -261,6 +266,21 @@ def _require_same_length(task: UserTask, length: Length, setup: Setup) -> None:
         "files, and leave shard() and input_pipeline out, as the trainer deals the batches out. "
         "A dataset that does so itself has AutoShardPolicy.OFF, and needs --steps-per-epoch."
     )
+
+
+def _use_what_the_chief_learned(job: Job, trained: tf_types.Model, members: Members) -> None:
+    """Have layers that model() has adapted, perhaps to unlike samples, be the same in all members.
+
+    A checkpoint, of which all restore the same, overrules it.
+    """
+    own = layers.learned(trained)
+    of_chief = members.text_of_chief(own)
+    if of_chief != own:
+        _LOG.info(
+            "%s uses what the chief's layers have learned by adapt(): it was adapted to other data",
+            job.environment.task,
+        )
+        layers.use_learned(trained, of_chief)
 
 
 def _resumed(

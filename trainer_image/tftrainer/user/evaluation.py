@@ -74,11 +74,9 @@ class Evaluation:
             # Of the model's own metrics, those that the step leaves alone are 0.
             means = model.metrics(self._model)
             return {name: means[name] for name in self._own}
-        return {
-            name: float(value)
-            for name, value in values.items()
-            if not (self._without_loss and name == _LOSS)
-        }
+        if self._without_loss:
+            values.pop(_LOSS, None)
+        return model.numbers(values)
 
 
 def _replace_test_step(built: tf_types.Model, step: tf_types.Function) -> None:

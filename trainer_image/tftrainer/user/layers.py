@@ -3,6 +3,7 @@
 Called by model, and by checkpoints and the export. model() may adapt them to other data in each
 process, such as a sample; but the weights that are restored were trained with what was learned in
 another. A checkpoint has the statistics, which layers compute with copies of, and no vocabularies.
+Called by session as well: members that train together have to compute alike.
 """
 
 import json
@@ -18,6 +19,7 @@ from tftrainer import tf_types
 _LOG = logging.getLogger(__name__)
 _LOOKUPS = (tf.keras.layers.StringLookup, tf.keras.layers.IntegerLookup)
 _COPYING = (tf.keras.layers.Normalization, tf.keras.layers.Discretization, *_LOOKUPS)
+_VOCABULARIES, _STATISTICS = "vocabularies", "statistics"
 
 
 def all_in(model: tf_types.Model) -> Iterator[tf_types.Layer]:
@@ -50,12 +52,35 @@ def use_restored(model: tf_types.Model, learned: str | None) -> None:
             layer.finalize_state()
 
 
+def learned(model: tf_types.Model) -> str:
+    """Return all that layers have learned, as `use_learned` takes it."""
+    values = [each.numpy().tolist() for each in _statistics(model)]
+    return json.dumps({_VOCABULARIES: vocabularies(model), _STATISTICS: values})
+
+
+def use_learned(model: tf_types.Model, text: str) -> None:
+    """Have layers compute with what those of the same model have learned in another process."""
+    known = json.loads(text)
+    for variable, value in zip(_statistics(model), known[_STATISTICS], strict=True):
+        variable.assign(value)
+    use_restored(model, known[_VOCABULARIES])
+
+
 def has_adapted_bins(model: tf_types.Model) -> bool:
     """Whether a layer has learned boundaries, which Keras does not read from a file again."""
     return any(
         isinstance(layer, tf.keras.layers.Discretization) and layer.input_bin_boundaries is None
         for layer in all_in(model)
     )
+
+
+def _statistics(model: tf_types.Model) -> list[tf_types.Variable]:
+    """Return the variables that adapt() sets."""
+    held = [
+        each for layer in all_in(model) if isinstance(layer, _COPYING) for each in layer.variables
+    ]
+    # Among them Keras has vocabularies, which are none.
+    return [each for each in held if isinstance(each, tf.Variable)]
 
 
 def _learning(model: tf_types.Model) -> Iterator[tf_types.Layer]:

@@ -10,6 +10,7 @@ import logging
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, nullcontext, suppress
 
+import numpy as np
 import tensorflow as tf
 
 from tftrainer import tf_types
@@ -145,7 +146,32 @@ def compiled(model: tf_types.Model, step: tf_types.Function) -> tf_types.Functio
 def metrics(model: tf_types.Model) -> dict[str, float]:
     """Return the means since the metrics were last reset."""
     values = {name: tf.convert_to_tensor(v) for name, v in model.get_metrics_result().items()}
-    return {name: float(value) for name, value in values.items() if value.shape.rank == 0}
+    return numbers(values)
+
+
+def numbers(values: Mapping[str, tf_types.Tensor]) -> dict[str, float]:
+    """Return the metrics that are one number; log once which are several, as one for each class."""
+    arrays = {name: np.asarray(value) for name, value in values.items()}
+    found = {name: float(array.item()) for name, array in arrays.items() if array.size == 1}
+    _log_left_out(tuple(sorted(values.keys() - found.keys())))
+    return found
+
+
+@functools.cache
+def _log_left_out(names: tuple[str, ...]) -> None:
+    if names:
+        _LOG.warning(
+            "metrics that have several values are not reported: %s. For F1Score and similar, set "
+            'average, such as average="macro"',
+            ", ".join(names),
+        )
+
+
+def all_metrics(model: tf_types.Model) -> list[tf_types.Metric]:
+    """Return its metrics, those too that the trainer has added; none of what is no Keras model."""
+    # A class that says itself which it has leaves out what the trainer has added.
+    found = [*getattr(model, "metrics", []), *getattr(model, "_metrics", [])]
+    return list({id(each): each for each in found}.values())
 
 
 def _compile(task: UserTask, model: tf_types.Model) -> None:
