@@ -83,6 +83,12 @@ def evaluation(folder: Path, *parts: str, compiled: str = "'sgd'") -> Evaluation
     [
         pytest.param([], "'sgd', 'mse', ['mae']", {"loss": 17.5, "mae": 3.5}, id="as compiled"),
         pytest.param([TRAIN_STEP], "'sgd', 'mse'", {"loss": 17.5}, id="a loss for evaluation"),
+        pytest.param(
+            [],
+            "'sgd', 'mse', ['mae', tf.keras.metrics.Precision([0.2, 0.8])]",
+            {"loss": 17.5, "mae": 3.5},
+            id="a metric of several numbers",
+        ),
         pytest.param([TRAIN_STEP], "'sgd'", {}, id="no loss"),
         pytest.param([TRAIN_STEP], "'sgd', metrics=['mae']", {"mae": 3.5}, id="metrics alone"),
         pytest.param([TRAIN_STEP, ADDED_LOSS], "'sgd'", {"loss": 0.5}, id="a loss of a layer"),

@@ -7,6 +7,7 @@ import functools
 import logging
 from collections.abc import Sequence
 
+import numpy as np
 import tensorflow as tf
 
 from tftrainer import tf_types
@@ -76,7 +77,8 @@ class Evaluation:
         return {
             name: float(value)
             for name, value in values.items()
-            if not (self._without_loss and name == _LOSS)
+            # As in training: of several numbers, such as one a class, none is shown.
+            if np.ndim(value) == 0 and not (self._without_loss and name == _LOSS)
         }
 
 
