@@ -154,6 +154,39 @@ ONLY_IN_TRAINING = """
     def dataset(split, context):
         return tf.data.Dataset.from_tensor_slices((tf.ones([8, 2]), tf.ones([8, 1]))).batch(4)
 """
+KNOWN_WORDS = """
+    COLORS, SIZES = ["red", "green"], [38, 40]
+
+    def model():
+        layers = tf.keras.layers
+        color = layers.Input([1], name="color", dtype=tf.string)
+        size = layers.Input([1], name="size", dtype=tf.int64)
+        known = [
+            layers.StringLookup(vocabulary=COLORS, num_oov_indices=0, output_mode="one_hot")(color),
+            layers.IntegerLookup(vocabulary=SIZES, num_oov_indices=0, output_mode="one_hot")(size),
+        ]
+        made = tf.keras.Model([color, size], layers.Dense(1)(layers.Concatenate()(known)))
+        made.compile("adam", "mse", ["mae"])
+        return made
+
+    def dataset(split, context):
+        features = {"color": [[each] for each in COLORS], "size": tf.constant(SIZES)[:, None]}
+        return tf.data.Dataset.from_tensor_slices((features, tf.ones([2, 1]))).batch(2)
+"""
+PARSED = """
+    class Parsed(tf.keras.layers.Layer):
+        def call(self, texts):
+            return tf.strings.to_number(texts)
+
+    def model():
+        made = tf.keras.Sequential([Parsed(), tf.keras.layers.Dense(1)])
+        made.compile("adam", "mse")
+        return made
+
+    def dataset(split, context):
+        features = tf.constant([["1.5", "2"], ["3", "4e2"]])
+        return tf.data.Dataset.from_tensor_slices((features, tf.ones([2, 1]))).batch(2)
+"""
 STEP_OF_TWO = """
     def train_step(model, batch):
         features, labels = batch
@@ -487,8 +520,15 @@ def test_a_good_task_is_built(tmp_path: Path, parts: tuple[str, ...]) -> None:
 @pytest.mark.parametrize("devices", [1, 2])
 @pytest.mark.parametrize(
     "task",
-    [TEXTS, IMAGES, TWO_OUTPUTS, ONLY_IN_TRAINING],
-    ids=["texts", "images", "outputs", "a layer that only training calls"],
+    [TEXTS, IMAGES, TWO_OUTPUTS, ONLY_IN_TRAINING, KNOWN_WORDS, PARSED],
+    ids=[
+        "texts",
+        "images",
+        "outputs",
+        "a layer that only training calls",
+        "words that are all known",
+        "numbers as texts",
+    ],
 )
 def test_what_is_built_from_shapes_alone_can_be_trained(
     tmp_path: Path, task: str, devices: int

@@ -42,15 +42,14 @@ def _build(task: UserTask, context: Context, dataset: tf_types.Dataset) -> tf_ty
     _refuse_averages(task, model.optimizer)
     _refuse_single_examples(task, dataset.element_spec)
     given = f"batches of ({_describe(dataset.element_spec)})"
-    with _example(task, dataset) as example:
-        with _explained(f"the model of {task.name} cannot take what its dataset gives, {given}"):
-            outputs = _create_variables(task, model, example)
-        if not steps_itself(task, model):
-            with _explained(
-                f"loss and metrics of the model of {task.name} cannot take its outputs "
-                f"({_describe(outputs)}) and what its dataset gives, {given}"
-            ):
-                _try_loss(model, example, outputs)
+    try:
+        _try(task, model, dataset, given)
+    except BadConfigurationError as error:
+        # Nobody has these values: the model may take no others than those of the data, such as
+        # words that are all known.
+        if not isinstance(error.__cause__, tf.errors.InvalidArgumentError):
+            raise
+        _try(task, model, dataset, given, by_shapes_alone=True)
     _LOG.info(
         "model %s: %d parameters, optimizer %s, %s",
         model.name,
@@ -59,6 +58,26 @@ def _build(task: UserTask, context: Context, dataset: tf_types.Dataset) -> tf_ty
         given,
     )
     return model
+
+
+def _try(
+    task: UserTask,
+    model: tf_types.Model,
+    dataset: tf_types.Dataset,
+    given: str,
+    *,
+    by_shapes_alone: bool = False,
+) -> None:
+    """Create all variables by an example; raise BadConfigurationError if model or loss fail."""
+    with _example(task, dataset, by_shapes_alone=by_shapes_alone) as example:
+        with _explained(f"the model of {task.name} cannot take what its dataset gives, {given}"):
+            outputs = _create_variables(task, model, example)
+        if not steps_itself(task, model):
+            with _explained(
+                f"loss and metrics of the model of {task.name} cannot take its outputs "
+                f"({_describe(outputs)}) and what its dataset gives, {given}"
+            ):
+                _try_loss(model, example, outputs)
 
 
 def step_function(
@@ -387,14 +406,16 @@ def _refuse_single_examples(task: UserTask, spec: tf_types.TensorSpec) -> None:
 
 
 @contextmanager
-def _example(task: UserTask, dataset: tf_types.Dataset) -> Iterator[tf_types.Tensor]:
+def _example(
+    task: UserTask, dataset: tf_types.Dataset, *, by_shapes_alone: bool = False
+) -> Iterator[tf_types.Tensor]:
     """Make a batch of the right form; without data where possible, which may be far or slow.
 
     It is of zeros where the batch alone has no known size. A size that were made up might be one
     that the model cannot take, such as a text shorter than a convolution: where other sizes are
-    unknown, the model is traced without them, as in training. So it is where variables are
-    partitioned: a lookup that is not traced reads the whole table. Only where not even the number
-    of axes is known, a batch is read.
+    unknown, the model is traced without them, as in training. So it is `by_shapes_alone`, and where
+    variables are partitioned: a lookup that is not traced reads the whole table. Only where not
+    even the number of axes is known, a batch is read.
     """
     spec = dataset.element_spec
     flat = tf.nest.flatten(spec)
@@ -402,7 +423,11 @@ def _example(task: UserTask, dataset: tf_types.Dataset) -> Iterator[tf_types.Ten
         with _explained(f"the first batch of the dataset of {task.name} cannot be read"):
             batch = next(iter(dataset))
         yield batch
-    elif all(s.shape[1:].is_fully_defined() for s in flat) and not _has_partitions():
+    elif not (
+        by_shapes_alone
+        or _has_partitions()
+        or any(not s.shape[1:].is_fully_defined() for s in flat)
+    ):
         yield tf.nest.map_structure(
             lambda s: tf.zeros([s.shape[0] or 1, *s.shape[1:]], s.dtype), spec
         )
