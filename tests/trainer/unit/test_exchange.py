@@ -183,6 +183,19 @@ def in_a_branch(model: tf.keras.Model, batch: tuple[tf.Tensor, tf.Tensor]) -> di
     )
 
 
+def sums_in_a_branch(
+    model: tf.keras.Model, batch: tuple[tf.Tensor, tf.Tensor]
+) -> dict[str, tf.Tensor]:
+    """As where gradients are added up, of which one batch has too few examples."""
+    sums = model.trainable_variables
+    tf.cond(
+        model.optimizer.iterations % 2 == 0,
+        lambda: model.optimizer.apply_gradients(zip(sums, model.trainable_variables, strict=True)),
+        lambda: model.optimizer.iterations,
+    )
+    return dict(model.test_step(batch))
+
+
 def looks_after(model: tf.keras.Model, batch: tuple[tf.Tensor, tf.Tensor]) -> dict[str, tf.Tensor]:
     model.train_step(batch)
     return {"weight": tf.reduce_sum(model.trainable_variables[0])}
@@ -202,7 +215,8 @@ def with_two_optimizers(
 
 
 @pytest.mark.parametrize(
-    "step", [twice, in_a_branch, looks_after, counts_after, with_two_optimizers]
+    "step",
+    [twice, in_a_branch, sums_in_a_branch, looks_after, counts_after, with_two_optimizers],
 )
 def test_a_step_whose_changes_cannot_wait_for_its_end_is_made_on_the_variables(
     step: Callable[..., dict[str, tf.Tensor]],

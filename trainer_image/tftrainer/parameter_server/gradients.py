@@ -33,7 +33,7 @@ class Taken:
                 "--mode=synchronous can average the gradients of one call only. Put them into one "
                 "call, or use another mode."
             )
-        self.gradients = [(g, v) for g, v in grads_and_vars if g is not None]
+        self.gradients = [(_as_it_is(g), v) for g, v in grads_and_vars if g is not None]
         self.after = len(tf.compat.v1.get_default_graph().get_operations())
 
     def check(self) -> None:
@@ -44,6 +44,30 @@ class Taken:
                 "--mode=synchronous averages what it hands there. Use that optimizer, or another "
                 "mode."
             )
+
+    def is_of(self, graph: tf_types.Graph) -> bool:
+        """Whether they are computed in this graph, and not in a branch or loop of it."""
+        return all(
+            part.graph is graph
+            for gradient, _ in self.gradients
+            for part in tf.nest.flatten(gradient, expand_composites=True)
+        )
+
+    def check_is_of(self, graph: tf_types.Graph) -> None:
+        """Raise BadConfigurationError if they are not."""
+        if not self.is_of(graph):
+            raise BadConfigurationError(
+                "train_step calls model.optimizer.apply_gradients (or minimize) in a branch or "
+                "loop, as of tf.cond; --mode=synchronous averages what every step hands there. "
+                "Call it in every step, or use another mode."
+            )
+
+
+def _as_it_is(gradient: tf_types.Tensor) -> tf_types.Tensor:
+    """Return the value of what may be a variable, in which a step adds gradients up."""
+    if isinstance(gradient, tf.IndexedSlices):
+        return gradient
+    return tf.convert_to_tensor(gradient)
 
 
 @contextmanager

@@ -248,6 +248,7 @@ def _part(chief: Chief) -> tuple[Callable[..., _Part], gradients.Packing]:
         replica = tf.distribute.ReplicaContext(session.setup.strategy, replica_id_in_sync_group=0)
         with gradients.taken(session.model) as taken, replica:
             loss = session.make_step(read.batch)
+        taken.check_is_of(tf.compat.v1.get_default_graph())
         packing = gradients.Packing(taken.gradients)
         packed = packing.pack([gradient for gradient, _ in taken.gradients])
         packings.append(packing)
