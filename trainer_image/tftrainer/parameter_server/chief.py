@@ -77,7 +77,8 @@ class Chief:
         """Return the concrete function of a tf.function (iterator, first, end, step, near)."""
         number, three = tf.TensorSpec([], tf.int64), tf.TensorSpec([3], tf.int64)
         specs = self.input.spec, number, number, number, three
-        return traced(self.session.setup.strategy, call, *specs)
+        with self.session.traces_a_step():
+            return traced(self.session.setup.strategy, call, *specs)
 
     def schedule(
         self, call: tf_types.Function, iterators: tf_types.Iterator, *, most: int, until: int

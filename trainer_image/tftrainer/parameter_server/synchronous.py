@@ -261,7 +261,8 @@ def _part(chief: Chief) -> tuple[Callable[..., _Part], gradients.Packing]:
         return packed, tf.concat([tf.stack(numbers), tf.cast(read.place, tf.float64)], axis=0)
 
     number, three = tf.TensorSpec([], tf.int64), tf.TensorSpec([3], tf.int64)
-    concrete = compute.get_concrete_function(shared.spec, number, number, three)
+    with session.traces_a_step():
+        concrete = compute.get_concrete_function(shared.spec, number, number, three)
 
     def part(iterator: tf_types.Iterator, first: int, by: int) -> _Part:
         near = chief.dealer.near(first)
