@@ -154,6 +154,26 @@ ONLY_IN_TRAINING = """
     def dataset(split, context):
         return tf.data.Dataset.from_tensor_slices((tf.ones([8, 2]), tf.ones([8, 1]))).batch(4)
 """
+LOSSES_OF_LAYERS = """
+    class Autoencoder(tf.keras.Model):
+        def __init__(self):
+            super().__init__()
+            self.code, self.decoded = tf.keras.layers.Dense(1), tf.keras.layers.Dense(2)
+
+        def call(self, features, training=False):
+            outputs = self.decoded(self.code(features))
+            if training or not WHEN:
+                self.add_loss(tf.reduce_mean((features - outputs) ** 2))
+            return outputs
+
+    def model():
+        made = Autoencoder()
+        made.compile("adam")
+        return made
+
+    def dataset(split, context):
+        return tf.data.Dataset.from_tensor_slices((tf.ones([8, 2]), tf.ones([8, 2]))).batch(4)
+"""
 KNOWN_WORDS = """
     COLORS, SIZES = ["red", "green"], [38, 40]
 
@@ -520,12 +540,23 @@ def test_a_good_task_is_built(tmp_path: Path, parts: tuple[str, ...]) -> None:
 @pytest.mark.parametrize("devices", [1, 2])
 @pytest.mark.parametrize(
     "task",
-    [TEXTS, IMAGES, TWO_OUTPUTS, ONLY_IN_TRAINING, KNOWN_WORDS, PARSED],
+    [
+        TEXTS,
+        IMAGES,
+        TWO_OUTPUTS,
+        ONLY_IN_TRAINING,
+        f"WHEN = False\n{textwrap.dedent(LOSSES_OF_LAYERS)}",
+        f"WHEN = True\n{textwrap.dedent(LOSSES_OF_LAYERS)}",
+        KNOWN_WORDS,
+        PARSED,
+    ],
     ids=[
         "texts",
         "images",
         "outputs",
         "a layer that only training calls",
+        "losses of layers alone",
+        "losses of layers in training alone",
         "words that are all known",
         "numbers as texts",
     ],

@@ -266,6 +266,10 @@ def _try_loss(model: tf_types.Model, example: tf_types.Tensor, outputs: tf_types
     def once() -> None:
         loss = model.compute_loss(features, labels, outputs, weights)
         if loss is None:
+            # What layers add, they add where they are called: in training, and in each replica.
+            trained = model(features, training=True)
+            loss = model.compute_loss(features, labels, trained, weights)
+        if loss is None:
             raise ValueError("the model was compiled without a loss; give compile() one.")
         model.compute_metrics(features, labels, outputs, weights)
 
