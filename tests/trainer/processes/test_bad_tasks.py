@@ -207,6 +207,43 @@ PARSED = """
         features = tf.constant([["1.5", "2"], ["3", "4e2"]])
         return tf.data.Dataset.from_tensor_slices((features, tf.ones([2, 1]))).batch(2)
 """
+TWO_OPTIMIZERS = """
+    def model():
+        wide, deep = tf.keras.experimental.LinearModel(), tf.keras.layers.Dense(1)
+        made = tf.keras.experimental.WideDeepModel(wide, tf.keras.Sequential([deep]))
+        made.compile(["sgd", "adam"], "mse", ["mae"])
+        return made
+"""
+NO_CALL = """
+    class Pair(tf.keras.Model):
+        def __init__(self, one, other):
+            super().__init__()
+            self.one, self.other = one, other
+
+        def compile(self, other_optimizer):
+            super().compile("adam")
+            self.other_optimizer = other_optimizer
+
+        def train_step(self, batch):
+            features, labels = batch
+            losses = {}
+            for part, optimizer in ((self.one, self.optimizer), (self.other, self.other_optimizer)):
+                with tf.GradientTape() as tape:
+                    loss = tf.reduce_mean((part(features, training=True) - labels) ** 2)
+                optimizer.minimize(loss, part.trainable_variables, tape=tape)
+                losses[part.name] = loss
+            return losses
+
+    def model():
+        layers = tf.keras.layers
+        parts = [
+            tf.keras.Sequential([layers.Input([2]), layers.Dense(1)], name=name)
+            for name in ("one", "other")
+        ]
+        made = Pair(*parts)
+        made.compile(tf.keras.optimizers.Adam())
+        return made
+"""
 STEP_OF_TWO = """
     def train_step(model, batch):
         features, labels = batch
@@ -522,6 +559,8 @@ def test_a_bad_task_is_refused_with_what_to_do(
             (TWO_OUTPUTS.replace('"place": tf.zeros', '"plaice": tf.zeros'), STEP_OF_TWO),
             id="a step that uses labels of its own",
         ),
+        pytest.param((TWO_OPTIMIZERS, GOOD_DATASET), id="two optimizers"),
+        pytest.param((NO_CALL, GOOD_DATASET), id="a step of parts of a model without call()"),
         pytest.param((TEXTS,), id="texts, padded to the longest of each batch"),
         pytest.param((IMAGES,), id="images of any size"),
         pytest.param((TWO_OUTPUTS,), id="a list of outputs, and labels by their names"),

@@ -132,6 +132,23 @@ def test_a_test_step_that_cannot_work_is_refused(tmp_path: Path) -> None:
         evaluation(tmp_path, TRAIN_STEP, "def test_step(batch): return {}")
 
 
+def test_a_model_that_cannot_be_called_needs_a_step_to_be_evaluated(tmp_path: Path) -> None:
+    uncallable = """
+        class Parts(tf.keras.Model):
+            def train_step(self, batch):
+                return {"loss": 0.0}
+
+        def model():
+            made = Parts()
+            made.compile("sgd")
+            return made
+    """
+    with pytest.raises(BadConfigurationError, match=r"no call\(\).*test_step\(model, batch\)"):
+        evaluation(tmp_path, uncallable)
+    evaluates = evaluation(tmp_path, uncallable, "def test_step(model, batch): return {'one': 1.0}")
+    assert evaluates.metrics() == {"one": 1.0}
+
+
 def mine(folder: Path, *parts: str) -> UserTask:
     source = TASK.replace("{compiled}", "'sgd', 'mse', ['mae']")
     (folder / "mine.py").write_text(source + "".join(parts))

@@ -3,10 +3,10 @@
 import functools
 import itertools
 import random
-from collections import namedtuple
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import ModuleType
+from typing import NamedTuple
 
 import numpy as np
 import pytest
@@ -462,10 +462,13 @@ def test_elements_of_any_form_are_dealt_out(element: Data) -> None:
         )
 
 
-def test_a_stream_as_it_is_keeps_the_form_of_its_elements() -> None:
-    example = namedtuple("example", "features label")
+class Example(NamedTuple):
+    features: tf.Tensor
+    label: tf.Tensor
 
-    for made in (lambda *parts: parts, example):
+
+def test_a_stream_as_it_is_keeps_the_form_of_its_elements() -> None:
+    for made in (lambda *parts: parts, Example):
         as_it_is = shared_input._as_it_is(stream(lambda ids, made=made: ids.map(made)))
         of_stream = stream(lambda ids, made=made: ids.map(made)).repeated()
         number, (index, of_pass, batch) = next(iter(as_it_is()))

@@ -186,7 +186,25 @@ def _compile(task: UserTask, model: tf_types.Model) -> None:
 def _create_variables(
     task: UserTask, model: tf_types.Model, example: tf_types.Tensor
 ) -> tf_types.Tensor:
-    """Create them all; return what the model makes of the example."""
+    """Create them all; return what the model makes of the example, if anything."""
+    outputs = None
+    if is_called(task, model):
+        outputs = _called(task, model, example)
+    else:
+        # Its parts have their variables, or get them when its step is traced.
+        model.built = True
+    # So do several optimizers: the step alone knows which is for what.
+    if not isinstance(model.optimizer, list | tuple):
+        _build_optimizer(model)
+    return outputs
+
+
+def is_called(task: UserTask, model: tf_types.Model) -> bool:
+    """Whether the model itself computes something, rather than its step with its parts alone."""
+    return has_own(model, "call") or not steps_itself(task, model)
+
+
+def _called(task: UserTask, model: tf_types.Model, example: tf_types.Tensor) -> tf_types.Tensor:
     features, labels = example[:2]
     outputs = model(features, training=False)
     _build_what_only_training_calls(task, model, features)
@@ -195,6 +213,10 @@ def _create_variables(
         model.compiled_loss.build(outputs)
     if model.compiled_metrics is not None and not model.compiled_metrics.built:
         _build_metrics(task, model, outputs, labels)
+    return outputs
+
+
+def _build_optimizer(model: tf_types.Model) -> None:
     with tf.init_scope(), _slots_made():
         if hasattr(model.optimizer, "build"):
             model.optimizer.build(model.trainable_variables)
@@ -202,7 +224,6 @@ def _create_variables(
             model.optimizer._create_all_weights(  # noqa: SLF001 -- no other
                 model.trainable_variables
             )
-    return outputs
 
 
 def _build_what_only_training_calls(
@@ -387,8 +408,9 @@ def _half_precision_explained() -> Iterator[None]:
 
 def _refuse_averages(task: UserTask, optimizer: tf_types.Optimizer) -> None:
     """Refuse what Keras itself does at the end of fit alone, which is no end for a trainer."""
-    # Mixed precision wraps it.
-    if getattr(getattr(optimizer, "inner_optimizer", optimizer), "use_ema", False):
+    # Mixed precision wraps it; a model may have several.
+    inner = [getattr(each, "inner_optimizer", each) for each in tf.nest.flatten(optimizer)]
+    if any(getattr(each, "use_ema", False) for each in inner):
         raise BadConfigurationError(
             f"the optimizer of {task.name} has use_ema=True, which is not supported: the model "
             "would be saved, validated and exported without its averaged weights. Remove "
