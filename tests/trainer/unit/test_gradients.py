@@ -66,16 +66,16 @@ def test_sums_that_a_step_keeps_in_variables_are_taken_as_they_are_then(
 
 
 def test_what_is_applied_in_a_branch_alone_cannot_be_averaged(model: tf.keras.Model) -> None:
-    sums = [tf.Variable(tf.ones_like(each)) for each in model.trainable_variables]
-
-    def apply() -> None:
-        model.optimizer.apply_gradients(zip(sums, model.trainable_variables, strict=True))
-
     @tf.function
     def step(*, now_and_then: bool) -> None:
+        found = [each + 1.0 for each in model.trainable_variables]
+
+        def apply() -> None:
+            model.optimizer.apply_gradients(zip(found, model.trainable_variables, strict=True))
+
         with gradients.taken(model) as taken:
             if now_and_then:
-                tf.cond(sums[0][0, 0] > 3, apply, lambda: None)
+                tf.cond(found[0][0, 0] > 3, apply, lambda: None)
             else:
                 apply()
         taken.check_is_of(tf.compat.v1.get_default_graph())

@@ -22,8 +22,10 @@ class Taken:
     """What a step would have applied; filled while it is traced."""
 
     gradients: list[tuple[tf_types.Tensor, tf_types.Variable]] = field(default_factory=list)
+    graph: tf_types.Graph = None
+    """Where they would have been applied."""
     after: int = 0
-    """How many operations its graph had then."""
+    """How many operations that had then."""
 
     def take(self, grads_and_vars: Sequence[tuple[tf_types.Tensor, tf_types.Variable]]) -> None:
         """Keep them. Raises BadConfigurationError if there already are some."""
@@ -34,7 +36,8 @@ class Taken:
                 "call, or use another mode."
             )
         self.gradients = [(_as_it_is(g), v) for g, v in grads_and_vars if g is not None]
-        self.after = len(tf.compat.v1.get_default_graph().get_operations())
+        self.graph = tf.compat.v1.get_default_graph()
+        self.after = len(self.graph.get_operations())
 
     def check(self) -> None:
         """Raise BadConfigurationError if there is nothing to apply."""
@@ -46,12 +49,8 @@ class Taken:
             )
 
     def is_of(self, graph: tf_types.Graph) -> bool:
-        """Whether they are computed in this graph, and not in a branch or loop of it."""
-        return all(
-            part.graph is graph
-            for gradient, _ in self.gradients
-            for part in tf.nest.flatten(gradient, expand_composites=True)
-        )
+        """Whether they would have been applied in this graph, and not in a branch or loop of it."""
+        return self.graph is graph
 
     def check_is_of(self, graph: tf_types.Graph) -> None:
         """Raise BadConfigurationError if they are not."""

@@ -25,7 +25,7 @@ from tftrainer.errors import (
     TerminatedError,
     TrainerError,
 )
-from tftrainer.runtime.exception_text import summary
+from tftrainer.runtime.exception_text import headline, summary
 from tftrainer.runtime.outages import is_outage
 from tftrainer.runtime.supervisor import Run
 from tftrainer.saving.checkpoints import Checkpoints, Devices
@@ -106,6 +106,10 @@ class Session:
         """
         try:
             yield
+        except BadConfigurationError as error:
+            # AutoGraph has written the lines of all callers before it.
+            said = headline(error).removeprefix(f"{type(error).__name__}: ")
+            raise BadConfigurationError(said) from error
         except (TrainerError, tf.errors.OpError):
             raise
         except Exception as error:
