@@ -246,7 +246,7 @@ def _part(chief: Chief) -> tuple[Callable[..., _Part], gradients.Packing]:
         read = shared.read(iterator, number, by, near=near, after=began)
         # Not strategy.run, which would warn that this is no worker.
         replica = tf.distribute.ReplicaContext(session.setup.strategy, replica_id_in_sync_group=0)
-        # As strategy.run has one: layers ask for it that work together with those of other replicas.
+        # As strategy.run has one, which layers ask for that work together with other replicas.
         device = tf.device(session.setup.strategy.extended.worker_devices[0])
         with gradients.taken(session.model) as taken, replica, device:
             loss = session.make_step(read.batch)
