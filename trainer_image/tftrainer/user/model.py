@@ -357,8 +357,8 @@ def trace(function: tf_types.Function, *specs: tf_types.TensorSpec) -> tf_types.
         if strategy.num_replicas_in_sync > 1:
             strategy.run(function, arguments)
         else:
-            # strategy.run would warn, under ParameterServer, that this is no worker. It has a device
-            # too, which layers ask for that work together, as synchronized batch normalization.
+            # strategy.run would warn, under ParameterServer, that this is no worker. It has a
+            # device, too, which layers ask for that work with other replicas.
             replica = tf.distribute.ReplicaContext(strategy, replica_id_in_sync_group=0)
             with replica, tf.device("/device:CPU:0"):
                 function(*arguments)
