@@ -306,7 +306,7 @@ def test_that_workers_were_evicted_is_stored_before_their_quota_is_given_back(
     cluster.faults[cluster.writes + 1] = Fault.KILLED
     with pytest.raises(KilledError):
         operator.settle()
-    successor = Operator(cluster, operator.runner, offer=Offer(kueue=True))
+    successor = Operator(cluster, operator.runner, offer=Offer(workloads=Availability.USABLE))
     if not Workload(kueue.the_workload(cluster, 1)).holds_quota:
         kueue.admit(cluster, extension=1)  # at once, which ends the eviction
     go_on(successor)

@@ -9,6 +9,7 @@ BackupAndRestore is not used for it: it saves at the ends of epochs, or so many 
 the trainer's own checkpoints follow the clock, are kept several deep and read by the evaluator.
 """
 
+import itertools
 import logging
 import time
 from dataclasses import dataclass
@@ -162,10 +163,21 @@ class _Loop:
         # Steps that were made before the first batch of these passes, less the batches before it.
         self._offset = session.first_step - start.number
         self._epochs = session.epochs(self._reached)
-        self._pace = Pace(seconds=arguments.closure_seconds, fixed=arguments.steps_per_closure)
         batches = _input(session, self._read)
         self._iterator = iter(setup.strategy.experimental_distribute_dataset(batches))
         self._make_steps = _make_steps(session)
+        with session.traces_a_step():
+            traced = self._make_steps.get_concrete_function(
+                self._iterator, tf.TensorSpec([], tf.int64)
+            )
+        fixed = arguments.steps_per_closure
+        if _gathers(traced):
+            _LOG.info(
+                "steps are made one at a time, because replicas gather gradients, such as those of "
+                "embeddings, whose size may change from step to step"
+            )
+            fixed = 1
+        self._pace = Pace(seconds=arguments.closure_seconds, fixed=fixed)
         # What this member has done since the members last shared it.
         self._work = Work()
         self._works = [Work()] * setup.members.count
@@ -236,6 +248,20 @@ class _Loop:
         agreed = self._members.sum([*wish, *self._members.encoded(self._work)])
         self._works = decoded(agreed[len(wish) :])
         return _Next(agreed[0], agreed[1] > 0, agreed[2] > 0, agreed[3] > 0)
+
+
+def _gathers(steps: tf_types.Function) -> bool:
+    """Whether replicas gather something in a step; `steps` is a concrete function.
+
+    So they do with gradients of embeddings, of which each word is a row. TensorFlow expects the
+    same size in all steps of a function, and takes another one for replicas that disagree.
+    """
+    graph = steps.graph.as_graph_def()
+    nodes = itertools.chain(graph.node, *(each.node_def for each in graph.library.function))
+    return any(node.op in _GATHERING for node in nodes)
+
+
+_GATHERING = frozenset({"CollectiveGather", "CollectiveGatherV2"})
 
 
 def _make_steps(session: Session) -> tf_types.Function:

@@ -49,6 +49,38 @@ def test_mirrored_trains_on_two_devices(here: Computer) -> None:
     assert done["lastCheckpoint"]["step"] == done["totalSteps"]
 
 
+TEXTS = """
+import tensorflow as tf
+
+def model():
+    layers = tf.keras.layers
+    made = tf.keras.Sequential([
+        layers.Embedding(10, 4), layers.GlobalAveragePooling1D(), layers.Dense(1)
+    ])
+    made.compile("adam", "mse")
+    return made
+
+def text(number):
+    return tf.range(1 + number % 7) % 10, tf.reshape(tf.cast(number % 2, tf.float32), [1])
+
+def dataset(split, context):
+    return tf.data.Dataset.range(100).map(text).padded_batch(context.batch_size, ([None], [1]))
+"""
+"""A task whose gradients have as many rows as a batch has words, which is not always as many."""
+
+
+def test_mirrored_trains_embeddings_with_batches_of_any_size(here: Computer) -> None:
+    (here.folder / "task.py").write_text(TEXTS)
+    options = ("--task=task.py", "--batch-size=4", "--epochs=2", "--logical-cpus=2")
+    several = "--steps-per-closure=5"
+
+    mirrored = here.start("mirrored", *options, several, env={"TFTRAINING_STRATEGY": "Mirrored"})
+
+    assert mirrored.ends() == 0, mirrored.log
+    assert json.loads(mirrored.last_words)["step"] == 2 * 13
+    assert "steps are made one at a time" in mirrored.log
+
+
 DESTROYED_NEVER = """
 import tensorflow as tf
 from tensorflow.python.data.experimental.ops import testing
@@ -113,10 +145,29 @@ def dataset(split, context):
     return tf.data.Dataset.from_tensors((tf.zeros([4, 2]), tf.zeros([4])))
 """
 
+ONLY_IN_TRAINING = """
+import tensorflow as tf
+from light_digits import dataset
+
+class Noise(tf.keras.layers.Layer):
+    def call(self, features, training=None):
+        return features + self.noise if training else features
+
+def model():
+    made = tf.keras.Sequential([Noise(), tf.keras.layers.Flatten(), tf.keras.layers.Dense(10)])
+    made.compile("sgd", "sparse_categorical_crossentropy")
+    return made
+"""
+
 
 @pytest.mark.parametrize(
     ("source", "said"),
     [
+        pytest.param(
+            ONLY_IN_TRAINING,
+            "a step of the model of mine.py fails: AttributeError: 'Noise' object has no attribute",
+            id="a layer that fails in training only",
+        ),
         pytest.param(KERAS_3, "returned a Keras 3 model", id="a Keras 3 model"),
         pytest.param("def dataset(split, context): ...", "has no model()", id="no model"),
     ],

@@ -154,6 +154,96 @@ ONLY_IN_TRAINING = """
     def dataset(split, context):
         return tf.data.Dataset.from_tensor_slices((tf.ones([8, 2]), tf.ones([8, 1]))).batch(4)
 """
+LOSSES_OF_LAYERS = """
+    class Autoencoder(tf.keras.Model):
+        def __init__(self):
+            super().__init__()
+            self.code, self.decoded = tf.keras.layers.Dense(1), tf.keras.layers.Dense(2)
+
+        def call(self, features, training=False):
+            outputs = self.decoded(self.code(features))
+            if training or not WHEN:
+                self.add_loss(tf.reduce_mean((features - outputs) ** 2))
+            return outputs
+
+    def model():
+        made = Autoencoder()
+        made.compile("adam")
+        return made
+
+    def dataset(split, context):
+        return tf.data.Dataset.from_tensor_slices((tf.ones([8, 2]), tf.ones([8, 2]))).batch(4)
+"""
+KNOWN_WORDS = """
+    COLORS, SIZES = ["red", "green"], [38, 40]
+
+    def model():
+        layers = tf.keras.layers
+        color = layers.Input([1], name="color", dtype=tf.string)
+        size = layers.Input([1], name="size", dtype=tf.int64)
+        known = [
+            layers.StringLookup(vocabulary=COLORS, num_oov_indices=0, output_mode="one_hot")(color),
+            layers.IntegerLookup(vocabulary=SIZES, num_oov_indices=0, output_mode="one_hot")(size),
+        ]
+        made = tf.keras.Model([color, size], layers.Dense(1)(layers.Concatenate()(known)))
+        made.compile("adam", "mse", ["mae"])
+        return made
+
+    def dataset(split, context):
+        features = {"color": [[each] for each in COLORS], "size": tf.constant(SIZES)[:, None]}
+        return tf.data.Dataset.from_tensor_slices((features, tf.ones([2, 1]))).batch(2)
+"""
+PARSED = """
+    class Parsed(tf.keras.layers.Layer):
+        def call(self, texts):
+            return tf.strings.to_number(texts)
+
+    def model():
+        made = tf.keras.Sequential([Parsed(), tf.keras.layers.Dense(1)])
+        made.compile("adam", "mse")
+        return made
+
+    def dataset(split, context):
+        features = tf.constant([["1.5", "2"], ["3", "4e2"]])
+        return tf.data.Dataset.from_tensor_slices((features, tf.ones([2, 1]))).batch(2)
+"""
+TWO_OPTIMIZERS = """
+    def model():
+        wide, deep = tf.keras.experimental.LinearModel(), tf.keras.layers.Dense(1)
+        made = tf.keras.experimental.WideDeepModel(wide, tf.keras.Sequential([deep]))
+        made.compile(["sgd", "adam"], "mse", ["mae"])
+        return made
+"""
+NO_CALL = """
+    class Pair(tf.keras.Model):
+        def __init__(self, one, other):
+            super().__init__()
+            self.one, self.other = one, other
+
+        def compile(self, other_optimizer):
+            super().compile("adam")
+            self.other_optimizer = other_optimizer
+
+        def train_step(self, batch):
+            features, labels = batch
+            losses = {}
+            for part, optimizer in ((self.one, self.optimizer), (self.other, self.other_optimizer)):
+                with tf.GradientTape() as tape:
+                    loss = tf.reduce_mean((part(features, training=True) - labels) ** 2)
+                optimizer.minimize(loss, part.trainable_variables, tape=tape)
+                losses[part.name] = loss
+            return losses
+
+    def model():
+        layers = tf.keras.layers
+        parts = [
+            tf.keras.Sequential([layers.Input([2]), layers.Dense(1)], name=name)
+            for name in ("one", "other")
+        ]
+        made = Pair(*parts)
+        made.compile(tf.keras.optimizers.Adam())
+        return made
+"""
 STEP_OF_TWO = """
     def train_step(model, batch):
         features, labels = batch
@@ -470,6 +560,8 @@ def test_a_bad_task_is_refused_with_what_to_do(
             (TWO_OUTPUTS.replace('"place": tf.zeros', '"plaice": tf.zeros'), STEP_OF_TWO),
             id="a step that uses labels of its own",
         ),
+        pytest.param((TWO_OPTIMIZERS, GOOD_DATASET), id="two optimizers"),
+        pytest.param((NO_CALL, GOOD_DATASET), id="a step of parts of a model without call()"),
         pytest.param((TEXTS,), id="texts, padded to the longest of each batch"),
         pytest.param((IMAGES,), id="images of any size"),
         pytest.param((TWO_OUTPUTS,), id="a list of outputs, and labels by their names"),
@@ -488,8 +580,26 @@ def test_a_good_task_is_built(tmp_path: Path, parts: tuple[str, ...]) -> None:
 @pytest.mark.parametrize("devices", [1, 2])
 @pytest.mark.parametrize(
     "task",
-    [TEXTS, IMAGES, TWO_OUTPUTS, ONLY_IN_TRAINING],
-    ids=["texts", "images", "outputs", "a layer that only training calls"],
+    [
+        TEXTS,
+        IMAGES,
+        TWO_OUTPUTS,
+        ONLY_IN_TRAINING,
+        f"WHEN = False\n{textwrap.dedent(LOSSES_OF_LAYERS)}",
+        f"WHEN = True\n{textwrap.dedent(LOSSES_OF_LAYERS)}",
+        KNOWN_WORDS,
+        PARSED,
+    ],
+    ids=[
+        "texts",
+        "images",
+        "outputs",
+        "a layer that only training calls",
+        "losses of layers alone",
+        "losses of layers in training alone",
+        "words that are all known",
+        "numbers as texts",
+    ],
 )
 def test_what_is_built_from_shapes_alone_can_be_trained(
     tmp_path: Path, task: str, devices: int

@@ -83,6 +83,12 @@ def evaluation(folder: Path, *parts: str, compiled: str = "'sgd'") -> Evaluation
     [
         pytest.param([], "'sgd', 'mse', ['mae']", {"loss": 17.5, "mae": 3.5}, id="as compiled"),
         pytest.param([TRAIN_STEP], "'sgd', 'mse'", {"loss": 17.5}, id="a loss for evaluation"),
+        pytest.param(
+            [],
+            "'sgd', 'mse', ['mae', tf.keras.metrics.Precision([0.2, 0.8])]",
+            {"loss": 17.5, "mae": 3.5},
+            id="a metric of several numbers",
+        ),
         pytest.param([TRAIN_STEP], "'sgd'", {}, id="no loss"),
         pytest.param([TRAIN_STEP], "'sgd', metrics=['mae']", {"mae": 3.5}, id="metrics alone"),
         pytest.param([TRAIN_STEP, ADDED_LOSS], "'sgd'", {"loss": 0.5}, id="a loss of a layer"),
@@ -149,6 +155,23 @@ def test_a_test_step_that_cannot_work_is_refused(tmp_path: Path) -> None:
         BadConfigurationError, match=r"test_step\(\) of .* takes 1 parameter; .*batch"
     ):
         evaluation(tmp_path, TRAIN_STEP, "def test_step(batch): return {}")
+
+
+def test_a_model_that_cannot_be_called_needs_a_step_to_be_evaluated(tmp_path: Path) -> None:
+    uncallable = """
+        class Parts(tf.keras.Model):
+            def train_step(self, batch):
+                return {"loss": 0.0}
+
+        def model():
+            made = Parts()
+            made.compile("sgd")
+            return made
+    """
+    with pytest.raises(BadConfigurationError, match=r"no call\(\).*test_step\(model, batch\)"):
+        evaluation(tmp_path, uncallable)
+    evaluates = evaluation(tmp_path, uncallable, "def test_step(model, batch): return {'one': 1.0}")
+    assert evaluates.metrics() == {"one": 1.0}
 
 
 def mine(folder: Path, *parts: str) -> UserTask:

@@ -512,10 +512,28 @@ def model():
 """
 
 
+OF_TEXT = """
+FEATURES = tf.ones([8, 3])
+
+class Named(tf.keras.layers.Layer):
+    def build(self, shape):
+        self.name_of_data = tf.Variable("none", trainable=False)
+
+    def call(self, features):
+        return features
+
+def model():
+    network = tf.keras.Sequential([Named(), tf.keras.layers.Dense(1)])
+    network.compile("adam", "mse")
+    return network
+"""
+
+
+@pytest.mark.parametrize("source", [NOT_TRAINED, OF_TEXT], ids=["NaN", "a text"])
 def test_a_weight_that_is_no_number_is_the_same_again(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, source: str
 ) -> None:
-    exported = Trained(tmp_path, NOT_TRAINED).export()
+    exported = Trained(tmp_path, source).export()
 
     assert exported is not None
     assert exported.formats == ("saved_model", "keras"), caplog.text

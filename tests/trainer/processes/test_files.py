@@ -53,6 +53,17 @@ def test_a_marker_before_the_callbacks_ends_no_evaluator_and_is_no_result(tmp_pa
     assert (holder.uid, holder.completed) == ("uid-1", None)
 
 
+def test_a_model_that_cannot_be_saved_is_refused_before_it_is_trained(tmp_path: Path) -> None:
+    class Numbered(tf.keras.Model):
+        def __init__(self) -> None:
+            super().__init__()
+            self.blocks = {0: tf.keras.layers.Dense(1)}
+
+    step = tf.Variable(7, dtype=tf.int64)
+    with pytest.raises(BadConfigurationError, match=r"cannot be saved: .*non-string key"):
+        checkpoints.Checkpoints(str(tmp_path), keep=3, model=Numbered(), step=step)
+
+
 def test_a_checkpoint_that_is_away_is_not_taken_for_damaged(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -287,6 +287,47 @@ def test_fit_begins_its_next_epochs_though_a_worker_hangs(here: Computer, server
         worker.signal(signal.SIGCONT)
 
 
+SYNCHRONIZED = """
+import tensorflow as tf
+from light_digits import dataset
+
+def model():
+    layers = tf.keras.layers
+    made = tf.keras.Sequential([
+        layers.Flatten(), layers.BatchNormalization(synchronized=True), layers.Dense(10)
+    ])
+    loss = tf.keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+    made.compile("adam", loss)
+    return made
+"""
+
+
+@pytest.mark.parametrize("mode", ["asynchronous", "synchronous"])
+def test_batch_normalization_may_be_synchronized(
+    here: Computer, servers: Servers, mode: str
+) -> None:
+    (here.folder / "mine.py").write_text(SYNCHRONIZED)
+
+    completed(start_chief(here, servers.cluster, "--task=mine.py", f"--mode={mode}"))
+
+
+IN_A_BRANCH = OWN_STEP.replace(
+    "    model.optimizer.apply_gradients(zip(tape.gradient(loss, variables), variables))",
+    "    gradients = tape.gradient(loss, variables)\n"
+    "    tf.cond(loss > 0, lambda: model.optimizer.apply_gradients(zip(gradients, variables)),\n"
+    "            lambda: model.optimizer.iterations)",
+)
+
+
+def test_synchronous_refuses_what_it_cannot_average(here: Computer, servers: Servers) -> None:
+    (here.folder / "mine.py").write_text(IN_A_BRANCH)
+
+    chief = start_chief(here, servers.cluster, "--task=mine.py", "--mode=synchronous")
+
+    assert chief.ends() == 64, chief.log
+    assert chief.last_words.startswith("train_step calls model.optimizer.apply_gradients (or ")
+
+
 def test_local_steps_train_a_model_with_weights_of_words(here: Computer, servers: Servers) -> None:
     (here.folder / "weighted.py").write_text(WEIGHTED_WORDS)
     arguments = ("--task=weighted.py", "--batch-size=8", "--epochs=2", "--mode=local")

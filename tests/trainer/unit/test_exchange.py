@@ -192,6 +192,35 @@ def in_a_branch(model: tf.keras.Model, batch: tuple[tf.Tensor, tf.Tensor]) -> di
     )
 
 
+def applied_in_a_branch(
+    model: tf.keras.Model, batch: tuple[tf.Tensor, tf.Tensor]
+) -> dict[str, tf.Tensor]:
+    """As where a step is left out whose loss is no number."""
+    features, labels = batch
+    with tf.GradientTape() as tape:
+        loss = model.compute_loss(features, labels, model(features, training=True))
+    found = tape.gradient(loss, model.trainable_variables)
+    tf.cond(
+        tf.math.is_finite(loss),
+        lambda: model.optimizer.apply_gradients(zip(found, model.trainable_variables, strict=True)),
+        lambda: model.optimizer.iterations,
+    )
+    return {"loss": loss}
+
+
+def sums_in_a_branch(
+    model: tf.keras.Model, batch: tuple[tf.Tensor, tf.Tensor]
+) -> dict[str, tf.Tensor]:
+    """As where gradients are added up, of which one batch has too few examples."""
+    sums = model.trainable_variables
+    tf.cond(
+        model.optimizer.iterations % 2 == 0,
+        lambda: model.optimizer.apply_gradients(zip(sums, model.trainable_variables, strict=True)),
+        lambda: model.optimizer.iterations,
+    )
+    return dict(model.test_step(batch))
+
+
 def looks_after(model: tf.keras.Model, batch: tuple[tf.Tensor, tf.Tensor]) -> dict[str, tf.Tensor]:
     model.train_step(batch)
     return {"weight": tf.reduce_sum(model.trainable_variables[0])}
@@ -211,7 +240,16 @@ def with_two_optimizers(
 
 
 @pytest.mark.parametrize(
-    "step", [twice, in_a_branch, looks_after, counts_after, with_two_optimizers]
+    "step",
+    [
+        twice,
+        in_a_branch,
+        applied_in_a_branch,
+        sums_in_a_branch,
+        looks_after,
+        counts_after,
+        with_two_optimizers,
+    ],
 )
 def test_a_step_whose_changes_cannot_wait_for_its_end_is_made_on_the_variables(
     step: Callable[..., dict[str, tf.Tensor]],

@@ -51,6 +51,40 @@ def test_gradients_that_are_none_are_left_out(model: tf.keras.Model) -> None:
     assert [variable.name for _, variable in taken.gradients] == [other.name]
 
 
+def test_sums_that_a_step_keeps_in_variables_are_taken_as_they_are_then(
+    model: tf.keras.Model,
+) -> None:
+    sums = [tf.Variable(tf.ones_like(each)) for each in model.trainable_variables]
+    with gradients.taken(model) as taken:
+        model.optimizer.apply_gradients(zip(sums, model.trainable_variables, strict=True))
+        for each in sums:
+            each.assign(tf.zeros_like(each))
+
+    for gradient, _ in taken.gradients:
+        assert isinstance(gradient, tf.Tensor)
+        np.testing.assert_array_equal(gradient, tf.ones_like(gradient))
+
+
+def test_what_is_applied_in_a_branch_alone_cannot_be_averaged(model: tf.keras.Model) -> None:
+    @tf.function
+    def step(*, now_and_then: bool) -> None:
+        found = [each + 1.0 for each in model.trainable_variables]
+
+        def apply() -> None:
+            model.optimizer.apply_gradients(zip(found, model.trainable_variables, strict=True))
+
+        with gradients.taken(model) as taken:
+            if now_and_then:
+                tf.cond(found[0][0, 0] > 3, apply, lambda: None)
+            else:
+                apply()
+        taken.check_is_of(tf.compat.v1.get_default_graph())
+
+    step.get_concrete_function(now_and_then=False)
+    with pytest.raises(BadConfigurationError, match=r"in a branch or loop, as of tf\.cond; --mode"):
+        step.get_concrete_function(now_and_then=True)
+
+
 @pytest.mark.parametrize(
     ("times", "said"),
     [pytest.param(0, "no gradient", id="never"), pytest.param(2, "once", id="twice")],

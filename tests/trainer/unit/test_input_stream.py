@@ -6,6 +6,7 @@ import random
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import ModuleType
+from typing import NamedTuple
 
 import numpy as np
 import pytest
@@ -15,6 +16,7 @@ from tftrainer.data.input_stream import InputStream
 from tftrainer.data.machine import CYCLE_LENGTH
 from tftrainer.data.read_batches import ReadBatches
 from tftrainer.errors import BadConfigurationError
+from tftrainer.parameter_server import shared_input
 from tftrainer.user.task import UserTask
 
 Data = Callable[[tf.data.Dataset], tf.data.Dataset]
@@ -458,6 +460,22 @@ def test_elements_of_any_form_are_dealt_out(element: Data) -> None:
             as_arrays(found),
             as_arrays(every[int(number)]),
         )
+
+
+class Example(NamedTuple):
+    features: tf.Tensor
+    label: tf.Tensor
+
+
+def test_a_stream_as_it_is_keeps_the_form_of_its_elements() -> None:
+    for made in (lambda *parts: parts, Example):
+        as_it_is = shared_input._as_it_is(stream(lambda ids, made=made: ids.map(made)))
+        of_stream = stream(lambda ids, made=made: ids.map(made)).repeated()
+        number, (index, of_pass, batch) = next(iter(as_it_is()))
+
+        assert type(batch) is type(next(iter(of_stream)))
+        assert len(batch) == 2
+        assert (int(number), int(index), int(of_pass)) == (0, 0, 0)
 
 
 def as_arrays(batch: tf.Tensor) -> object:

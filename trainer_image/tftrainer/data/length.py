@@ -6,6 +6,9 @@ from typing import Any
 
 import tensorflow as tf
 
+# No public call tells the size of a batch, with which TensorFlow divides it among replicas.
+from tensorflow.python.data.experimental.ops import distribute
+
 from tftrainer import tf_types
 from tftrainer.context import Context
 from tftrainer.data.position import Length
@@ -49,11 +52,24 @@ def measured(
             "as long. Or leave AutoShardPolicy.OFF and shard() out: the trainer deals the data out."
         )
     return Length(
-        batch_size=context.batch_size,
+        batch_size=_batch_size(dataset) or context.batch_size,
         of_epoch=steps_per_epoch or batches,
         of_pass=batches if batches > 0 else None,
         is_endless=is_endless,
     )
+
+
+def _batch_size(dataset: tf_types.Dataset) -> int | None:
+    """Return what it batches with, which need not be what it was told; None if that is not seen."""
+    found = int(distribute.compute_batch_size(dataset))
+    if found < 0 and type(dataset).__name__ in _KEEPING_SIZE:
+        return _batch_size(dataset._input_dataset)  # noqa: SLF001 -- no other way
+    return found if found > 0 else None
+
+
+_KEEPING_SIZE = frozenset(
+    {"_MapDataset", "_ParallelMapDataset", "_PrefetchDataset", "_OptionsDataset"}
+)
 
 
 def _refuse_none(name: str, dataset: tf_types.Dataset) -> None:

@@ -69,5 +69,5 @@ def _exchange(chief: Chief) -> Exchange | None:
     session = chief.session
     if session.setup.strategy.num_replicas_in_sync > 1:
         return None
-    with session.setup.strategy.scope():
+    with session.setup.strategy.scope(), session.traces_a_step():
         return Exchange.of(session.model, session.make_step, session.step, chief.input.batch_spec)

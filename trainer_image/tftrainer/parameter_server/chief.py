@@ -77,7 +77,8 @@ class Chief:
     def traced(self, call: tf_types.Function) -> tf_types.Function:
         """Return the concrete function of a tf.function (iterator, first, end, step, near)."""
         specs = self.input.spec, NUMBER, NUMBER, NUMBER, NEAR
-        return traced(self.session.setup.strategy, call, *specs)
+        with self.session.traces_a_step():
+            return traced(self.session.setup.strategy, call, *specs)
 
     def schedule(
         self, call: tf_types.Function, iterators: tf_types.Iterator, *, most: int, until: int

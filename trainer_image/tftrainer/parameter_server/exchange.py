@@ -250,11 +250,7 @@ def _ends_with(
     Then it can as well be the last thing. It cannot where it is in a branch or loop, with gradients
     that are of another graph.
     """
-    if any(
-        part.graph is not graph
-        for gradient, _ in taken.gradients
-        for part in tf.nest.flatten(gradient, expand_composites=True)
-    ):
+    if not taken.is_of(graph):
         return False
     changed = single([*[variable for _, variable in taken.gradients], *held_by(optimizer)])
     later = set(graph.get_operations()[taken.after :])

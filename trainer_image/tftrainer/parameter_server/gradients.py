@@ -24,8 +24,10 @@ class Taken:
     """What a step would have applied; filled while it is traced."""
 
     gradients: list[tuple[tf_types.Tensor, tf_types.Variable]] = field(default_factory=list)
+    graph: tf_types.Graph = None
+    """Where they would have been applied."""
     after: int = 0
-    """How many operations its graph had then."""
+    """How many operations that had then."""
 
     def take(self, grads_and_vars: Sequence[tuple[tf_types.Tensor, tf_types.Variable]]) -> None:
         """Keep them. Raises BadConfigurationError if there already are some."""
@@ -35,8 +37,9 @@ class Taken:
                 "--mode=synchronous can average the gradients of one call only. Put them into one "
                 "call, or use another mode."
             )
-        self.gradients = [(g, v) for g, v in grads_and_vars if g is not None]
-        self.after = len(tf.compat.v1.get_default_graph().get_operations())
+        self.gradients = [(_as_it_is(g), v) for g, v in grads_and_vars if g is not None]
+        self.graph = tf.compat.v1.get_default_graph()
+        self.after = len(self.graph.get_operations())
 
     def check(self) -> None:
         """Raise BadConfigurationError if there is nothing to apply."""
@@ -46,6 +49,26 @@ class Taken:
                 "--mode=synchronous averages what it hands there. Use that optimizer, or another "
                 "mode."
             )
+
+    def is_of(self, graph: tf_types.Graph) -> bool:
+        """Whether they would have been applied in this graph, and not in a branch or loop of it."""
+        return self.graph is graph
+
+    def check_is_of(self, graph: tf_types.Graph) -> None:
+        """Raise BadConfigurationError if they are not."""
+        if not self.is_of(graph):
+            raise BadConfigurationError(
+                "train_step calls model.optimizer.apply_gradients (or minimize) in a branch or "
+                "loop, as of tf.cond; --mode=synchronous averages what every step hands there. "
+                "Call it in every step, or use another mode."
+            )
+
+
+def _as_it_is(gradient: tf_types.Tensor) -> tf_types.Tensor:
+    """Return the value of what may be a variable, in which a step adds gradients up."""
+    if isinstance(gradient, tf.IndexedSlices):
+        return gradient
+    return tf.convert_to_tensor(gradient)
 
 
 @contextmanager

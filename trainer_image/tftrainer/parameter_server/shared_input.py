@@ -217,7 +217,9 @@ def _as_it_is(stream: InputStream) -> Callable[..., tf_types.Dataset]:
     def made(*_: tf_types.Tensor) -> tf_types.Dataset:
         # This graph runs on every worker: with a seed in it, all of them would read the same.
         tf.random.set_seed(None)
-        nothing = tf.constant(0, tf.int64)
-        return own.repeated().map(lambda *batch: (nothing, (nothing, nothing, batch)))
+        data = own.repeated()
+        # Not by a map, which hands a plain tuple over in parts, and a named one whole.
+        nothing = tf.data.Dataset.from_tensors(tf.constant(0, tf.int64)).repeat()
+        return tf.data.Dataset.zip((nothing, tf.data.Dataset.zip((nothing, nothing, data))))
 
     return made

@@ -239,8 +239,11 @@ def _part(chief: Chief) -> tuple[Callable[..., _Part], gradients.Packing]:
         read = shared.read(iterator, number, by, near=near, after=began)
         # Not strategy.run, which would warn that this is no worker.
         replica = tf.distribute.ReplicaContext(session.setup.strategy, replica_id_in_sync_group=0)
-        with gradients.taken(session.model) as taken, replica:
+        # As strategy.run has one, which layers ask for that work together with other replicas.
+        device = tf.device(session.setup.strategy.extended.worker_devices[0])
+        with gradients.taken(session.model) as taken, replica, device:
             loss = session.make_step(read.batch)
+        taken.check_is_of(tf.compat.v1.get_default_graph())
         packing = gradients.Packing(taken.gradients)
         packed = packing.pack([gradient for gradient, _ in taken.gradients])
         packings.append(packing)
@@ -252,7 +255,8 @@ def _part(chief: Chief) -> tuple[Callable[..., _Part], gradients.Packing]:
         numbers = [examples, read.waited, busy, tf.cast(loss, tf.float64)]
         return packed, tf.concat([tf.stack(numbers), tf.cast(read.place, tf.float64)], axis=0)
 
-    concrete = compute.get_concrete_function(shared.spec, NUMBER, NUMBER, NEAR)
+    with session.traces_a_step():
+        concrete = compute.get_concrete_function(shared.spec, NUMBER, NUMBER, NEAR)
 
     def part(iterator: tf_types.Iterator, first: int, by: int) -> _Part:
         near = chief.dealer.near(first)

@@ -87,6 +87,7 @@ class Checkpoints:
             }
         self._parts = parts
         self._checkpoint = tf.train.Checkpoint(**parts, **self._own, metrics=self._metrics)
+        _refuse_what_cannot_be_saved(self._checkpoint)
         with reached(directory, "opened"):
             tf.io.gfile.makedirs(directory)
             self._kept = _oldest_first(directory)
@@ -185,6 +186,20 @@ class Checkpoints:
             return _options(self._devices.to_read(path) if self._devices else None)
         except tf.errors.OpError as error:
             _raise_unreadable(path, error)
+
+
+def _refuse_what_cannot_be_saved(checkpoint: tf_types.Checkpoint) -> None:
+    """Raise BadConfigurationError for a model that holds layers as TensorFlow saves none.
+
+    It says so when it saves: perhaps at the end of training, and again after each restart.
+    """
+    try:
+        tf.train.TrackableView(checkpoint).descendants()
+    except ValueError as error:
+        raise BadConfigurationError(
+            f"the model cannot be saved: {str(error)[:1000]} Give a dict of layers texts as keys, "
+            "and do nothing but append to a list of layers."
+        ) from error
 
 
 def found(path: str, step: int) -> SavedCheckpoint:

@@ -146,7 +146,8 @@ def _refuse_python(function: tf_types.Function) -> None:
 
 def _have_same_weights(model: tf_types.Model, other: tf_types.Model) -> bool:
     # Among weights are the vocabularies of adapted layers, which are no variables.
-    one, two = model.get_weights(), other.get_weights()
+    # Of a text, Keras returns no array.
+    one, two = (list(map(np.asarray, each.get_weights())) for each in (model, other))
     return len(one) == len(two) and all(map(_are_same, one, two))
 
 

@@ -7,7 +7,8 @@ with it, and make the steps in loops of their own. The end after the last step i
 import logging
 import math
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import NoReturn
 
@@ -19,7 +20,14 @@ from tftrainer.context import Context
 from tftrainer.data.input_stream import InputStream
 from tftrainer.data.length import measured
 from tftrainer.data.position import Length, Position, drawn
-from tftrainer.errors import BadConfigurationError, CheckpointUnavailableError, TerminatedError
+from tftrainer.errors import (
+    BadConfigurationError,
+    CheckpointUnavailableError,
+    TerminatedError,
+    TrainerError,
+)
+from tftrainer.runtime.exception_text import headline, summary
+from tftrainer.runtime.outages import is_outage
 from tftrainer.runtime.supervisor import Run
 from tftrainer.saving.checkpoints import Checkpoints, Devices
 from tftrainer.saving.export import Exporter
@@ -92,6 +100,27 @@ class Session:
     epoch_counts: EpochCounts
     """Kept up to date by who calls the callbacks; what is saved has it."""
     recorder: Recorder
+
+    @contextmanager
+    def traces_a_step(self) -> Iterator[None]:
+        """Have what Python raises in this block, where steps are traced, refused as the task's.
+
+        What TensorFlow raises may be of a server that is lost.
+        """
+        try:
+            yield
+        except BadConfigurationError as error:
+            # AutoGraph has written the lines of all callers before it.
+            said = headline(error).removeprefix(f"{type(error).__name__}: ")
+            raise BadConfigurationError(said) from error
+        except (TrainerError, tf.errors.OpError):
+            raise
+        except Exception as error:
+            if is_outage(error):
+                raise
+            raise BadConfigurationError(
+                f"a step of the model of {self.task.name} fails: {summary(error)}"
+            ) from error
 
     def announce(self, left: int) -> None:
         """Say that training begins, with so many batches left; the watchdog counts from here."""

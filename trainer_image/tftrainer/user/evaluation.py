@@ -38,7 +38,13 @@ class Evaluation:
     """Evaluates one model on one dataset, again and again."""
 
     def __init__(self, task: UserTask, built: tf_types.Model, dataset: tf_types.Dataset) -> None:
-        """Raise BadConfigurationError for a test_step that cannot work."""
+        """Raise BadConfigurationError for a test_step that cannot work, or one that is missing."""
+        has_step = task.test_step is not None or model.has_own(built, "test_step")
+        if not has_step and not model.is_called(task, built):
+            raise BadConfigurationError(
+                f"the model of {task.name} has no call(), by which it could be evaluated: define "
+                "test_step(model, batch)."
+            )
         self._name = task.name
         self._model = built
         self._dataset = dataset

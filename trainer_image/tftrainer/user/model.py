@@ -44,15 +44,14 @@ def _build(task: UserTask, context: Context, dataset: tf_types.Dataset) -> tf_ty
     _refuse_averages(task, model.optimizer)
     _refuse_single_examples(task, dataset.element_spec)
     given = f"batches of ({_describe(dataset.element_spec)})"
-    with _example(task, dataset) as example:
-        with _explained(f"the model of {task.name} cannot take what its dataset gives, {given}"):
-            outputs = _create_variables(task, model, example)
-        if not steps_itself(task, model):
-            with _explained(
-                f"loss and metrics of the model of {task.name} cannot take its outputs "
-                f"({_describe(outputs)}) and what its dataset gives, {given}"
-            ):
-                _try_loss(model, example, outputs)
+    try:
+        _try(task, model, dataset, given)
+    except BadConfigurationError as error:
+        # Nobody has these values: the model may take no others than those of the data, such as
+        # words that are all known.
+        if not isinstance(error.__cause__, tf.errors.InvalidArgumentError):
+            raise
+        _try(task, model, dataset, given, by_shapes_alone=True)
     _LOG.info(
         "model %s: %d parameters, optimizer %s, %s",
         model.name,
@@ -61,6 +60,26 @@ def _build(task: UserTask, context: Context, dataset: tf_types.Dataset) -> tf_ty
         given,
     )
     return model
+
+
+def _try(
+    task: UserTask,
+    model: tf_types.Model,
+    dataset: tf_types.Dataset,
+    given: str,
+    *,
+    by_shapes_alone: bool = False,
+) -> None:
+    """Create all variables by an example; raise BadConfigurationError if model or loss fail."""
+    with _example(task, dataset, by_shapes_alone=by_shapes_alone) as example:
+        with _explained(f"the model of {task.name} cannot take what its dataset gives, {given}"):
+            outputs = _create_variables(task, model, example)
+        if not steps_itself(task, model):
+            with _explained(
+                f"loss and metrics of the model of {task.name} cannot take its outputs "
+                f"({_describe(outputs)}) and what its dataset gives, {given}"
+            ):
+                _try_loss(model, example, outputs)
 
 
 def step_function(
@@ -193,7 +212,25 @@ def _compile(task: UserTask, model: tf_types.Model) -> None:
 def _create_variables(
     task: UserTask, model: tf_types.Model, example: tf_types.Tensor
 ) -> tf_types.Tensor:
-    """Create them all; return what the model makes of the example."""
+    """Create them all; return what the model makes of the example, if anything."""
+    outputs = None
+    if is_called(task, model):
+        outputs = _called(task, model, example)
+    else:
+        # Its parts have their variables, or get them when its step is traced.
+        model.built = True
+    # So do several optimizers: the step alone knows which is for what.
+    if not isinstance(model.optimizer, list | tuple):
+        _build_optimizer(model)
+    return outputs
+
+
+def is_called(task: UserTask, model: tf_types.Model) -> bool:
+    """Whether the model itself computes something, rather than its step with its parts alone."""
+    return has_own(model, "call") or not steps_itself(task, model)
+
+
+def _called(task: UserTask, model: tf_types.Model, example: tf_types.Tensor) -> tf_types.Tensor:
     features, labels = example[:2]
     outputs = model(features, training=False)
     _build_what_only_training_calls(task, model, features)
@@ -202,6 +239,10 @@ def _create_variables(
         model.compiled_loss.build(outputs)
     if model.compiled_metrics is not None and not model.compiled_metrics.built:
         _build_metrics(task, model, outputs, labels)
+    return outputs
+
+
+def _build_optimizer(model: tf_types.Model) -> None:
     with tf.init_scope(), _slots_made():
         if hasattr(model.optimizer, "build"):
             model.optimizer.build(model.trainable_variables)
@@ -209,7 +250,6 @@ def _create_variables(
             model.optimizer._create_all_weights(  # noqa: SLF001 -- no other
                 model.trainable_variables
             )
-    return outputs
 
 
 def _build_what_only_training_calls(
@@ -272,6 +312,10 @@ def _try_loss(model: tf_types.Model, example: tf_types.Tensor, outputs: tf_types
 
     def once() -> None:
         loss = model.compute_loss(features, labels, outputs, weights)
+        if loss is None:
+            # What layers add, they add where they are called: in training, and in each replica.
+            trained = model(features, training=True)
+            loss = model.compute_loss(features, labels, trained, weights)
         if loss is None:
             raise ValueError("the model was compiled without a loss; give compile() one.")
         model.compute_metrics(features, labels, outputs, weights)
@@ -339,8 +383,10 @@ def trace(function: tf_types.Function, *specs: tf_types.TensorSpec) -> tf_types.
         if strategy.num_replicas_in_sync > 1:
             strategy.run(function, arguments)
         else:
-            # strategy.run would warn, under ParameterServer, that this is no worker.
-            with tf.distribute.ReplicaContext(strategy, replica_id_in_sync_group=0):
+            # strategy.run would warn, under ParameterServer, that this is no worker. It has a
+            # device, too, which layers ask for that work with other replicas.
+            replica = tf.distribute.ReplicaContext(strategy, replica_id_in_sync_group=0)
+            with replica, tf.device("/device:CPU:0"):
                 function(*arguments)
     return graph
 
@@ -390,8 +436,9 @@ def _half_precision_explained() -> Iterator[None]:
 
 def _refuse_averages(task: UserTask, optimizer: tf_types.Optimizer) -> None:
     """Refuse what Keras itself does at the end of fit alone, which is no end for a trainer."""
-    # Mixed precision wraps it.
-    if getattr(getattr(optimizer, "inner_optimizer", optimizer), "use_ema", False):
+    # Mixed precision wraps it; a model may have several.
+    inner = [getattr(each, "inner_optimizer", each) for each in tf.nest.flatten(optimizer)]
+    if any(getattr(each, "use_ema", False) for each in inner):
         raise BadConfigurationError(
             f"the optimizer of {task.name} has use_ema=True, which is not supported: the model "
             "would be saved, validated and exported without its averaged weights. Remove "
@@ -413,14 +460,16 @@ def _refuse_single_examples(task: UserTask, spec: tf_types.TensorSpec) -> None:
 
 
 @contextmanager
-def _example(task: UserTask, dataset: tf_types.Dataset) -> Iterator[tf_types.Tensor]:
+def _example(
+    task: UserTask, dataset: tf_types.Dataset, *, by_shapes_alone: bool = False
+) -> Iterator[tf_types.Tensor]:
     """Make a batch of the right form; without data where possible, which may be far or slow.
 
     It is of zeros where the batch alone has no known size. A size that were made up might be one
     that the model cannot take, such as a text shorter than a convolution: where other sizes are
-    unknown, the model is traced without them, as in training. So it is where variables are
-    partitioned: a lookup that is not traced reads the whole table. Only where not even the number
-    of axes is known, a batch is read.
+    unknown, the model is traced without them, as in training. So it is `by_shapes_alone`, and where
+    variables are partitioned: a lookup that is not traced reads the whole table. Only where not
+    even the number of axes is known, a batch is read.
     """
     spec = dataset.element_spec
     flat = tf.nest.flatten(spec)
@@ -428,7 +477,11 @@ def _example(task: UserTask, dataset: tf_types.Dataset) -> Iterator[tf_types.Ten
         with _explained(f"the first batch of the dataset of {task.name} cannot be read"):
             batch = next(iter(dataset))
         yield batch
-    elif all(s.shape[1:].is_fully_defined() for s in flat) and not _has_partitions():
+    elif not (
+        by_shapes_alone
+        or _has_partitions()
+        or any(not s.shape[1:].is_fully_defined() for s in flat)
+    ):
         yield tf.nest.map_structure(
             lambda s: tf.zeros([s.shape[0] or 1, *s.shape[1:]], s.dtype), spec
         )
