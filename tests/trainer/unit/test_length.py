@@ -54,6 +54,8 @@ def test_nothing_is_left_out_where_a_dataset_has_batches_of_its_own_size() -> No
     reached = Position(seed=1, batch_size=before.batch_size, epoch_batches=before.of_epoch)
     reached = replace(reached, number=6, index=6)
 
-    found = reached.fitted(batch_size=after.batch_size, epoch_batches=after.of_epoch)
+    found = reached.fitted(
+        batch_size=after.batch_size, epoch_batches=after.of_epoch, pass_batches=after.of_pass
+    )
 
     assert (found.number, found.index) == (6, 6)
