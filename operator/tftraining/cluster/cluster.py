@@ -120,11 +120,15 @@ class Cluster:
     def events(self, job: _Object, keep: Callable[[_Object], _Object] = _whole) -> list[_Object]:
         """Return the events of a job and of the objects whose names begin with its name.
 
-        They are of the older API, whose form every cluster serves; newest last.
+        They are of the older API, whose form every cluster serves; newest last. None where they may
+        not be read: they only add to what job and pods say.
         """
         name, found = _name(job), pages(self.calls, self._core("events"))
-        own = (each for page in found for each in page["items"] if _is_about(each, name))
-        return sorted(map(keep, own), key=event_time)
+        own: list[_Object] = []
+        with contextlib.suppress(ForbiddenError):
+            for page in found:
+                own.extend(keep(each) for each in page["items"] if _is_about(each, name))
+        return sorted(own, key=event_time)
 
     def patch_job(self, name: str, patch: _Object) -> _Object:
         """Merge a patch into a job."""

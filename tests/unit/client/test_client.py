@@ -415,6 +415,15 @@ def test_describe_reads_the_claims_of_pods_without_a_node(
     assert "storage class" not in client.describe("mnist")
 
 
+def test_who_may_read_no_events_sees_the_rest_of_a_job(
+    stored: Stored, client: TFTrainingClient
+) -> None:
+    stored.add_job(a_job().raw)
+    stored.refusals["GET /api/v1/namespaces/default/events"] = ForbiddenError("no events for you")
+
+    assert client.describe("mnist").startswith("mnist: ")
+
+
 def test_a_cluster_without_the_operator_is_told(stored: Stored, client: TFTrainingClient) -> None:
     """Of what it does not serve, an API server says that there is no such page."""
     manifest = {**a_job().raw, "metadata": {"name": "mnist"}}
