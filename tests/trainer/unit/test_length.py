@@ -22,6 +22,12 @@ def one(*batch: tf.Tensor) -> tf.data.Dataset:
     return tf.data.Dataset.from_tensors(batch)
 
 
+def some(*_: object) -> tuple[tf.Tensor, ...]:
+    """Return a batch whose size is not known before, as of one file."""
+    size = tf.random.uniform([1], 8, 9, tf.int64)
+    return tf.zeros(size), tf.zeros(size)
+
+
 def length(batched: Callable[[tf.data.Dataset, int], tf.data.Dataset], told: int) -> Length:
     data = tf.data.Dataset.range(EXAMPLES).map(lambda i: (i, i))
     task = UserTask("task", ModuleType("task"))
@@ -40,6 +46,8 @@ def length(batched: Callable[[tf.data.Dataset, int], tf.data.Dataset], told: int
             id="what maps have behind them",
         ),
         pytest.param(lambda data, _: data.batch(8).flat_map(one), 12, id="not known"),
+        pytest.param(lambda data, _: data.map(some), 12, id="made by a map"),
+        pytest.param(lambda data, _: data.window(8).map(some), 12, id="made of datasets"),
     ],
 )
 def test_the_size_of_batches_is_what_the_dataset_batches_with(

@@ -61,7 +61,11 @@ def measured(
 
 def _batch_size(dataset: tf_types.Dataset) -> int | None:
     """Return what it batches with, which need not be what it was told; None if that is not seen."""
-    found = int(distribute.compute_batch_size(dataset))
+    try:
+        found = int(distribute.compute_batch_size(dataset))
+    except IndexError:
+        # Of elements without axes, which are no batches yet.
+        return None
     if found < 0 and type(dataset).__name__ in _KEEPING_SIZE:
         return _batch_size(dataset._input_dataset)  # noqa: SLF001 -- no other way
     return found if found > 0 else None
