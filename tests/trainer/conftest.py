@@ -7,7 +7,12 @@ from pathlib import Path
 import pytest
 from bucket import Bucket, running
 from harness import ROOT, TEMPLATE, Computer, computer
+from hypothesis import settings
 from tftrainer.runtime import process
+
+# How long an example takes depends on what else the machine does.
+settings.register_profile("trainer", deadline=None)
+settings.load_profile("trainer")
 
 # Before any test imports TensorFlow, which looks at this once.
 process.prepare(os.environ)

@@ -50,7 +50,6 @@ def test_who_reads_on_from_one_place_begins_at_the_first_batch_that_is_missing()
     assert found.without_gaps(of_pass=10) == found
 
 
-@settings(deadline=None)
 @given(positions(), st.sampled_from([1, 16, 48, 64, 100, 640]))
 def test_with_another_batch_size_no_example_is_left_out(position: Position, size: int) -> None:
     data_pass, index = divmod(position.number, 10)
@@ -99,7 +98,7 @@ def resumed(draw: st.DrawFn) -> tuple[int, Position, Position]:
     return examples, position, fitted
 
 
-@settings(deadline=None, max_examples=500)
+@settings(max_examples=500)
 @given(resumed())
 def test_where_epochs_are_no_passes_what_is_missing_is_found_again(
     drawn: tuple[int, Position, Position],
