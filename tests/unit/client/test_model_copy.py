@@ -126,11 +126,13 @@ def test_a_model_of_many_chunks_arrives_whole(stored: Stored, tmp_path: Path) ->
     assert (found / "variables/data").read_bytes() == weights
 
 
-def test_the_pod_mounts_the_volume_read_only_and_belongs_to_the_job(stored: Stored) -> None:
+def test_the_pod_mounts_the_volume_read_only_and_belongs_to_the_job(
+    stored: Stored, tmp_path: Path
+) -> None:
     client = a_client(stored)
     stored.pod_status = {"phase": "Pending", "containerStatuses": [a_waiting("ErrImagePull")]}
     with pytest.raises(TFTrainingError, match="did not start: ErrImagePull: no such image"):
-        client.get_model("mnist", "unused")
+        client.get_model("mnist", tmp_path / "here")
     (pod,) = stored.made
     assert unknown_fields("Pod", {key: pod[key] for key in pod if key != "status"}) == []
     owner = pod["metadata"]["ownerReferences"][0]
