@@ -71,6 +71,7 @@ class Exchange:
         self._make_step = make_step
         self._step = plain(step)
         self._copied = copied
+        self._routes = Routes(copied)
         self._added = {id(each) for each in added}
         self._packed = {id(each) for each in packed}
         self._device = device
@@ -129,10 +130,8 @@ class Exchange:
 
         Once in the function that makes the steps.
         """
-        copies, routes = LocalCopies(self._copied, device=device), Routes(self._copied)
-        vectors = routes.read()
-        with tf.device(device):
-            copies.assign(routes.part(vectors))
+        copies = LocalCopies(self._copied, device=device)
+        self._bring(self._routes.read(), copies, device)
         return functools.partial(self._make, copies, device)
 
     @tf.autograph.experimental.do_not_convert
@@ -145,16 +144,18 @@ class Exchange:
         """
         run = tf.distribute.get_strategy().run
         result: _Result = run(self._computed, args=(copies, batch))
-        back = Routes(self._copied)
 
         def applied(tensors: _Tensors) -> list[tf_types.Tensor]:
             run(self._applied, args=(result, tensors))
-            return back.read()
+            return self._routes.read()
 
         there = _as_one_operation(applied, result.tensors, self.ps) if self.ps else applied
-        vectors = there(result.tensors)
+        self._bring(there(result.tensors), copies, device)
+
+    def _bring(self, vectors: Sequence[tf_types.Tensor], copies: LocalCopies, device: str) -> None:
+        """Give the copies, which are on a device, the values that have arrived."""
         with tf.device(device):
-            copies.assign(back.part(vectors))
+            copies.assign(self._routes.part(vectors))
 
     def _computed(self, copies: LocalCopies, batch: tf_types.Tensor) -> "_Result":
         """Make a step on the copies, up to where it applies gradients."""
@@ -218,8 +219,7 @@ def _parts(gradient: tf_types.Tensor) -> list[tf_types.Tensor]:
 
 def _whole(parts: list[tf_types.Tensor], variable: tf_types.Variable) -> tf_types.Tensor:
     """Return the gradient of a variable that these are the parts of."""
-    shape = tf.constant(variable.shape.as_list(), tf.int64)
-    return parts[0] if len(parts) == 1 else tf.IndexedSlices(*parts, dense_shape=shape)
+    return parts[0] if len(parts) == 1 else gradients.sparse(*parts, variable)
 
 
 def _as_one_operation(

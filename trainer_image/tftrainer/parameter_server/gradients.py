@@ -108,6 +108,14 @@ def parted(
     return [tf.reshape(part, shape) for part, shape in zip(parts, shapes, strict=True)]
 
 
+def sparse(
+    values: tf_types.Tensor, indices: tf_types.Tensor, variable: tf_types.Variable
+) -> tf_types.Tensor:
+    """Return the gradient of a variable of which values and indices were sent, and no shape."""
+    shape = tf.constant(variable.shape.as_list(), tf.int64)
+    return tf.IndexedSlices(values, indices, dense_shape=shape)
+
+
 Packed = Mapping[str, tf_types.Tensor]
 """Gradients as few tensors: `dense <type>` a vector, `<number> values` and `<number> indices`."""
 
@@ -140,11 +148,8 @@ class Packing:
         gradients: dict[int, tf_types.Tensor] = {}
         for number, variable in enumerate(self._variables):
             if self._sparse[number]:
-                gradients[number] = tf.IndexedSlices(
-                    packed[f"{number} values"],
-                    packed[f"{number} indices"],
-                    dense_shape=tf.constant(variable.shape.as_list(), tf.int64),
-                )
+                parts = packed[f"{number} values"], packed[f"{number} indices"]
+                gradients[number] = sparse(*parts, variable)
         for dtype, numbers in self._dense.items():
             shapes = [self._variables[number].shape for number in numbers]
             parts = parted(packed[f"dense {dtype.name}"], shapes)
