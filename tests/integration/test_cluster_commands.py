@@ -100,9 +100,8 @@ def test_a_job_is_submitted_listed_described_and_changed(space: Namespace) -> No
     space.wait_for("Suspended", "False")
 
 
-def test_the_first_line_and_the_exit_code_say_how_a_job_failed(space: Namespace) -> None:
-    space.apply(manifest())
-    space.wait_for_pods("mnist-chief-0", "mnist-ps-0", "mnist-worker-0", "mnist-worker-1")
+def followed(space: Namespace) -> tuple[subprocess.Popen[str], str]:
+    """Follow the job by `tftj progress`; return its process and the first line that it says."""
     process = subprocess.Popen(
         command("progress", "mnist", f"--namespace={space.name}"),
         env=environment(space),
@@ -111,7 +110,14 @@ def test_the_first_line_and_the_exit_code_say_how_a_job_failed(space: Namespace)
         text=True,
     )
     assert process.stdout is not None
-    assert "Starting: " in process.stdout.readline()
+    return process, process.stdout.readline()
+
+
+def test_the_first_line_and_the_exit_code_say_how_a_job_failed(space: Namespace) -> None:
+    space.apply(manifest())
+    space.wait_for_pods("mnist-chief-0", "mnist-ps-0", "mnist-worker-0", "mnist-worker-1")
+    process, first_line = followed(space)
+    assert "Starting: " in first_line
     a_failed_job(space)
     rest, _ = process.communicate(timeout=30)
     expected = "ValueError: no examples (/task/task.py, line 12)"
@@ -135,15 +141,8 @@ def test_the_end_of_a_job_that_is_deleted_at_once_is_told(
     space.apply(manifest(runPolicy={"ttlSecondsAfterFinished": 0}))
     space.wait_for_pods("mnist-chief-0", "mnist-ps-0", "mnist-worker-0", "mnist-worker-1")
     space.run_all()
-    process = subprocess.Popen(
-        command("progress", "mnist", f"--namespace={space.name}"),
-        env=environment(space),
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-    )
-    assert process.stdout is not None
-    assert process.stdout.readline()
+    process, first_line = followed(space)
+    assert first_line
     space.end("mnist-chief-0", code)
     rest, _ = process.communicate(timeout=30)
     assert rest.splitlines()[-1].startswith(told)
