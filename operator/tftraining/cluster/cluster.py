@@ -120,8 +120,8 @@ class Cluster:
     def events(self, job: _Object, keep: Callable[[_Object], _Object] = _whole) -> list[_Object]:
         """Return the events of a job and of the objects whose names begin with its name.
 
-        They are of the older API, whose form every cluster serves; newest last. None where they may
-        not be read: they only add to what job and pods say.
+        They are of the older API, whose form every cluster serves; newest last. For who may not
+        read them there are none: they only add to what job and pods say.
         """
         name, found = _name(job), pages(self.calls, self._core("events"))
         own: list[_Object] = []
