@@ -219,7 +219,10 @@ def _parts(gradient: tf_types.Tensor) -> list[tf_types.Tensor]:
 
 def _whole(parts: list[tf_types.Tensor], variable: tf_types.Variable) -> tf_types.Tensor:
     """Return the gradient of a variable that these are the parts of."""
-    return parts[0] if len(parts) == 1 else gradients.sparse(*parts, variable)
+    if len(parts) == 1:
+        return parts[0]
+    values, indices = parts
+    return gradients.sparse(values, indices, variable)
 
 
 def _as_one_operation(

@@ -148,8 +148,8 @@ class Packing:
         gradients: dict[int, tf_types.Tensor] = {}
         for number, variable in enumerate(self._variables):
             if self._sparse[number]:
-                parts = packed[f"{number} values"], packed[f"{number} indices"]
-                gradients[number] = sparse(*parts, variable)
+                values, indices = packed[f"{number} values"], packed[f"{number} indices"]
+                gradients[number] = sparse(values, indices, variable)
         for dtype, numbers in self._dense.items():
             shapes = [self._variables[number].shape for number in numbers]
             parts = parted(packed[f"dense {dtype.name}"], shapes)
