@@ -280,6 +280,10 @@ class Runtime:
         if deleted and "deletionTimestamp" not in raw["metadata"]:
             self._untold.set()
 
+    def waiting(self) -> int:
+        """Return how many jobs wait for a pass."""
+        return 0 if self._queue is None else self._queue.depth()
+
     def health(self) -> str | None:
         """Return what is wrong with the process, None while it works."""
         for task in self._tasks:
