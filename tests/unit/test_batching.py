@@ -8,11 +8,18 @@ import time
 from typing import TYPE_CHECKING
 
 import pytest
-from tftraining_operator.controller import batching
+from tftraining_operator.controller import batching, main
 from tftraining_operator.controller.batching import MANY, MOMENT, BatchingSelector, loop
+from tftraining_operator.controller.settings import Settings
+from tftraining_operator.reconcile.store import JobKey
+from tftraining_operator.reconcile.workqueue import WorkQueue
+
+from tools.ports import free_port
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from tftraining_operator.controller.runtime import Runtime
 
 
 @pytest.fixture
@@ -84,3 +91,24 @@ def test_a_timer_is_not_late_where_nothing_arrives(slept: list[float]) -> None:
     with asyncio.Runner(loop_factory=lambda: loop(selector)) as runner:
         assert runner.run(scene()) >= 0.01
     assert not slept
+
+
+async def test_jobs_that_wait_for_the_operators_passes_are_those_that_count(
+    monkeypatch: pytest.MonkeyPatch, selector: BatchingSelector
+) -> None:
+    async def work(_key: JobKey) -> float | None:
+        return None
+
+    counted: list[int] = []
+
+    async def lead(_settings: object, _leads: object, runtime: Runtime, _stop: object) -> None:
+        counted.append(selector.waiting())
+        queue = runtime._queue = WorkQueue(work, workers=1)
+        for name in ("a", "b"):
+            queue.add(JobKey("default", name))
+        counted.append(selector.waiting())
+
+    monkeypatch.setattr(main, "_lead", lead)
+    settings = Settings(health=f"http://127.0.0.1:{free_port()}/healthz", metrics_port=0)
+    await main.operate(settings, selector)
+    assert counted == [0, 2]
