@@ -8,7 +8,7 @@ import time
 from typing import TYPE_CHECKING
 
 import pytest
-from tftraining_operator.controller import batching, main
+from tftraining_operator.controller import main
 from tftraining_operator.controller.batching import MANY, MOMENT, BatchingSelector, loop
 from tftraining_operator.controller.settings import Settings
 from tftraining_operator.reconcile.store import JobKey
@@ -32,7 +32,7 @@ def selector() -> Iterator[BatchingSelector]:
 def slept(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     """Let no time pass in sleeps; return them."""
     found: list[float] = []
-    monkeypatch.setattr(batching.time, "sleep", found.append)
+    monkeypatch.setattr(time, "sleep", found.append)
     return found
 
 
@@ -66,7 +66,7 @@ def test_where_very_many_wait_it_is_worked_on_with_what_comes_in_a_moment(
             assert seconds == MOMENT
             theirs.send(b"another answer")
 
-        monkeypatch.setattr(batching.time, "sleep", sleep)
+        monkeypatch.setattr(time, "sleep", sleep)
         assert {key.fileobj for key, _ in selector.select(1)} == {readable, ours}
 
 
