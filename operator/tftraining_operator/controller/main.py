@@ -50,7 +50,7 @@ async def operate(settings: Settings, selector: BatchingSelector) -> None:
     ):
         metrics.read_leadership(leadership.seconds_left)
         runtime = Runtime(settings, leadership.seconds_left, metrics, tracing)
-        selector.waiting = runtime.waiting
+        selector.moment = runtime.moment
         if isinstance(leadership, Shards):
             leadership.serve(runtime)
             metrics.read_shards(settings.shards, leadership.holds)
