@@ -65,7 +65,7 @@ SUITES: dict[str, list[str]] = {
 """Each suite's command, the cheapest first."""
 
 STAGES = (
-    (("unit", "stateful", "protocol", "trainer"), ("upgrade", "integration")),
+    (("unit", "protocol", "trainer"), ("stateful", "upgrade", "integration")),
     (("e2e",),),
 )
 """The suites of a lane run in turn, the lanes of a stage side by side: integration mostly waits.

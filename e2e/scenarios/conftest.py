@@ -73,8 +73,11 @@ def pytest_sessionstart(session: pytest.Session) -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Have those that run alone come last: one process waits for the other only then."""
-    items.sort(key=_runs_alone)
+    """Have those that run alone come last: one process waits for the other only then.
+
+    Those that take long come first, so that it does not wait long.
+    """
+    items.sort(key=lambda item: (_runs_alone(item), item.get_closest_marker("long") is None))
 
 
 def _runs_alone(item: pytest.Item) -> bool:

@@ -24,6 +24,7 @@ def restarting_reasons(drill: Drill) -> set[str]:
     }
 
 
+@pytest.mark.long
 def test_a_lost_ps(drill: Drill) -> None:
     drill.start(paced(ps={"replicas": 2}, evaluator={}))
     ps = drill.pod("ps", 0)
@@ -40,6 +41,7 @@ def test_a_lost_ps(drill: Drill) -> None:
     drill.expect_success(restarts=2)
 
 
+@pytest.mark.long
 def test_a_lost_chief_and_a_corrupt_checkpoint(drill: Drill) -> None:
     drill.start(paced(evaluator={}))
     cluster, chief = drill.space.cluster, drill.pod("chief")

@@ -11,6 +11,7 @@ _HUNG_SECONDS = 150
 """A hung peer is noticed within 30 s, its pod replaced, and TensorFlow imported again."""
 
 
+@pytest.mark.long
 def test_the_job_runs_throughout_and_loses_nothing(drill: Drill) -> None:
     protected = {"budget": "Essential"}
     drill.start(paced(worker={"replicas": 3}, evaluator={}, disruption=protected))

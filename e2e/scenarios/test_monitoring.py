@@ -2,6 +2,8 @@
 
 import re
 
+import pytest
+
 from e2e.install import RELEASE
 from e2e.jobs import endless, stalled, tasks
 from e2e.prometheus import SCRAPE_SECONDS, Prometheus
@@ -13,6 +15,7 @@ from tools.waiting import eventually
 _STUCK, _STALLED = "TFTrainingJobStuckStarting", "TFTrainingJobStalled"
 
 
+@pytest.mark.long
 def test_prometheus_scrapes_operator_and_chief_fills_the_dashboards_and_alerts(
     space: Space, prometheus_server: Prometheus
 ) -> None:

@@ -3,9 +3,11 @@
 import asyncio
 import logging
 import sys
+from functools import partial
 
 import kopf
 
+from tftraining_operator.controller.batching import BatchingSelector, loop
 from tftraining_operator.controller.logs import add_job_fields
 from tftraining_operator.controller.main import operate
 from tftraining_operator.controller.settings import Settings, SettingsError
@@ -28,8 +30,10 @@ def main() -> int:
     # A line for each event or probe would be a fifth of the operator's CPU.
     for chatty in ("kopf", "aiohttp.access"):
         logging.getLogger(chatty).setLevel(max(level, logging.WARNING))
+    selector = BatchingSelector()
     try:
-        asyncio.run(operate(settings))
+        with asyncio.Runner(loop_factory=partial(loop, selector)) as runner:
+            runner.run(operate(settings, selector))
     except SettingsError as error:
         sys.stderr.write(f"{error}\n")
         return 64

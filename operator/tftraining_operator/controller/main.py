@@ -11,6 +11,7 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcon
 from typing import TYPE_CHECKING, Any
 
 from tftraining_operator.controller import handlers
+from tftraining_operator.controller.batching import BatchingSelector
 from tftraining_operator.controller.health import served
 from tftraining_operator.controller.kubernetes_api import KubernetesApi
 from tftraining_operator.controller.leader import Alone, Candidate, Leadership
@@ -32,10 +33,10 @@ LOST = 75
 """Exit code of a process that lost leadership: try again (EX_TEMPFAIL of sysexits.h)."""
 
 
-async def operate(settings: Settings) -> None:
+async def operate(settings: Settings, selector: BatchingSelector) -> None:
     """Stand by, then run until asked to stop; exits the process if leadership is lost.
 
-    Raises SettingsError.
+    `selector` is the event loop's. Raises SettingsError.
     """
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
@@ -49,6 +50,7 @@ async def operate(settings: Settings) -> None:
     ):
         metrics.read_leadership(leadership.seconds_left)
         runtime = Runtime(settings, leadership.seconds_left, metrics, tracing)
+        selector.moment = runtime.moment
         if isinstance(leadership, Shards):
             leadership.serve(runtime)
             metrics.read_shards(settings.shards, leadership.holds)

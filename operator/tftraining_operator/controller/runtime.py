@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from tftraining_operator.controller import garbage, logs, wire
 from tftraining_operator.controller.access import Access
+from tftraining_operator.controller.batching import Moment
 from tftraining_operator.controller.first_looks import FirstLooks
 from tftraining_operator.controller.groups import Groups
 from tftraining_operator.controller.kubernetes_api import Call, KubernetesApi
@@ -95,6 +96,8 @@ class Runtime:
         self._namespaces: Namespaces | None = None
         self._workloads: dict[str | None, Workloads] = {}
         self._queue: WorkQueue[JobKey] | None = None
+        self.moment = Moment(lambda: 0 if self._queue is None else self._queue.depth())
+        """For how long what arrives may wait for more."""
         self._untold = asyncio.Event()
         self._stopping = asyncio.Event()
 
@@ -320,6 +323,7 @@ class Runtime:
         self._metrics.saw_call(call)
         if self._queue is not None and call.verb not in _READS and call.resource != "leases":
             self._queue.moved()
+            self.moment.took(call.seconds)
         if self._tracing is not None:
             self._tracing.saw_call(call)
 

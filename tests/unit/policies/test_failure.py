@@ -64,6 +64,23 @@ def test_fatal(
     assert (found is not None) == ends
 
 
+@pytest.mark.parametrize("role", [Role.CHIEF, Role.WORKER])
+@pytest.mark.parametrize("reason", ["StartError", "ContainerCannotRun"])
+def test_a_command_that_no_node_could_start_is_fatal_but_not_one_that_others_have_run(
+    role: Role, reason: str
+) -> None:
+    for has_run in (False, True):
+        started = {"first_running_time": stamp(-60)} if has_run else {}
+        job = a_job().with_status(cluster_workers=2, **started).build()
+        pod = a_pod(job, role).exited(128, reason=reason)
+        assert (failure.fatal(job, seen(job, pod)) is None) == has_run
+
+
+def test_a_wrong_configuration_is_fatal_also_where_others_have_run() -> None:
+    job = a_job().with_status(first_running_time=stamp(-60)).build()
+    assert failure.fatal(job, seen(job, a_pod(job, Role.CHIEF).exited(64))) is not None
+
+
 def test_an_evaluator_is_never_fatal() -> None:
     job = a_job().with_evaluator().with_role("evaluator", restartPolicy="Never").build()
     assert failure.fatal(job, seen(job, a_pod(job, Role.EVALUATOR).exited(64))) is None
