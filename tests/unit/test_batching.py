@@ -5,19 +5,11 @@ from __future__ import annotations
 import asyncio
 import socket
 import time
-from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
 import pytest
 from tftraining_operator.controller import main
-from tftraining_operator.controller.batching import (
-    AT_ONCE,
-    LONGEST,
-    MANY,
-    BatchingSelector,
-    Moment,
-    loop,
-)
+from tftraining_operator.controller.batching import LONGEST, MANY, BatchingSelector, Moment, loop
 from tftraining_operator.controller.kubernetes_api import Call
 from tftraining_operator.controller.settings import Settings
 from tftraining_operator.reconcile.store import JobKey
@@ -93,21 +85,6 @@ def test_with_a_moment_it_is_worked_on_with_what_comes_meanwhile(
 
         monkeypatch.setattr(time, "sleep", sleep)
         assert {key.fileobj for key, _ in selector.select(1)} == {readable, ours}
-
-
-def test_what_has_arrived_meanwhile_is_divided_among_turns_without_another_moment(
-    selector: BatchingSelector, slept: list[float]
-) -> None:
-    selector.moment = lambda: LONGEST
-    with ExitStack() as stack:
-        for _ in range(2 * AT_ONCE + 1):
-            ours, theirs = map(stack.enter_context, socket.socketpair())
-            selector.register(ours, 1)
-            theirs.send(b"an answer")
-        turns = [[key.fd for key, _ in selector.select(1)] for _ in range(3)]
-    assert [len(turn) for turn in turns] == [AT_ONCE, AT_ONCE, AT_ONCE]
-    assert len({*turns[0], *turns[1], *turns[2]}) == 2 * AT_ONCE + 1, "also if the first have more"
-    assert slept == [LONGEST]
 
 
 def test_other_work_waits_for_nothing(

@@ -16,8 +16,6 @@ MANY = 250
 """Jobs that wait for a pass; what fewer wait for is worked on at once."""
 LONGEST = 0.1
 """The longest moment (s). A new job makes five calls in a row."""
-AT_ONCE = 8
-"""Connections that are read from in a turn. What their answers are for takes some milliseconds."""
 _OF_A_CALL = 0.5
 """So much of how long calls take: of a fast API server nothing is waited for in vain."""
 _NEWS = 0.05
@@ -44,27 +42,19 @@ class Moment:
 
 
 class BatchingSelector(selectors.DefaultSelector):
-    """A selector that waits for more than the first events, for a `moment` (s).
-
-    And divides what there is then among several turns, each of which is as short as without it.
-    """
+    """A selector that waits for more than the first events, for a `moment` (s)."""
 
     def __init__(self) -> None:
         super().__init__()
         self.moment: Callable[[], float] = lambda: 0.0
-        self._left: dict[int, int] = {}
-        """File descriptors of what was left in the last turn, with their places in this one."""
 
     def select(self, timeout: float | None = None) -> _Ready:
         """Return what is ready: after a moment, unless there is other work already."""
         ready = super().select(timeout)
-        others = timeout == 0 or self._left
-        if ready and not others and (moment := self.moment()) > 0:
-            time.sleep(moment)
-            ready = super().select(0)
-        ready.sort(key=lambda each: self._left.get(each[0].fd, len(self._left)))
-        self._left = {key.fd: place for place, (key, _) in enumerate(ready[AT_ONCE:])}
-        return ready[:AT_ONCE]
+        if not ready or timeout == 0 or (moment := self.moment()) <= 0:
+            return ready
+        time.sleep(moment)
+        return super().select(0)
 
 
 def loop(selector: BatchingSelector) -> asyncio.AbstractEventLoop:
