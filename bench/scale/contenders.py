@@ -25,6 +25,7 @@ from tftraining_operator.core.observed import slots
 from bench.scale import client, processes, stalls
 from bench.scale.cluster import Cluster, node
 from bench.scale.processes import Process
+from bench.scale.scrapes import scraped
 from tools.ports import free_port
 
 _Object = dict[str, Any]
@@ -197,12 +198,13 @@ class Ours:
     ) -> Iterator[tuple[Process, Path]]:
         noted = cluster.folder / f"stalls-{free_port()}"
         probes = f"http://127.0.0.1:{free_port()}"
+        metrics = free_port()
         environment = {
             "PATH": os.environ["PATH"],
             "PYTHONPATH": f"{self._checkout / 'operator'}:{ROOT}",
             "KUBECONFIG": str(cluster.server.kubeconfig),
             "TFTRAINING_HEALTH": f"{probes}/healthz",
-            "TFTRAINING_METRICS_PORT": str(free_port()),
+            "TFTRAINING_METRICS_PORT": str(metrics),
         }
         if self._shards > 1:
             environment |= {
@@ -212,7 +214,10 @@ class Ours:
             }
         command: list[str | Path] = [sys.executable, "-m", "bench.scale.stalls", noted, *options]
         log = cluster.folder / f"operator-{number}.log"
-        with processes.running(command, environment, log, f"{probes}/readyz") as process:
+        with (
+            processes.running(command, environment, log, f"{probes}/readyz") as process,
+            scraped(f"http://127.0.0.1:{metrics}/metrics"),
+        ):
             yield process, noted
 
     def submission(self, namespace: str, jobs: int) -> Iterator[tuple[str, _Object]]:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
+import marshal
 import re
 import tomllib
 from pathlib import Path
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -192,6 +195,69 @@ def test_every_state_that_the_operator_writes_by_itself_is_a_label() -> None:
     never_shown = {"AllReady", "ChiefSucceeded", "PodReplaced"}
     assert set(refused) <= job_metrics.STATES | never_shown
     assert len(refused) > len(never_shown)
+
+
+async def test_a_scrape_unpacks_some_jobs_in_a_turn(monkeypatch: pytest.MonkeyPatch) -> None:
+    store = stored(*(a_job().named(f"job-{number}", uid=f"u{number}") for number in range(300)))
+    unpacked: list[object] = []
+
+    def loads(packed: bytes) -> Any:
+        unpacked.append(packed)
+        return marshal.loads(packed)  # noqa: S302 - what the store has packed
+
+    counted = SimpleNamespace(loads=loads, dumps=marshal.dumps)
+    monkeypatch.setattr("tftraining_operator.reconcile.store.marshal", counted)
+    in_turns: list[int] = []
+
+    async def count_turns() -> None:
+        while True:
+            before = len(unpacked)
+            await asyncio.sleep(0)
+            in_turns.append(len(unpacked) - before)
+
+    collector = JobsCollector(store, Names())
+    counting = asyncio.create_task(count_turns())
+    await asyncio.sleep(0)
+    await collector.count()
+    counting.cancel()
+    jobs = next(iter(collector.collect()))
+    assert sum(sample.value for sample in jobs.samples) == 300
+    assert len(unpacked) == 300
+    assert max(in_turns) <= 50, "each takes some 70 µs"
+
+
+def test_only_what_has_changed_is_looked_at_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    waits, runs = a_job().named("waits").with_status(), a_job().named("runs").with_status(**RUNS)
+    store, now = stored(waits, runs), 100.0
+    registry = CollectorRegistry()
+    collector = JobsCollector(store, Names(), lambda: at(now))
+    registry.register(collector)
+    key = ("default", "waits", "Starting")
+    assert samples(registry, "tftraining_job_waiting_seconds") == {key: 100}
+
+    packs_only = SimpleNamespace(dumps=marshal.dumps)
+    monkeypatch.setattr("tftraining_operator.reconcile.store.marshal", packs_only)
+    now = 160.0
+    assert samples(registry, "tftraining_job_waiting_seconds") == {key: 160}
+    monkeypatch.undo()
+
+    trains = a_job().named("waits").with_status(state="Running", **RUNS).raw
+    trains["metadata"] |= {"uid": "uid-0", "resourceVersion": "7"}
+    store.put(Kind.JOB, trains)
+    assert samples(registry, "tftraining_job_waiting_seconds") == {}
+    store.drop(lambda each: each.name == "runs")
+    assert samples(registry, "tftraining_jobs") == {("default", "ParameterServer", "Running"): 1}
+
+
+async def test_a_job_that_goes_during_a_scrape_is_not_counted() -> None:
+    store = stored(*(a_job().named(f"job-{number}", uid=f"u{number}") for number in range(300)))
+    collector = JobsCollector(store, Names())
+    counting = asyncio.create_task(collector.count())
+    await asyncio.sleep(0)
+    store.drop(lambda _key: True)
+    await counting
+    jobs = next(iter(collector.collect()))
+    assert 0 < sum(sample.value for sample in jobs.samples) < 300
 
 
 def test_namespaces_beyond_the_limit_share_one_label() -> None:

@@ -306,6 +306,11 @@ class Store:
         known = self._named(Kind.JOB, key, key.name)
         return None if known is None else known.raw
 
+    def job_version(self, key: JobKey) -> int | None:
+        """Return the version of a job; unpacks nothing."""
+        known = self._named(Kind.JOB, key, key.name)
+        return None if known is None else known.version
+
     def has_job(self, key: JobKey) -> bool:
         """Tell whether there is a job; unpacks nothing."""
         return key in self._objects[Kind.JOB]
@@ -321,12 +326,6 @@ class Store:
         """Return how many jobs there are, in all or in a namespace."""
         keys = self._objects[Kind.JOB]
         return len(keys) if namespace is None else sum(k.namespace == namespace for k in keys)
-
-    def jobs(self) -> Iterator[_Object]:
-        """Yield all jobs."""
-        for named in self._objects[Kind.JOB].values():
-            for known in named.values():
-                yield known.raw
 
     def children(self, kind: Kind, key: JobKey) -> list[_Object]:
         """Return the objects of a kind that a job has."""

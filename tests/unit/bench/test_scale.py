@@ -5,9 +5,11 @@ from __future__ import annotations
 import asyncio
 import json
 import re
+import threading
 import time
 from datetime import UTC, datetime
 from functools import partial
+from http.server import BaseHTTPRequestHandler, HTTPServer
 from typing import TYPE_CHECKING, Any
 
 import aiohttp
@@ -30,9 +32,12 @@ from bench.scale.disturbances import chosen
 from bench.scale.life import Life
 from bench.scale.player import Player, running
 from bench.scale.results import Results
+from bench.scale.scrapes import scraped
 from bench.scale.sizing import sizing
 from bench.scale.tables import StalledError, Table, all_of, at_least, created_since, none_of
 from tests.unit.builders import IMAGE, a_job
+from tools.cluster.shell import ClusterError
+from tools.ports import free_port
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -338,3 +343,29 @@ def test_a_page_without_the_section_is_refused_before_anything_is_measured(tmp_p
     done = CliRunner().invoke(app, ["--rounds=1", f"--page={page}", "--section=shards"])
     assert done.exit_code == 2
     assert "lacks the marks of the section" in re.sub(r"[│\s]+", " ", done.output)
+
+
+def test_a_process_is_asked_for_its_metrics_meanwhile() -> None:
+    asked = threading.Semaphore(0)
+
+    class Answers(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(200)
+            self.end_headers()
+            asked.release()
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    with HTTPServer(("127.0.0.1", 0), Answers) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        with scraped(f"http://127.0.0.1:{server.server_port}/metrics", 0.01):
+            for _ in range(2):
+                assert asked.acquire(timeout=30)
+        server.shutdown()
+
+
+def test_a_process_that_answers_no_scrape_is_told_of() -> None:
+    url = f"http://127.0.0.1:{free_port()}/metrics"
+    with pytest.raises(ClusterError, match=f"{url} was not answered"), scraped(url, 0.01):
+        time.sleep(0.2)
