@@ -2,35 +2,24 @@
 
 import threading
 import urllib.request
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 
 from tools.cluster.shell import ClusterError
+from tools.waiting import meanwhile
 
 SECONDS = 15.0
 _TIMEOUT = 60.0
 
 
-@contextmanager
-def scraped(url: str, seconds: float = SECONDS) -> Iterator[None]:
+def scraped(url: str, seconds: float = SECONDS) -> AbstractContextManager[None]:
     """Read `url` every so many seconds in the block. Raises ClusterError if it was not answered."""
-    ended = threading.Event()
-    problems: list[OSError] = []
 
-    def scrape() -> None:
-        while not ended.wait(seconds):
+    def scrape(end: threading.Event) -> None:
+        while not end.wait(seconds):
             try:
                 with urllib.request.urlopen(url, timeout=_TIMEOUT) as answer:  # noqa: S310 - http
                     answer.read()
             except OSError as error:
-                problems.append(error)
+                raise ClusterError(f"{url} was not answered: {error}") from error
 
-    thread = threading.Thread(target=scrape, daemon=True)
-    thread.start()
-    try:
-        yield
-    finally:
-        ended.set()
-        thread.join()
-    if problems:
-        raise ClusterError(f"{url} was not answered {len(problems)} times: {problems[0]}")
+    return meanwhile(scrape)
