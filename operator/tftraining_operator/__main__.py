@@ -7,7 +7,7 @@ from functools import partial
 
 import kopf
 
-from tftraining_operator.controller.batching import BatchingSelector, loop
+from tftraining_operator.controller.batching import BatchingSelector
 from tftraining_operator.controller.logs import add_job_fields
 from tftraining_operator.controller.main import operate
 from tftraining_operator.controller.settings import Settings, SettingsError
@@ -32,7 +32,7 @@ def main() -> int:
         logging.getLogger(chatty).setLevel(max(level, logging.WARNING))
     selector = BatchingSelector()
     try:
-        with asyncio.Runner(loop_factory=partial(loop, selector)) as runner:
+        with asyncio.Runner(loop_factory=partial(asyncio.SelectorEventLoop, selector)) as runner:
             runner.run(operate(settings, selector))
     except SettingsError as error:
         sys.stderr.write(f"{error}\n")

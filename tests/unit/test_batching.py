@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from tftraining_operator.controller import main
-from tftraining_operator.controller.batching import LONGEST, MANY, BatchingSelector, Moment, loop
+from tftraining_operator.controller.batching import LONGEST, MANY, BatchingSelector, Moment
 from tftraining_operator.controller.kubernetes_api import Call
 from tftraining_operator.controller.settings import Settings
 from tftraining_operator.reconcile.store import JobKey
@@ -105,7 +105,7 @@ def test_a_timer_is_not_late_where_nothing_arrives(slept: list[float]) -> None:
         await asyncio.sleep(0.01)
         return time.monotonic() - began
 
-    with asyncio.Runner(loop_factory=lambda: loop(selector)) as runner:
+    with asyncio.Runner(loop_factory=lambda: asyncio.SelectorEventLoop(selector)) as runner:
         assert runner.run(scene()) >= 0.01
     assert not slept
 

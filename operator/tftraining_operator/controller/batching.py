@@ -4,13 +4,9 @@ Each time that a process is woken it continues with cold caches. With three shar
 server on two cores that was a third of all that a job cost them.
 """
 
-import asyncio
 import selectors
 import time
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
+from collections.abc import Callable
 
 MANY = 250
 """Jobs that wait for a pass; what fewer wait for is worked on at once."""
@@ -27,7 +23,7 @@ _Ready = list[tuple[selectors.SelectorKey, int]]
 class Moment:
     """For how long (s) what has arrived may wait for more."""
 
-    def __init__(self, waiting: "Callable[[], int]") -> None:
+    def __init__(self, waiting: Callable[[], int]) -> None:
         """Let `waiting` count the jobs that wait for a pass."""
         self._waiting = waiting
         self._call = 0.0
@@ -55,8 +51,3 @@ class BatchingSelector(selectors.DefaultSelector):
             return ready
         time.sleep(moment)
         return super().select(0)
-
-
-def loop(selector: BatchingSelector) -> asyncio.AbstractEventLoop:
-    """Return an event loop that uses this selector."""
-    return asyncio.SelectorEventLoop(selector)
