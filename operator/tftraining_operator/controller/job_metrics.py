@@ -199,8 +199,7 @@ class JobsCollector(Collector):
         tally.count[namespace, seen.strategy, seen.state] += 1
         if seen.waits is not None:
             reason, since = seen.waits
-            # A clock may be set back.
-            seconds = max(0.0, (now - since).total_seconds())
+            seconds = (now - since).total_seconds()
             if seconds >= WAITING_SECONDS:
                 tally.waiting.append(_Waiting(seconds, reason, key.namespace, key.name))
 
