@@ -19,11 +19,13 @@ class LeaseServer:
     """Identities whose calls are not answered."""
     readers: set[str] = field(default_factory=set)
     """Identities that may write nothing."""
+    reads: int = 0
     writes: Counter[str] = field(default_factory=Counter)
     """How often each identity asked for a write, refused or not."""
     version: int = 0
 
     async def get_lease(self, namespace: str, name: str) -> dict[str, Any]:
+        self.reads += 1
         if (namespace, name) not in self.leases:
             raise errors.NotFoundError("no lease", status=404)
         return copy.deepcopy(self.leases[namespace, name])

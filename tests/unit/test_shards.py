@@ -227,6 +227,20 @@ def test_the_shard_of_a_killed_process_goes_to_another_when_its_lease_is_over() 
     in_virtual_time(scene)
 
 
+def test_who_leads_reads_the_leases_of_others_seldom_while_all_are_held() -> None:
+    async def scene(loop: VirtualLoop) -> None:
+        place = Place(loop, shards=3)
+        for _ in range(3):
+            place.start()
+        await place.settle()
+        before = place.server.reads
+        await asyncio.sleep(4 * SECONDS)
+        assert place.server.reads - before == pytest.approx(3 * 2 * 4 * 5, abs=6)
+        place.end()
+
+    in_virtual_time(scene)
+
+
 def test_the_shard_of_a_process_that_ends_well_goes_first_to_who_has_none() -> None:
     async def scene(loop: VirtualLoop) -> None:
         place = Place(loop, shards=2)
