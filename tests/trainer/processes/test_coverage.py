@@ -210,6 +210,28 @@ def test_the_last_epoch_ends_with_what_a_worker_that_hangs_had_in_hand(
     assert json.loads((here.folder / "epoch-1.json").read_text()) == seen.tolist()
 
 
+@pytest.mark.parametrize("mode", ["asynchronous", "local", "fit"])
+def test_an_epoch_that_workers_are_at_when_sigterm_comes_ends_after_the_restart(
+    here: Computer, servers: Servers, mode: str
+) -> None:
+    epochs = ["--epochs=2", f"--option=epochs={here.folder}", f"--mode={mode}"]
+    epochs += ["--local-steps=8"] if mode == "local" else []
+    # Each worker is at half of the first epoch, and is not waited for until it ends.
+    slow = ("--option=sleep=200000", "--steps-per-closure=32")
+    first = start_chief(here, servers, *epochs, *slow)
+    first.step_beyond(7)
+    first.signal(signal.SIGTERM)
+    assert first.ends() == 143, first.log
+    assert "continuing without it" in first.log
+    done, seen = completed(start_chief(here, servers, *epochs))
+
+    of_first = np.asarray(json.loads((here.folder / "epoch-1.json").read_text()))
+    assert of_first.min() == 1, np.bincount(of_first)
+    assert np.all(seen - of_first == 1), np.bincount(seen - of_first)
+    # By whole batches: the last of a pass is smaller.
+    assert abs(done["repeatedExamples"] - int(np.sum(of_first - 1))) < BATCH
+
+
 ENDS_IN_THAT_MOMENT = """
 import sys
 import time

@@ -9,6 +9,7 @@ import math
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import NoReturn
 
 import numpy as np
 import tensorflow as tf
@@ -72,7 +73,7 @@ class Chief:
         return self.session.end_of_epoch(callbacks, self._reached)
 
     def _reached(self, _: int) -> tuple[int, Position]:
-        return int(self.session.step.numpy()), self.position
+        return self.place
 
     def traced(self, call: tf_types.Function) -> tf_types.Function:
         """Return the concrete function of a tf.function (iterator, first, end, step, near)."""
@@ -165,33 +166,42 @@ class Chief:
         if self.coordinator.done():
             made = int(self.session.step.numpy())
             recorder.expect(self.session.last_step(made, self.dealer.left))
-            recorder.note_repeated(self._repeated(made))
+            recorder.note_repeated(self._repeated(made, self.dealer.trained))
         recorder.publish(step, metrics)
 
-    def save(self, step: int) -> None:
+    def save(self) -> None:
         """Save a checkpoint with the position in the data."""
-        self.session.recorder.save(step, self.position)
+        self.session.recorder.save(*self.place)
 
     @property
-    def position(self) -> Position:
-        """What to save with the weights as they are."""
-        position = self.dealer.position
-        return replace(position, repeated=self._repeated(int(self.session.step.numpy())))
+    def place(self) -> tuple[int, Position]:
+        """Step and position, to save with the weights as they are.
 
-    def _repeated(self, step: int) -> int:
+        A worker that was not waited for may make steps until the weights are read: these are in the
+        step that is saved with them, and Resumed.position counts them as repeated.
+        """
+        # One after the other, as what is done later is missing in this position.
+        position, trained = self.dealer.position, self.dealer.trained
+        step = int(self.session.step.numpy())
+        return step, replace(position, repeated=self._repeated(step, trained))
+
+    def _repeated(self, step: int, trained: int) -> int:
         """Return how many examples were trained on again at a step, by whole batches.
 
-        While functions run, theirs are among them.
+        `trained` are the batches that are done. While functions run, theirs count as repeated.
         """
         session, start = self.session, self.dealer.start
-        one = session.setup.batches_a_step == 1
-        again = step - session.first_step - self.dealer.trained if one else 0
+        again = step - session.first_step - trained if session.setup.batches_a_step == 1 else 0
         return start.repeated + max(0, again) * start.batch_size
 
-    def end_if_stopped(self, step: int) -> None:
+    def terminate(self) -> NoReturn:
+        """Save and end, after SIGTERM; raises TerminatedError."""
+        self.session.terminate(*self.place, left=self.dealer.left)
+
+    def end_if_stopped(self) -> None:
         """After SIGTERM, save and raise TerminatedError, unless training is complete."""
         if self.session.run.stop.is_set() and not self.dealer.is_complete:
-            self.session.terminate(step, self.position, left=self.dealer.left)
+            self.terminate()
 
     def finish(
         self,
@@ -202,7 +212,7 @@ class Chief:
         save_again: bool = False,
     ) -> None:
         """Training is complete; see Recorder.finish."""
-        position, recorder = self.position, self.session.recorder
+        (_, position), recorder = self.place, self.session.recorder
         recorder.note_repeated(position.repeated)
         if position.repeated:
             _LOG.info(

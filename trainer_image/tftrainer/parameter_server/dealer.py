@@ -111,7 +111,7 @@ class Dealer:
                 self._follows[worker] = rest
             self.trained += made
             if made and last:
-                lowest = min((each.start for each in self._undone()), default=self._next)
+                lowest = self._done
                 self._places = {n: p for n, p in self._places.items() if n >= lowest}
                 self._places[given.start + made] = last
 
@@ -280,6 +280,12 @@ class Dealer:
             return min((each.start for each in (*self._open, *read)), default=self._next)
 
     @property
+    def done(self) -> int:
+        """The number below which all is done."""
+        with self._lock:
+            return self._done
+
+    @property
     def is_complete(self) -> bool:
         """Whether there is nothing left, nor in anybody's hands."""
         with self._lock:
@@ -313,6 +319,10 @@ class Dealer:
         if len(last) < self._lanes:
             return self._next
         return max(each.start for each in last) - self._lanes + 1
+
+    @property
+    def _done(self) -> int:
+        return min((each.start for each in self._undone()), default=self._next)
 
     def _undone(self) -> list[range]:
         """Return what was opened up and is not done, by rising numbers."""

@@ -105,16 +105,16 @@ class FitTraining:
                 if not session.run.stop.is_set():
                     raise
                 # Also if all steps are made by now: the callbacks were not told.
-                step = self._reporter.wait_until_idle()
-                session.terminate(step, chief.position, left=chief.dealer.left)
+                self._reporter.wait_until_idle()
+                chief.terminate()
             self._reporter.wait_until_idle()
         else:
             # A restart after the last step: they may have failed at the end.
             with suppress(_Ended):
                 self._callbacks.on_train_begin()
             self._callbacks.on_train_end()
+        chief.end_if_stopped()
         step = int(session.step.numpy())
-        chief.end_if_stopped(step)
         session.recorder.note_work(chief.work.read())
         chief.finish(step, self._reporter.metrics, save_again=bool(self._wanted))
 
@@ -335,7 +335,8 @@ class _Reporter(tf.keras.callbacks.Callback):  # type: ignore[misc]
             raise _Stopped
         # Not between epochs, where the next has begun here: epoch_ended has saved.
         if self._recorder.checkpoint_due and self._chief.dealer.reached % self._epoch:
-            self._chief.save(self.wait_until_idle(for_readers=False))
+            self.wait_until_idle(for_readers=False)
+            self._chief.save()
 
     def on_train_batch_end(self, *_: object) -> None:
         self._pace.follow(self._chief.worker_speed)
@@ -357,18 +358,18 @@ class _Reporter(tf.keras.callbacks.Callback):  # type: ignore[misc]
         """Save between two epochs, if it is time to, when all callbacks are done with this one."""
         self._session.epoch_counts.ended = epoch + 1
         if self._recorder.checkpoint_due:
-            self._chief.save(self._step)
+            self._chief.save()
 
     def on_train_end(self, *_: object) -> None:
         """Save before the user's callbacks, which may fail."""
         self._end_at(self._session.total)
-        step = self.wait_until_idle()
-        self._recorder.save_last(step, self._chief.position, complete=self._is_last)
+        self.wait_until_idle()
+        self._recorder.save_last(*self._chief.place, complete=self._is_last)
 
     def _end_at(self, number: int) -> None:
         """Have all batches before a number made; raise _Stopped if SIGTERM keeps it from that."""
         self._before_end(number)
-        is_made = self._chief.dealer.reached >= number or self._session.model.stop_training
+        is_made = self._chief.dealer.done >= number or self._session.model.stop_training
         if self._stopped and not (is_made and self._chief.is_idle):
             raise _Stopped
 

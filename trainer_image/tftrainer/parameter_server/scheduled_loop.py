@@ -93,13 +93,15 @@ class ScheduledLoop:
             # Where epochs are short, what is published here is all that is published.
             self._chief.note_work()
             self._chief.publish(step, metrics)
-            goes_on = self._epochs.reached(dealer.reached, metrics)
+            # After SIGTERM the next process ends an epoch that some worker is at: all of it.
+            done = dealer.done if self._run.stop.is_set() else dealer.reached
+            goes_on = self._epochs.reached(done, metrics)
             if goes_on and self._recorder.checkpoint_due:
-                self._chief.save(step)
+                self._chief.save()
+        if goes_on:
+            self._chief.end_if_stopped()
         # Since it was read, a worker that was not waited for may have ended.
         step = int(self._step.numpy())
-        if goes_on:
-            self._chief.end_if_stopped(step)
         self._recorder.note_work(self._chief.work.read())
         self._chief.finish(step, metrics, ending=self._epochs)
 

@@ -110,9 +110,9 @@ class SynchronousTraining:
                 self._publish(step)
             goes_on = self._epochs.reached(dealer.reached, self._metrics)
             if goes_on and self._recorder.checkpoint_due:
-                chief.save(step)
+                chief.save()
         if goes_on:
-            chief.end_if_stopped(step)
+            chief.end_if_stopped()
         if self._published != step:
             self._publish(step)
         chief.finish(step, self._metrics, ending=self._epochs)

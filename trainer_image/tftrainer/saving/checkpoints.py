@@ -202,6 +202,12 @@ def _refuse_what_cannot_be_saved(checkpoint: tf_types.Checkpoint) -> None:
         ) from error
 
 
+def step_of(path: str) -> int | None:
+    """Return the step that a checkpoint is named after, None for one that was named otherwise."""
+    name = _NAME.search(path)
+    return None if name is None else int(name[1])
+
+
 def found(path: str, step: int) -> SavedCheckpoint:
     """Describe a checkpoint that an earlier process wrote."""
     written = tf.io.gfile.stat(f"{path}.index").mtime_nsec / 1e9
@@ -409,8 +415,8 @@ def _oldest_first(directory: str) -> list[str]:
 
 def _follows(path: str, before: str) -> bool:
     """Whether a checkpoint is of a later step than another, and was not written before it."""
-    steps = [int(name[1]) for each in (path, before) if (name := _NAME.search(each))]
-    if len(steps) == 1 or steps[0] <= steps[1]:
+    step, known = step_of(path), step_of(before)
+    if step is None or known is None or step <= known:
         return False
     try:
         one, two = (tf.io.gfile.stat(f"{each}.index").mtime_nsec for each in (path, before))

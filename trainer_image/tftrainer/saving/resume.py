@@ -13,7 +13,7 @@ from tftrainer.config.job import Job
 from tftrainer.data.position import Length, Position
 from tftrainer.errors import BadConfigurationError, CheckpointUnavailableError
 from tftrainer.saving import epoch_end, marker, storage
-from tftrainer.saving.checkpoints import Checkpoints, Devices, remove_unfinished
+from tftrainer.saving.checkpoints import Checkpoints, Devices, remove_unfinished, step_of
 from tftrainer.saving.fence import Fence
 from tftrainer.saving.marker import Marker
 from tftrainer.user import learning_rate
@@ -54,7 +54,7 @@ class Resumed:
             epoch = self.step * batches_a_step // length.of_epoch
             start = Position(seed, length.batch_size, length.of_epoch)
             return replace(start, number=epoch * length.of_epoch, data_pass=epoch)
-        known = self.saved_position.fitted(
+        known = self._counted(self.saved_position).fitted(
             batch_size=length.batch_size,
             epoch_batches=length.of_epoch,
             pass_batches=length.of_pass,
@@ -63,6 +63,15 @@ class Resumed:
             # Rather another order than reading all that was read.
             return replace(known, data_pass=known.data_pass + 1, index=0, missing=())
         return known
+
+    def _counted(self, position: Position) -> Position:
+        """Count what workers trained on that were not waited for, until the weights were read.
+
+        The position, which was taken before, has it missing, so it is trained on again.
+        """
+        named = step_of(self.path or "")
+        late = 0 if named is None else max(0, self.step - named)
+        return replace(position, repeated=position.repeated + late * position.batch_size)
 
     def total(self, wanted: int, start: Position, batches_a_step: int) -> int:
         """Return how many batches make the training complete, if `wanted` were asked for.
