@@ -46,7 +46,6 @@ class Shards:
         self._keeping: dict[int, asyncio.Task[None]] = {}
         self._worker: Worker | None = None
         self._problem: str | None = "the leases were not read yet"
-        self._is_any_free = True
 
     def serve(self, worker: Worker) -> None:
         """Name the worker that is notified of shards gained and lost."""
@@ -67,7 +66,7 @@ class Shards:
                 for held in self._held:
                     self._keeping[held] = tasks.create_task(self._leases[held].keep())
                 while True:
-                    await asyncio.sleep(self._seconds * (RETRY if self._is_any_free else _LOOK))
+                    await asyncio.sleep(self._seconds * (_LOOK if self._all_are_held else RETRY))
                     if (shard := await self._look_around()) is not None:
                         self._keeping[shard] = tasks.create_task(self._leases[shard].keep())
                         await self._notify(shard)
@@ -119,9 +118,7 @@ class Shards:
         except (errors.ApiError, TimeoutError) as error:
             self._note(f"cannot read the leases: {one_line(str(error)) or 'timed out'}")
             return None
-        seen = [self._seen(shard) for shard in range(len(self._leases))]
-        self._is_any_free = not all(shard.holder for shard in seen)
-        moves = next_moves(seen, self._identity, self._seconds * _PATIENCE)
+        moves = next_moves(self._all_seen(), self._identity, self._seconds * _PATIENCE)
         if moves.request is not None:
             await self._leases[moves.request].request()
         if moves.release is not None:
@@ -129,6 +126,13 @@ class Shards:
         if moves.claim is None:
             self._problem = None
         return moves.claim
+
+    @property
+    def _all_are_held(self) -> bool:
+        return all(lease.holder for lease in self._all_seen())
+
+    def _all_seen(self) -> list[Seen]:
+        return [self._seen(shard) for shard in range(len(self._leases))]
 
     def _seen(self, shard: int) -> Seen:
         lease = self._leases[shard]

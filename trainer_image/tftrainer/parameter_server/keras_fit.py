@@ -373,8 +373,8 @@ class _Reporter(tf.keras.callbacks.Callback):  # type: ignore[misc]
         if self._stopped and not (is_made and self._chief.is_idle):
             raise _Stopped
 
-    def wait_until_idle(self, *, for_readers: bool = True) -> int:
-        """Wait until all that is scheduled is done, or one worker hangs; return the step.
+    def wait_until_idle(self, *, for_readers: bool = True) -> None:
+        """Wait until all that is scheduled is done, or one worker hangs.
 
         `for_readers` has it wait for workers that read, if training cannot end without them.
         """
@@ -390,7 +390,7 @@ class _Reporter(tf.keras.callbacks.Callback):  # type: ignore[misc]
                 self._chief.give_up_waiting()
                 break
             time.sleep(_POLL_SECONDS)
-        return self._look()
+        self._look()
 
     def _look_now_and_then(self) -> None:
         if time.monotonic() >= self._look_due:
