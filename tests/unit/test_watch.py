@@ -27,6 +27,7 @@ class Server:
     def __init__(self, *streams: list[dict[str, Any] | ApiError]) -> None:
         self.streams = list(streams)
         self.asked: list[str] = []
+        self.seconds: list[int] = []
         self.listed = 0
         self.seen: list[tuple[str, str]] = []
 
@@ -35,9 +36,10 @@ class Server:
         _kind: Kind,
         _namespace: str | None,
         resource_version: str,
-        _seconds: int,
+        seconds: int,
     ) -> AsyncIterator[dict[str, Any]]:
         self.asked.append(resource_version)
+        self.seconds.append(seconds)
         if not self.streams:
             await asyncio.Event().wait()
         for each in self.streams.pop(0):
@@ -70,6 +72,13 @@ async def test_a_stream_that_ends_is_continued_from_the_last_event() -> None:
     assert server.asked[:3] == ["7", "9", "11"]
     assert server.seen == [("ADDED", "8"), ("MODIFIED", "9"), ("DELETED", "11")]
     assert server.listed == 0
+
+
+async def test_watches_that_began_together_end_at_different_times() -> None:
+    server = Server(*([event("ADDED", number)] for number in range(8, 28)))
+    await server.follow()
+    assert all(300 <= each <= 600 for each in server.seconds)
+    assert len(set(server.seconds)) > 5
 
 
 async def test_a_bookmark_is_no_event_of_a_pod_but_moves_the_version() -> None:

@@ -20,7 +20,8 @@ logger = logging.getLogger(__name__)
 
 _Object = dict[str, Any]
 
-_WATCH_SECONDS = 300
+_WATCH_SECONDS = (300, 600)
+"""For so long, drawn for each: shards that started together don't all begin anew at once."""
 _PAUSE_SECONDS = 1.0
 
 _EXPIRED = 410
@@ -84,7 +85,8 @@ class Watch:
 
     async def _watch(self) -> None:
         began, before = time.monotonic(), self._version
-        events = self._cluster.watch(self._kind, self._namespace, self._version, _WATCH_SECONDS)
+        seconds = random.randint(*_WATCH_SECONDS)  # noqa: S311 - jitter
+        events = self._cluster.watch(self._kind, self._namespace, self._version, seconds)
         async for event in events:
             what, raw = event["type"], event["object"]
             if what == "ERROR":
