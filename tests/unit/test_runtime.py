@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import copy
+import math
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
 from typing import TYPE_CHECKING, Any
@@ -119,6 +120,38 @@ def test_resyncs_take_no_more_than_a_hundredth_of_the_time(takes: float, times: 
     in_virtual_time(scene)
     assert abs(len(moments) - times) <= 0.2 * times
     assert moments[0] >= 0.8 * max(300, 100 * takes)
+
+
+@pytest.mark.parametrize(
+    ("busy", "earliest"),
+    [
+        pytest.param(700, 700, id="until the flood is over"),
+        pytest.param(math.inf, 1140, id="not for ever"),
+    ],
+)
+def test_a_resync_is_put_off_while_very_many_jobs_wait(busy: float, earliest: float) -> None:
+    """Each shard lists all that it has: in a flood of ten thousand jobs, 7 % of its CPU time."""
+    moments: list[float] = []
+
+    class Listed:
+        took = 0.1
+
+        async def list_all(self) -> None:
+            moments.append(asyncio.get_running_loop().time())
+
+    class Flooded:
+        def depth(self) -> int:
+            return 250 if asyncio.get_running_loop().time() < busy else 249
+
+    async def scene(_loop: VirtualLoop) -> None:
+        runtime = Runtime(Settings(resync_seconds=300))
+        runtime._queue = Flooded()  # type: ignore[assignment]
+        syncing = asyncio.create_task(runtime._keep_in_sync(Listed()))  # type: ignore[arg-type]
+        await asyncio.wait({syncing}, timeout=1300)
+        syncing.cancel()
+
+    in_virtual_time(scene)
+    assert earliest <= moments[0] <= earliest + 130
 
 
 async def test_the_time_is_that_of_the_api_servers_clock(monkeypatch: pytest.MonkeyPatch) -> None:

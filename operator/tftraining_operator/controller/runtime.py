@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from tftraining_operator.controller import garbage, logs, wire
 from tftraining_operator.controller.access import Access
-from tftraining_operator.controller.batching import Moment
+from tftraining_operator.controller.batching import MANY, Moment
 from tftraining_operator.controller.first_looks import FirstLooks
 from tftraining_operator.controller.groups import Groups
 from tftraining_operator.controller.kubernetes_api import Call, KubernetesApi
@@ -57,6 +57,8 @@ _READS = ("get", "list")
 _LOOK_SECONDS = 1.0
 _RESYNC_SHARE = 0.01
 """Of the time, what resyncs take at most: they come less often where there is much to list."""
+_CALM_SECONDS = 900.0
+"""For so long at most a resync is put off where very many jobs wait for a pass."""
 _LAST_EVENTS_SECONDS = 2.0
 """What events that are under way get at the end."""
 _SAFEGUARDS = (Kind.NETWORK_POLICY, Kind.DISRUPTION_BUDGET)
@@ -96,7 +98,7 @@ class Runtime:
         self._namespaces: Namespaces | None = None
         self._workloads: dict[str | None, Workloads] = {}
         self._queue: WorkQueue[JobKey] | None = None
-        self.moment = Moment(lambda: 0 if self._queue is None else self._queue.depth())
+        self.moment = Moment(self._waiting)
         """For how long what arrives may wait for more."""
         self._untold = asyncio.Event()
         self._stopping = asyncio.Event()
@@ -366,10 +368,22 @@ class Runtime:
             spread = random.uniform(0.8, 1.2)  # noqa: S311 - jitter, not a secret
             pause = max(self._settings.resync_seconds, listings.took / _RESYNC_SHARE)
             await asyncio.sleep(pause * spread)
+            await self._calm()
             try:
                 await listings.list_all()
             except ApiError as error:
                 logger.warning("resync failed; the watches continue: %s", one_line(error.message))
+
+    async def _calm(self) -> None:
+        """Wait while very many jobs do: to list all takes the API server from them."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(_CALM_SECONDS):
+                while self._waiting() >= MANY:
+                    await asyncio.sleep(_LOOK_SECONDS)
+
+    def _waiting(self) -> int:
+        """Return the number of jobs that wait for a pass."""
+        return 0 if self._queue is None else self._queue.depth()
 
     async def _follow(self, groups: Groups) -> None:
         while True:
