@@ -57,8 +57,9 @@ _READS = ("get", "list")
 _LOOK_SECONDS = 1.0
 _RESYNC_SHARE = 0.01
 """Of the time, what resyncs take at most: they come less often where there is much to list."""
-_CALM_SECONDS = 900.0
-"""For so long at most a resync is put off where very many jobs wait for a pass."""
+_PUT_OFF_SECONDS = 10.0
+_PUT_OFF = 90
+"""A resync is put off so often at most where very many jobs wait for a pass."""
 _LAST_EVENTS_SECONDS = 2.0
 """What events that are under way get at the end."""
 _SAFEGUARDS = (Kind.NETWORK_POLICY, Kind.DISRUPTION_BUDGET)
@@ -376,10 +377,10 @@ class Runtime:
 
     async def _calm(self) -> None:
         """Wait while very many jobs do: to list all takes the API server from them."""
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(_CALM_SECONDS):
-                while self._waiting() >= MANY:
-                    await asyncio.sleep(_LOOK_SECONDS)
+        for _ in range(_PUT_OFF):
+            if self._waiting() < MANY:
+                return
+            await asyncio.sleep(_PUT_OFF_SECONDS)
 
     def _waiting(self) -> int:
         """Return the number of jobs that wait for a pass."""
