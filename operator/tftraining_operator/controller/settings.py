@@ -67,7 +67,7 @@ class Settings:
     a report older than 15 s proves nothing. TFTRAINING_PROGRESS_SECONDS."""
     resync_seconds: float = 300.0
     """Seconds between two listings of all objects, as a watch may miss a deletion; longer where one
-    takes long. TFTRAINING_RESYNC_SECONDS."""
+    takes long, and while very many jobs wait. TFTRAINING_RESYNC_SECONDS."""
     groups_seconds: float = 15.0
     """Seconds between two listings of the schedulers' groups, which also tell whether their APIs
     exist; the same for Kueue's. TFTRAINING_GROUPS_SECONDS."""
