@@ -20,7 +20,7 @@ logger = logging.getLogger(__name__)
 
 _Object = dict[str, Any]
 
-_WATCH_SECONDS = (300, 600)
+_WATCH_SECONDS = (200, 300)
 """For so long, drawn for each: shards that started together don't all begin anew at once."""
 _PAUSE_SECONDS = 1.0
 
